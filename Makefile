@@ -1,0 +1,71 @@
+# `make help` lists what there is; `make check` is exactly what CI runs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+HOST ?= 127.0.0.1
+PORT ?= 8000
+UV_VERSION := 0.13.9
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv==$(UV_VERSION)'
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.PHONY: setup
+setup: $(STAMP) ## install everything into .venv
+
+.PHONY: run
+run: $(STAMP) ## serve the chat API on http://127.0.0.1:8000
+	@$(BIN)/graph-agent serve --host $(HOST) --port $(PORT)
+
+.PHONY: demo
+demo: $(STAMP) ## a scripted conversation on a temporary database
+	@$(BIN)/graph-agent demo
+
+.PHONY: test
+test: $(STAMP) ## run the tests
+	@$(BIN)/pytest -q -n auto
+
+.PHONY: lint
+lint: $(STAMP) ## ruff, check only
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+.PHONY: format
+format: $(STAMP) ## ruff, in place
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+.PHONY: types
+types: $(STAMP) ## mypy, strict
+	@$(BIN)/mypy
+
+.PHONY: arch
+arch: $(STAMP) ## the layers, by import-linter
+	@$(BIN)/lint-imports --no-cache
+
+.PHONY: diagrams
+diagrams: $(STAMP) ## draw diagrams/ from graph/topology.py
+	@$(BIN)/graph-agent diagram > diagrams/state_machine.mmd
+	@$(BIN)/graph-agent diagram --sequence > diagrams/tool_turn.mmd
+
+.PHONY: bench
+bench: $(STAMP) ## CPU per turn beside peers, in one interleaved run
+	@$(BIN)/python -m benchmarks
+
+.PHONY: check
+check: lint types arch test ## everything CI runs
+	@$(MAKE) --no-print-directory diagrams
+	@git diff --exit-code --stat -- diagrams
+
+.PHONY: clean
+clean: ## remove .venv and caches
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
