@@ -1,0 +1,20 @@
+"""One canonical JSON text for digests, signatures and the record."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def canonical_json(value: Any) -> str:
+    """`value` as JSON with sorted keys and no spaces. NaN and infinities raise ValueError: they are not JSON."""
+    return _encode(value)
+
+
+def digest(value: Any) -> str:
+    """The SHA-256 of `value` (text as it is, anything else as canonical JSON), in hex."""
+    text = value if isinstance(value, str) else canonical_json(value)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,31 @@
+"""How a turn is run."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from graph_agent.models.base import Frozen
+from graph_agent.models.llm import DEFAULT_TEMPERATURE, MAX_RESPONSE_TOKENS
+
+MAX_TOOL_ITERATIONS = 5
+
+
+class AgentEngineConfig(Frozen):
+    """The engine's settings; every one of them stands in the record."""
+
+    max_iterations: int = Field(default=MAX_TOOL_ITERATIONS, ge=1, le=50)
+    include_history_messages: int = Field(default=10, ge=0)
+    temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
+    timeout_seconds: float = Field(default=30, gt=0)
+    """The whole turn's deadline."""
+    max_tokens: int = Field(default=MAX_RESPONSE_TOKENS, gt=0)
+    iteration_timeout: float | None = Field(default=None, gt=0)
+    """How long one model call or one tool call may take at most; None leaves it to the adapter and the executor."""
+    read_retries: int = Field(default=0, ge=0)
+    """How often a failed read is tried again. Mutations are never: they are settled through the ledger."""
+    tell_time: bool = False
+    """Whether the prompt ends with the current time."""
+
+    @property
+    def max_calls_per_turn(self) -> int:
+        return max(10, 2 * self.max_iterations)

@@ -1,0 +1,99 @@
+"""The only reader of the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from graph_agent.errors import ConfigurationError
+
+
+class Settings(BaseSettings):
+    """What the environment says. Names are the variables' own, without regard to case; empty values count as unset."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True, validate_default=True
+    )
+
+    home: Path = Field(default=Path("~/.graph_agent"), alias="GRAPH_AGENT_HOME")
+    """Where the default databases, the key and the spool lie."""
+    database_url: str = Field(default="", alias="DATABASE_URL")
+    """Tasks and conversations."""
+    log_database_url: str = Field(default="", alias="LOG_DATABASE_URL")
+    """The record."""
+    constitution: Path | None = Field(default=None, alias="GRAPH_AGENT_CONSTITUTION")
+    secret: SecretStr | None = Field(default=None, alias="GRAPH_AGENT_SECRET", min_length=16)
+    """Signs confirmations; required once authentication is configured."""
+
+    model: str | None = Field(default=None, alias="GRAPH_AGENT_MODEL")
+    """`rules`, `gemini`, `openai` or `scripted:FILE`; unset: Gemini with a key, else rules."""
+    gemini_api_key: SecretStr | None = Field(default=None, alias="GEMINI_API_KEY")
+    gemini_model: str | None = Field(default=None, alias="GEMINI_MODEL")
+    gemini_base_url: str | None = Field(default=None, alias="GEMINI_BASE_URL")
+    openai_api_key: SecretStr | None = Field(default=None, alias="OPENAI_API_KEY")
+    openai_model: str | None = Field(default=None, alias="OPENAI_MODEL")
+    openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
+
+    timeout_seconds: float = Field(default=30, gt=0, le=3600, alias="GRAPH_AGENT_TIMEOUT_SECONDS")
+    """A turn's deadline."""
+    turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
+    """For each user, over all replicas."""
+    retention_days: int = Field(default=30, ge=1, alias="GRAPH_AGENT_RETENTION_DAYS")
+
+    otel: bool = Field(default=False, alias="GRAPH_AGENT_OTEL")
+    """Whether turns are traced; the OpenTelemetry SDK reads its own OTEL_* variables."""
+
+    jwt_secret: SecretStr | None = Field(default=None, alias="GRAPH_AGENT_JWT_SECRET")
+    """HS256 key of the bearer tokens, at least 32 bytes."""
+    jwks_url: str | None = Field(default=None, alias="GRAPH_AGENT_JWKS_URL")
+    """Where the public keys of the bearer tokens are, instead of a shared key."""
+    jwt_audience: str | None = Field(default=None, alias="GRAPH_AGENT_JWT_AUDIENCE")
+
+    @field_validator("home")
+    @classmethod
+    def _expanded(cls, value: Path) -> Path:
+        return value.expanduser()
+
+    @field_validator("jwt_secret")
+    @classmethod
+    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value().encode()) < 32:
+            raise ValueError("must have at least 32 bytes")
+        return value
+
+    @model_validator(mode="after")
+    def _authentication_is_whole(self) -> Self:
+        if self.authenticates and not self.jwt_audience:
+            raise ValueError("GRAPH_AGENT_JWT_AUDIENCE is required with bearer tokens")
+        if self.authenticates and self.secret is None:
+            raise ValueError("GRAPH_AGENT_SECRET is required with bearer tokens: every replica must sign alike")
+        if self.jwt_secret is not None and self.jwks_url is not None:
+            raise ValueError("GRAPH_AGENT_JWT_SECRET and GRAPH_AGENT_JWKS_URL exclude each other")
+        return self
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether requests must carry a bearer token; without, there is one local user on a loopback address."""
+        return self.jwt_secret is not None or self.jwks_url is not None
+
+    @property
+    def task_database(self) -> str:
+        return self.database_url or f"sqlite:///{self.home / 'graph_agent.db'}"
+
+    @property
+    def log_database(self) -> str:
+        return self.log_database_url or f"sqlite:///{self.home / 'log.db'}"
+
+
+def read_settings() -> Settings:
+    """The settings of this process. Raises `ConfigurationError` with one sentence that names the variable, never its value."""
+    try:
+        return Settings()
+    except ValidationError as exc:
+        slip = exc.errors(include_url=False, include_input=False)[0]
+        name = str(slip["loc"][0]) if slip["loc"] else ""
+        text = slip["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"{name}: {text}" if name else text) from None
