@@ -1,0 +1,119 @@
+"""PostgreSQL: psycopg 3 on a bounded pool of threads, a connection for each."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, create_engine, event
+from sqlalchemy.exc import DBAPIError, InterfaceError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from graph_agent.db.errors import DatabaseUnavailableError
+from graph_agent.db.lane import Work
+from graph_agent.errors import ConfigurationError
+
+T = TypeVar("T")
+
+CONNECTIONS = 10
+CONNECT_TIMEOUT_SECONDS = 5
+LOCK_TIMEOUT_MS = 5000
+"""How long a statement waits for another transaction's lock."""
+
+_UNAVAILABLE_CLASSES = ("08", "40", "53", "55", "57", "58", "XX")
+"""SQLSTATE classes: connection, rolled back (deadlock, serialization), resources (disk full), lock not available, operator
+intervention (shutdown), system error, internal error."""
+
+
+class PostgresqlLanes:
+    """Threads that each run one transaction at a time. Reads and writes share them."""
+
+    dialect = "postgresql"
+
+    def __init__(self, url: URL) -> None:
+        if importlib.util.find_spec("psycopg") is None:
+            raise ConfigurationError("PostgreSQL needs the extra: pip install 'graph-agent[postgresql]'")
+        self._engine = create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            pool_size=CONNECTIONS,
+            max_overflow=0,
+            pool_pre_ping=True,
+            hide_parameters=True,
+            connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS},
+        )
+        event.listen(self._engine, "connect", _connected)
+        self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="postgresql")
+        self._submitting = threading.Lock()
+        self._closed = False
+
+    def submit_write(self, work: Work[T]) -> Future[T]:
+        return self._submit(self._write, work)
+
+    def submit_read(self, work: Work[T]) -> Future[T]:
+        return self._submit(self._read, work)
+
+    def close(self) -> None:
+        with self._submitting:
+            self._closed = True
+        self._threads.shutdown(wait=True)
+        self._engine.dispose()
+
+    def _submit(self, run: Any, work: Work[T]) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        with self._submitting:
+            if self._closed:
+                raise DatabaseUnavailableError("the database is closed")
+            self._threads.submit(run, work, future)
+        return future
+
+    def _write(self, work: Work[T], future: Future[T]) -> None:
+        committing = False
+        try:
+            with self._engine.connect() as connection, connection.begin() as transaction:
+                result = work(connection)
+                committing = True
+                transaction.commit()
+        except BaseException as error:
+            future.set_exception(_translated(error, committing=committing))
+        else:
+            future.set_result(result)
+
+    def _read(self, work: Work[T], future: Future[T]) -> None:
+        try:
+            with self._engine.connect() as connection:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+                result = work(connection)
+        except BaseException as error:
+            future.set_exception(_translated(error, committing=False))
+        else:
+            future.set_result(result)
+
+
+def _connected(driver: Any, _record: object) -> None:
+    autocommit = driver.autocommit
+    driver.autocommit = True
+    driver.execute(f"SET lock_timeout = {LOCK_TIMEOUT_MS}")
+    driver.autocommit = autocommit
+
+
+def _translated(error: BaseException, *, committing: bool) -> BaseException:
+    """`DatabaseUnavailableError` for what the database could not do, anything else as it is."""
+    if isinstance(error, PoolTimeoutError):
+        return _unavailable(error, unknown=False)
+    if not isinstance(error, DBAPIError):
+        return error
+    state = getattr(error.orig, "sqlstate", None)
+    # A commit that was answered was rolled back; one whose connection ended first may have happened.
+    lost = error.connection_invalidated or isinstance(error, InterfaceError) or state is None
+    if lost or str(state)[:2] in _UNAVAILABLE_CLASSES:
+        return _unavailable(error, unknown=committing and lost)
+    return error
+
+
+def _unavailable(error: BaseException, *, unknown: bool) -> DatabaseUnavailableError:
+    unavailable = DatabaseUnavailableError(unknown=unknown)
+    unavailable.__cause__ = error
+    return unavailable

@@ -1,0 +1,98 @@
+"""The column vocabulary: every table of the package is written in these words, and means the same on both databases."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import DateTime, Dialect, Enum, MetaData, String, Text, TypeDecorator
+from sqlalchemy.types import TypeEngine
+
+from graph_agent.models.canonical import canonical_json
+
+NAMING_CONVENTION = {
+    "pk": "pk_%(table_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+}
+
+
+def new_metadata() -> MetaData:
+    """An empty collection of tables for one owner; its constraints get predictable names."""
+    return MetaData(naming_convention=NAMING_CONVENTION)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware time, always in UTC, to the microsecond.
+
+    `timestamptz` on PostgreSQL. On SQLite, which knows no times, ISO text of one fixed width, so that text order is time order.
+    A naive time is refused with ValueError (which SQLAlchemy wraps in StatementError).
+    """
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(String(32))
+        return dialect.type_descriptor(DateTime(timezone=True))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone cannot be stored")
+        value = value.astimezone(UTC)
+        return value.isoformat(timespec="microseconds") if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return (datetime.fromisoformat(value) if dialect.name == "sqlite" else value).astimezone(UTC)
+
+
+class JsonText(TypeDecorator[Any]):
+    """JSON as canonical text: equal values are equal text. None is NULL; NaN and infinities are refused with ValueError."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002 - the signature is SQLAlchemy's
+        return None if value is None else storable_json(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002 - the signature is SQLAlchemy's
+        return None if value is None else json.loads(value)
+
+
+def storable_json(value: Any) -> str:
+    """Canonical JSON that both databases can hold: a lone surrogate, which UTF-8 has no bytes for, is escaped."""
+    text = canonical_json(value)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text
+
+
+class UuidText(TypeDecorator[str]):
+    """A UUID as its 36 characters of lower-case text."""
+
+    impl = String(36)
+    cache_ok = True
+
+
+def enum_by_value(kind: type[StrEnum], name: str) -> Enum:
+    """A column of `kind`, stored by value as text, with a CHECK constraint called after `name`."""
+    return Enum(
+        kind,
+        name=name,
+        values_callable=lambda members: [member.value for member in members],
+        native_enum=False,
+        create_constraint=True,
+        validate_strings=True,
+        length=max(32, *(len(member.value) for member in kind)),
+    )
