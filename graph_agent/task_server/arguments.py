@@ -1,0 +1,91 @@
+"""What a client may pass, checked; a refusal is one fixed sentence that repeats nothing of what was sent."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, StrictStr, ValidationError
+
+from graph_agent.models.base import Frozen
+from graph_agent.models.decision import unstorable
+from graph_agent.task_server.models import MAX_DESCRIPTION_LENGTH
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _description(value: str) -> str:
+    value = value.strip()
+    if not 1 <= len(value) <= MAX_DESCRIPTION_LENGTH or unstorable(value):
+        raise ValueError("not a description")
+    return value
+
+
+def _task_id(value: str) -> str:
+    value = value.strip().lower()
+    if not _UUID.fullmatch(value):
+        raise ValueError("not a task id")
+    return value
+
+
+def _storable(value: str) -> str:
+    if unstorable(value):
+        raise ValueError("cannot be stored")
+    return value
+
+
+Description = Annotated[StrictStr, AfterValidator(_description)]
+TaskId = Annotated[StrictStr, AfterValidator(_task_id)]
+Storable = Annotated[StrictStr, Field(min_length=1, max_length=255), AfterValidator(_storable)]
+
+
+class AddTask(Frozen):
+    description: Description
+
+
+class ListTasks(Frozen):
+    status: Literal["pending", "completed", "all"] = "all"
+
+
+class UpdateTask(Frozen):
+    task_id: TaskId
+    description: Description
+
+
+class CompleteTask(Frozen):
+    task_id: TaskId
+
+
+class DeleteTask(Frozen):
+    task_id: TaskId
+
+
+class OperationMeta(Frozen):
+    """What stands in a request's `_meta` under `graph_agent/operation`."""
+
+    key: Storable
+    mode: Literal["run", "settle"]
+
+
+class UserMeta(Frozen):
+    """What stands in a request's `_meta` under `graph_agent/user`."""
+
+    user_id: Storable
+
+
+_SENTENCES = {
+    "description": f"The description must be text of 1 to {MAX_DESCRIPTION_LENGTH} characters.",
+    "task_id": "The task id is not valid.",
+    "status": "The status must be pending, completed or all.",
+    "user_id": "The user is not valid.",
+    "key": "The operation is not valid.",
+    "mode": "The operation is not valid.",
+}
+
+
+def sentence(error: ValidationError) -> str:
+    """What to tell the client of the first thing that is wrong."""
+    first: dict[str, Any] = dict(error.errors(include_url=False, include_context=False, include_input=False)[0])
+    if first["type"] == "extra_forbidden":
+        return "There is an argument that this tool does not take."
+    return _SENTENCES.get(str(first["loc"][0]) if first["loc"] else "", "The arguments are not valid.")

@@ -1,0 +1,54 @@
+"""The words for what was done, made by code from what was committed: one line each, whatever a description holds."""
+
+from __future__ import annotations
+
+import unicodedata
+
+SHOWN_LENGTH = 60
+
+NOTHING_TO_DELETE = "nothing was there to delete"
+
+_JOINERS = "\u200c\u200d"
+"""Invisible, but words and emoji are written with them."""
+
+
+def added(description: str) -> str:
+    return f"added {quoted(description)}"
+
+
+def renamed(before: str, after: str) -> str:
+    return f"renamed {quoted(before)} to {quoted(after)}"
+
+
+def completed(description: str) -> str:
+    return f"completed {quoted(description)}"
+
+
+def already_completed(description: str) -> str:
+    return f"{quoted(description)} was already completed"
+
+
+def deleted(description: str) -> str:
+    return f"deleted {quoted(description)}"
+
+
+def quoted(description: str) -> str:
+    """`description` shortened and in quotes.
+
+    Line breaks become spaces, control, bidi and other invisible characters go, and a quote inside becomes an apostrophe: no
+    description can end its own quotes and continue the receipt.
+    """
+    shown = "".join(_shown(character) for character in description)
+    shown = " ".join(shown.split()).replace("'", "\u2019")
+    if len(shown) > SHOWN_LENGTH:
+        shown = shown[: SHOWN_LENGTH - 1].rstrip() + "\u2026"
+    return f"'{shown}'"
+
+
+def _shown(character: str) -> str:
+    if character in _JOINERS:
+        return character
+    category = unicodedata.category(character)
+    if category in ("Cc", "Zl", "Zp"):
+        return " "
+    return "" if category.startswith("C") else character

@@ -1,0 +1,156 @@
+"""The task tools as an MCP server.
+
+The SDK would derive schemas from Python signatures and answer bad arguments with its validator's text. Here both are ours: the
+declarations are the contract's, and every failure is the data of a normal result.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mcp import MCPError
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import TokenVerifier
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnnotations
+from pydantic import ValidationError
+
+from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.db import Database, DatabaseUnavailableError
+from graph_agent.errors import ToolErrorCode
+from graph_agent.ports import Clock, IdSource
+from graph_agent.task_server.arguments import OperationMeta, UserMeta, sentence
+from graph_agent.task_server.declarations import (
+    DECLARATIONS,
+    OPERATION_META,
+    PREVIEW_TEMPLATE,
+    USER_META,
+    Declaration,
+)
+from graph_agent.task_server.models import Outcome
+from graph_agent.task_server.tools import NO_USER, NOT_DONE, NOT_FOUND, Call, TaskTools
+
+_TOOLS = {declaration.name: declaration for declaration in DECLARATIONS}
+
+
+def build_task_server(
+    database: Database,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    default_user: str | None = None,
+    *,
+    token_verifier: TokenVerifier | None = None,
+    auth: AuthSettings | None = None,
+) -> MCPServer:
+    """An MCP server over the tasks in `database`, which must have been migrated and stays the caller's to close.
+
+    Who a call is for: the verified token's subject where there is one, else the request's `_meta["graph_agent/user"]`, else
+    `default_user`, for a plain MCP client of one user.
+    """
+    tools = TaskTools(database, clock or SystemClock(), ids or RandomIds())
+    with _root_logger_left_alone():
+        server = TaskServer(tools, default_user, token_verifier=token_verifier, auth=auth)
+
+    @server.resource(PREVIEW_TEMPLATE, name="task", title="Task", description="One task.", mime_type="application/json")
+    async def task(task_id: str, context: Context) -> str:
+        try:
+            user_id = server.user_of(context)
+        except ValidationError:
+            user_id = None
+        if user_id is None:
+            raise _refusal(NO_USER, INVALID_PARAMS)
+        try:
+            found = await tools.preview(user_id, task_id)
+        except DatabaseUnavailableError:
+            raise _refusal(NOT_DONE, INTERNAL_ERROR) from None
+        if found is None:
+            raise _refusal(NOT_FOUND, INVALID_PARAMS)
+        return json.dumps({"description": found.description, "status": found.status}, ensure_ascii=False)
+
+    return server
+
+
+class TaskServer(MCPServer[Any]):
+    """An `MCPServer` whose tools come from the table of declarations."""
+
+    def __init__(self, tools: TaskTools, default_user: str | None, **options: Any) -> None:
+        # The list of tools never changes: there is nothing to subscribe to.
+        super().__init__("graph-agent-tasks", title="Tasks", log_level="WARNING", subscriptions=False, **options)
+        self._task_tools = tools
+        self._default_user = default_user
+        self._listed = [_tool(declaration) for declaration in DECLARATIONS]
+
+    async def list_tools(self) -> list[Tool]:
+        return list(self._listed)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> CallToolResult:
+        if name not in _TOOLS:
+            raise ToolError("unknown tool")
+        outcome = (await self._outcome(name, arguments, context)).to_json()
+        # The same twice: not every client reads structured content.
+        text = json.dumps(outcome, ensure_ascii=False)
+        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=outcome)
+
+    def user_of(self, context: Context[Any, Any] | None) -> str | None:
+        """Whom the request is for; None if it does not say, or says something else than its token. Raises ValidationError."""
+        token = get_access_token()
+        named = _meta(context).get(USER_META)
+        if token is not None:
+            named = token.subject if named in (None, token.subject) else None
+        elif named is None:
+            named = self._default_user
+        return None if named is None else UserMeta(user_id=named).user_id
+
+    async def _outcome(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Outcome:
+        try:
+            user_id = self.user_of(context)
+            operation = _meta(context).get(OPERATION_META)
+            operation = None if operation is None else OperationMeta.model_validate(operation)
+        except ValidationError as error:
+            return Outcome.failed(ToolErrorCode.VALIDATION_ERROR, sentence(error))
+        if user_id is None:
+            return NO_USER
+        return await self._task_tools.call(Call(name, arguments, user_id, operation))
+
+
+def _meta(context: Context[Any, Any] | None) -> dict[str, Any]:
+    meta = None if context is None else context.request_context.meta
+    return {} if meta is None else dict(meta)
+
+
+def _tool(declaration: Declaration) -> Tool:
+    return Tool(
+        name=declaration.name,
+        title=declaration.title,
+        description=declaration.description,
+        input_schema=declaration.parameters,
+        annotations=ToolAnnotations(
+            read_only_hint=declaration.read_only,
+            destructive_hint=declaration.destructive,
+            idempotent_hint=declaration.idempotent,
+            open_world_hint=False,
+        ),
+        _meta=declaration.meta or None,
+    )
+
+
+def _refusal(outcome: Outcome, code: int) -> MCPError:
+    return MCPError(code=code, message=str(outcome.error), data={"error_code": outcome.error_code})
+
+
+@contextmanager
+def _root_logger_left_alone() -> Iterator[None]:
+    """`MCPServer` sets up the process's logging unless somebody has; in a library that is the application's to do."""
+    root = logging.getLogger()
+    placeholder = logging.NullHandler()
+    root.addHandler(placeholder)
+    try:
+        yield
+    finally:
+        root.removeHandler(placeholder)

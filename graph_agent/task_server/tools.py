@@ -1,0 +1,152 @@
+"""What the five tools do, apart from any protocol."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from graph_agent.clock import RandomIds
+from graph_agent.db import Database, DatabaseUnavailableError
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.base import Frozen
+from graph_agent.models.canonical import digest
+from graph_agent.ports import Clock, IdSource
+from graph_agent.task_server import receipts, store
+from graph_agent.task_server.arguments import AddTask, CompleteTask, DeleteTask, ListTasks, OperationMeta, UpdateTask, sentence
+from graph_agent.task_server.ledger import Effect, Operation, OperationLedger
+from graph_agent.task_server.models import Outcome, Task, TaskStatus
+
+logger = logging.getLogger(__name__)
+
+NOT_FOUND = Outcome.failed(ToolErrorCode.NOT_FOUND, "There is no such task.")
+NO_USER = Outcome.failed(ToolErrorCode.ACCESS_DENIED, "The call does not say for which user it is.")
+NOT_DONE = Outcome.failed(ToolErrorCode.DATABASE_ERROR, "The tasks are not available right now; nothing was changed.")
+NOT_KNOWN = Outcome.failed(ToolErrorCode.UNKNOWN_ERROR, "The tasks are not available right now; it is not known what was done.")
+
+_ARGUMENTS: dict[str, type[Frozen]] = {
+    "add_task": AddTask,
+    "list_tasks": ListTasks,
+    "update_task": UpdateTask,
+    "complete_task": CompleteTask,
+    "delete_task": DeleteTask,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call with everything that travels beside its arguments."""
+
+    tool_name: str
+    arguments: dict[str, Any]
+    user_id: str
+    operation: OperationMeta | None = None
+
+
+class TaskTools:
+    """The tools over one database. Every call ends in an `Outcome`, whatever a client sends or the database does."""
+
+    def __init__(self, database: Database, clock: Clock, ids: IdSource) -> None:
+        self._database = database
+        self._ledger = OperationLedger(database)
+        self._clock = clock
+        self._ids = ids
+        self._keys = RandomIds()
+        self._effects: dict[str, Callable[[str, Any], Effect]] = {
+            "add_task": self._add,
+            "update_task": self._update,
+            "complete_task": self._complete,
+            "delete_task": self._delete,
+        }
+
+    async def call(self, call: Call) -> Outcome:
+        """Raises KeyError for a tool that does not exist."""
+        try:
+            arguments = _ARGUMENTS[call.tool_name].model_validate(call.arguments)
+        except ValidationError as error:
+            return Outcome.failed(ToolErrorCode.VALIDATION_ERROR, sentence(error))
+        try:
+            if isinstance(arguments, ListTasks):
+                return await self._list(call.user_id, arguments)
+            return await self._mutate(call, arguments)
+        except DatabaseUnavailableError as error:
+            logger.warning("the task database is not available", exc_info=error)
+            return NOT_KNOWN if error.unknown else NOT_DONE
+        except SQLAlchemyError as error:
+            logger.error("the task database refused a statement", exc_info=error)
+            return NOT_DONE
+
+    async def preview(self, user_id: str, task_id: str) -> Task | None:
+        """The user's task under `task_id`, to look at. Raises `DatabaseUnavailableError`."""
+        try:
+            wanted = DeleteTask(task_id=task_id).task_id
+        except ValidationError:
+            return None
+        return await self._database.read(lambda connection: store.get(connection, user_id, wanted))
+
+    async def _list(self, user_id: str, arguments: ListTasks) -> Outcome:
+        status = None if arguments.status == "all" else TaskStatus(arguments.status)
+        found = await self._database.read(lambda connection: store.newest_first(connection, user_id, status))
+        return Outcome.done(tasks=[task.to_json() for task in found], count=len(found))
+
+    async def _mutate(self, call: Call, arguments: Frozen) -> Outcome:
+        meta = call.operation
+        operation = Operation(
+            # A client without a key gets one of its own, so that an effect always has its row.
+            key=self._keys.new() if meta is None else meta.key,
+            user_id=call.user_id,
+            tool_name=call.tool_name,
+            request_digest=digest(arguments.to_json()),
+            at=self._clock.now(),
+        )
+        if meta is not None and meta.mode == "settle":
+            return await self._ledger.settle(operation)
+        return await self._ledger.run(operation, self._effects[call.tool_name](call.user_id, arguments))
+
+    def _add(self, user_id: str, arguments: AddTask) -> Effect:
+        task = Task(id=self._ids.new(), user_id=user_id, description=arguments.description, created_at=self._clock.now())
+
+        def effect(connection: Connection) -> Outcome:
+            store.add(connection, task)
+            return Outcome.done(task=task.to_json(), receipt=receipts.added(task.description))
+
+        return effect
+
+    def _update(self, user_id: str, arguments: UpdateTask) -> Effect:
+        def effect(connection: Connection) -> Outcome:
+            before = store.get_to_change(connection, user_id, arguments.task_id)
+            if before is None:
+                return NOT_FOUND
+            after = store.describe(connection, before, arguments.description)
+            return Outcome.done(task=after.to_json(), receipt=receipts.renamed(before.description, after.description))
+
+        return effect
+
+    def _complete(self, user_id: str, arguments: CompleteTask) -> Effect:
+        now = self._clock.now()
+
+        def effect(connection: Connection) -> Outcome:
+            task = store.get_to_change(connection, user_id, arguments.task_id)
+            if task is None:
+                return NOT_FOUND
+            if task.status is TaskStatus.COMPLETED:
+                return Outcome.done(task=task.to_json(), receipt=receipts.already_completed(task.description))
+            task = store.complete(connection, task, now)
+            return Outcome.done(task=task.to_json(), receipt=receipts.completed(task.description))
+
+        return effect
+
+    def _delete(self, user_id: str, arguments: DeleteTask) -> Effect:
+        def effect(connection: Connection) -> Outcome:
+            task = store.get_to_change(connection, user_id, arguments.task_id)
+            if task is None:
+                return Outcome.done(task=None, receipt=receipts.NOTHING_TO_DELETE)
+            store.remove(connection, task)
+            return Outcome.done(task=task.to_json(), receipt=receipts.deleted(task.description))
+
+        return effect

@@ -1,0 +1,150 @@
+"""What becomes of an MCP call, as a `ToolResult`. All sentences are ours: what a server says in a failure is not passed on."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any, TypeGuard
+
+from mcp import MCPError
+from mcp.types import (
+    CONNECTION_CLOSED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    REQUEST_TIMEOUT,
+    CallToolResult,
+    InputRequiredResult,
+    ReadResourceResult,
+    TextContent,
+    TextResourceContents,
+)
+
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.tools import ToolResult
+
+RESOURCE_NOT_FOUND = -32002
+"""The code of protocol versions before 2026-07-28."""
+
+ENVELOPE = frozenset({"success", "data", "error", "error_code"})
+"""The keys of a result whose failures are data, as the shipped task server writes them."""
+
+MAX_SENTENCE = 300
+
+
+class NotSentError(Exception):
+    """The call never left: no server, or no time."""
+
+
+def _failure(code: ToolErrorCode, error: str) -> ToolResult:
+    return ToolResult(success=False, error=error, error_code=code)
+
+
+TIMED_OUT = _failure(ToolErrorCode.TIMEOUT_ERROR, "The tool did not answer in time; it is not known whether it acted.")
+CONNECTION_LOST = _failure(
+    ToolErrorCode.UNKNOWN_ERROR, "The connection to the tool was lost; it is not known whether it acted."
+)
+UNUSABLE = _failure(ToolErrorCode.UNKNOWN_ERROR, "The tool's answer cannot be used; it is not known whether it acted.")
+UNREACHABLE = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool could not be reached; nothing was done.")
+REFUSED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool did not accept the call; nothing was done.")
+FAILED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool reported a failure.")
+WANTS_INPUT = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool asked for more input, which it does not get here.")
+NOT_FOUND = _failure(ToolErrorCode.NOT_FOUND, "There is nothing under this id.")
+NO_PREVIEW = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "What the call would act on cannot be shown.")
+NOT_LEARNED = _failure(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
+
+_BY_CODE = {
+    REQUEST_TIMEOUT: TIMED_OUT,
+    CONNECTION_CLOSED: CONNECTION_LOST,
+    INVALID_PARAMS: REFUSED,
+    METHOD_NOT_FOUND: REFUSED,
+}
+"""JSON-RPC errors; any other code may come from a call that had begun."""
+
+
+def ends_session(error: BaseException) -> bool:
+    """Whether the session is of no more use: the connection is gone, or the server does not know the session any more."""
+    return isinstance(error, MCPError) and error.code in (CONNECTION_CLOSED, INVALID_REQUEST)
+
+
+def from_answer(answer: CallToolResult | InputRequiredResult | BaseException | None) -> ToolResult:
+    """What a call came to; `answer` is what the session gave, what it raised, or None when time was up."""
+    if answer is None:
+        return TIMED_OUT
+    if isinstance(answer, BaseException):
+        return _from_error(answer)
+    if isinstance(answer, InputRequiredResult):
+        return WANTS_INPUT
+    structured = answer.structured_content
+    if answer.is_error:
+        return FAILED
+    if _is_envelope(structured):
+        return _unpacked(structured)
+    if isinstance(structured, dict | list):
+        return _with_data(structured)
+    text = "\n".join(block.text for block in answer.content if isinstance(block, TextContent))
+    return _with_data({"text": text} if structured is None else {"result": structured})
+
+
+def from_settlement(answer: CallToolResult | InputRequiredResult | BaseException | None) -> ToolResult:
+    """What the ledger says of an operation: its stored result, or that it is void. Anything else leaves it unknown."""
+    if isinstance(answer, CallToolResult) and not answer.is_error and _is_envelope(answer.structured_content):
+        result = _unpacked(answer.structured_content)
+        if result.success or result.error_code is ToolErrorCode.TOOL_EXECUTION_ERROR:
+            return result
+    return NOT_LEARNED
+
+
+def from_preview(answer: ReadResourceResult | InputRequiredResult | BaseException | None) -> ToolResult:
+    """What a preview shows: the resource's JSON object, which must have a `description`."""
+    if isinstance(answer, MCPError) and answer.code in (INVALID_PARAMS, RESOURCE_NOT_FOUND):
+        return NOT_FOUND
+    if not isinstance(answer, ReadResourceResult):
+        return NO_PREVIEW
+    texts = [content.text for content in answer.contents if isinstance(content, TextResourceContents)]
+    try:
+        shown = json.loads(texts[0]) if texts else None
+    except ValueError:
+        return NO_PREVIEW
+    if not isinstance(shown, dict) or not isinstance(shown.get("description"), str):
+        return NO_PREVIEW
+    return _with_data(shown)
+
+
+def _from_error(error: BaseException) -> ToolResult:
+    if isinstance(error, NotSentError):
+        return UNREACHABLE
+    if isinstance(error, MCPError):
+        return _BY_CODE.get(error.code, CONNECTION_LOST)
+    # A result that does not parse or breaks the tool's own output schema comes from a call that was made.
+    return UNUSABLE if isinstance(error, Exception) else CONNECTION_LOST
+
+
+def _is_envelope(structured: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(structured, dict) and structured.keys() == ENVELOPE
+
+
+def _unpacked(envelope: dict[str, Any]) -> ToolResult:
+    if envelope["success"] is True:
+        data = envelope["data"]
+        return _with_data(data) if data is None or isinstance(data, dict | list) else UNUSABLE
+    try:
+        code = ToolErrorCode(envelope["error_code"])
+    except ValueError:
+        return FAILED
+    error = envelope["error"]
+    return _failure(code, _one_line(error) if isinstance(error, str) else str(FAILED.error))
+
+
+def _with_data(data: dict[str, Any] | list[Any] | None) -> ToolResult:
+    try:
+        canonical_json(data)
+    except ValueError:
+        # NaN and infinities parse but are not JSON: no record could hold them.
+        return UNUSABLE
+    return ToolResult(success=True, data=data)
+
+
+def _one_line(text: str) -> str:
+    return "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in text)[:MAX_SENTENCE]
