@@ -1,0 +1,59 @@
+"""What an adapter for a provider is given."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from graph_agent.errors import ConfigurationError
+from graph_agent.llm.families import DEFAULT_MODEL, Effort
+from graph_agent.models.base import Frozen
+from graph_agent.models.llm import DEFAULT_TEMPERATURE, MAX_RESPONSE_TOKENS
+
+
+class LLMConfig(Frozen):
+    """A key, a model and the limits of one call.
+
+    `timeout_seconds` is the limit of one attempt; a turn's deadline can make it shorter. `max_retries` attempts follow a
+    failure that can pass. `max_tokens` is the reply's budget: what a model needs for thinking is added on the wire.
+    """
+
+    api_key: str = Field(repr=False)
+    model: str = Field(default=DEFAULT_MODEL, min_length=1)
+    temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
+    max_tokens: int = Field(default=MAX_RESPONSE_TOKENS, gt=0)
+    timeout_seconds: float = Field(default=30, gt=0)
+    max_retries: int = Field(default=1, ge=0, le=5)
+    thinking: Effort = "low"
+
+    @field_validator("api_key")
+    @classmethod
+    def _not_blank(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("api_key must not be empty")
+        return value
+
+
+def configured(api_key: str, model: str, config: LLMConfig | None) -> LLMConfig:
+    """`config`, or the default one, for this key and model. Raises `ConfigurationError`."""
+    key, name = api_key.strip(), model.strip()
+    if not key:
+        raise ConfigurationError("the model's API key is empty")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigurationError("the model's API key contains characters that no key has")
+    if not name:
+        raise ConfigurationError("the model's name is empty")
+    return LLMConfig.model_validate({**(dict(config) if config else {}), "api_key": key, "model": name})
+
+
+def endpoint(url: str) -> str:
+    """`url`, if it is one that can be called. Raises `ConfigurationError`."""
+    try:
+        parts = urlsplit(url.strip())
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigurationError("the model's base URL must be an http or https address")
+    return url.strip()

@@ -1,0 +1,151 @@
+"""A model that says what it was told to say: for tests, demos and `--model scripted:FILE`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from graph_agent.errors import ConfigurationError, InvalidResponseError, LLMError, LLMTimeoutError, RateLimitError
+from graph_agent.llm.declarations import TASK_TOOLS, select
+from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
+
+Step = LLMResponse | LLMError | Callable[[list[LLMMessage], list[ToolDeclaration]], LLMResponse]
+"""One call's answer: given, raised, or made from the messages and tools of the request."""
+
+_RAISES: dict[LLMErrorCode, type[LLMError]] = {
+    LLMErrorCode.RATE_LIMITED: RateLimitError,
+    LLMErrorCode.TIMEOUT: LLMTimeoutError,
+    LLMErrorCode.INVALID_RESPONSE: InvalidResponseError,
+    LLMErrorCode.UNAVAILABLE: LLMError,
+    LLMErrorCode.BLOCKED: LLMError,
+}
+
+
+class ScriptExhaustedError(AssertionError):
+    """The runtime called the model more often than the script foresaw, or less often."""
+
+
+class ScriptedAdapter:
+    """An `LLMAdapter` that plays `responses` in order and keeps every request it got in `requests`.
+
+    Used as a context manager it complains about steps that nobody asked for.
+    """
+
+    def __init__(
+        self,
+        responses: Iterable[Step],
+        *,
+        model: str = "scripted",
+        declarations: Sequence[ToolDeclaration] | None = None,
+    ) -> None:
+        self._steps: list[Step] = list(responses)
+        self._model = model
+        self._declarations = TASK_TOOLS if declarations is None else tuple(declarations)
+        self.requests: list[LLMRequest] = []
+
+    @classmethod
+    def from_file(cls, path: str | Path, **settings: Any) -> Self:
+        """The script in a JSON file (one list) or a JSONL file (one step a line).
+
+        A step is an `LLMResponse` as JSON, or `{"error": CODE, "retry_after": seconds}`, which raises. Raises
+        `ConfigurationError` for a file that cannot be read or is no script.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise ConfigurationError(f"the script {path} cannot be read") from exc
+        return cls.of_values(_values(text, path), path, **settings)
+
+    @classmethod
+    def of_values(cls, values: Iterable[Any], source: str | Path, **settings: Any) -> Self:
+        """A script of JSON values, steps as in a file. Raises `ConfigurationError`, which names `source`, for what is none."""
+        return cls([_step(value, n, source) for n, value in enumerate(values, start=1)], **settings)
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def unused(self) -> int:
+        """How many steps are left."""
+        return max(0, len(self._steps) - len(self.requests))
+
+    async def generate(
+        self,
+        messages: list[LLMMessage],
+        tools: list[ToolDeclaration],
+        temperature: float = 0.0,
+        max_tokens: int = 1024,
+        *,
+        system_instruction: str | None = None,
+    ) -> LLMResponse:
+        """The next step. Raises `ScriptExhaustedError` when there is none."""
+        self.requests.append(
+            LLMRequest(
+                system_instruction=system_instruction,
+                messages=messages,
+                tools=tools,
+                temperature=temperature,
+                max_tokens=max_tokens,
+            )
+        )
+        if len(self.requests) > len(self._steps):
+            raise ScriptExhaustedError(f"the script has {len(self._steps)} steps, and the model was called once more")
+        step = self._steps[len(self.requests) - 1]
+        if isinstance(step, LLMError):
+            raise step
+        return step if isinstance(step, LLMResponse) else step(messages, tools)
+
+    def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
+        return select(self._declarations, tools)
+
+    def assert_finished(self) -> None:
+        """Raise `ScriptExhaustedError` if steps are left, or if more were asked for and the error went unnoticed."""
+        if len(self.requests) > len(self._steps):
+            raise ScriptExhaustedError(f"the model was called {len(self.requests)} times for {len(self._steps)} steps")
+        if self.unused:
+            raise ScriptExhaustedError(f"{self.unused} of {len(self._steps)} steps of the script were not used")
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            self.assert_finished()
+
+
+def _values(text: str, path: str | Path) -> list[Any]:
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        return _lines(text, path)
+    return whole if isinstance(whole, list) else [whole]
+
+
+def _lines(text: str, path: str | Path) -> list[Any]:
+    values: list[Any] = []
+    for n, line in enumerate(text.splitlines(), start=1):
+        try:
+            values += [json.loads(line)] if line.strip() else []
+        except (ValueError, RecursionError) as exc:
+            raise ConfigurationError(f"the script {path} is neither JSON nor JSONL: line {n} cannot be read") from exc
+    return values
+
+
+def _step(value: Any, n: int, path: str | Path) -> Step:
+    try:
+        if isinstance(value, dict) and "finish_reason" not in value and "error" in value:
+            code = LLMErrorCode(value["error"])
+            wait = value.get("retry_after")
+            return _RAISES[code](str(value.get("message", "")), code, None if wait is None else float(wait))
+        return LLMResponse.model_validate(value)
+    except (ValidationError, ValueError, TypeError) as exc:
+        raise ConfigurationError(f"the script {path} is wrong at step {n}: it is no response of a model") from exc
