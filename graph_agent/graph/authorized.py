@@ -1,0 +1,23 @@
+"""The one place where permission is spent."""
+
+from __future__ import annotations
+
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.ports import TurnPorts
+
+
+async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries: int = 0) -> ToolResult:
+    """Run a call the guard has permitted.
+
+    A mutating call is sent once. Where nobody knows what became of it, the ledger is asked to settle it under the same key;
+    on a server without a ledger it stays unknown. Only reads are tried again.
+    """
+    result = await ports.execute(call)
+    if call.mutating:
+        return await ports.settle(call) if result.unknown and call.ledger else result
+    for _ in range(read_retries):
+        if result.success or ports.interrupted:
+            break
+        result = await ports.execute(call)
+    return result

@@ -1,0 +1,65 @@
+"""The state machine and one tool turn, drawn as Mermaid from the topology."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from graph_agent.graph.topology import (
+    APPEND_RESULTS,
+    BUILD_DECISION,
+    BUILD_REQUEST,
+    CHECK_ITERATIONS,
+    CHECK_RESPONSE,
+    END,
+    EXECUTE_TOOLS,
+    INVOKE_LLM,
+    START,
+    TOPOLOGY,
+)
+
+_USER, _GRAPH, _RECORD, _MODEL, _TOOLS = "User", "Graph", "Record", "Model", "Tools"
+
+_TURN = (BUILD_REQUEST, INVOKE_LLM, CHECK_RESPONSE, EXECUTE_TOOLS, APPEND_RESULTS, CHECK_ITERATIONS, INVOKE_LLM,
+         CHECK_RESPONSE, BUILD_DECISION)  # fmt: skip
+"""A turn with one tool round; a test holds it to be a path of the topology."""
+
+_TALK: dict[str, tuple[tuple[str, str, str], ...]] = {
+    BUILD_REQUEST: ((_GRAPH, _RECORD, "opening row"),),
+    INVOKE_LLM: (
+        (_GRAPH, _MODEL, "messages and whitelisted tools"),
+        (_MODEL, _GRAPH, "response"),
+        (_GRAPH, _RECORD, "response, before it is acted on"),
+    ),
+    EXECUTE_TOOLS: (
+        (_GRAPH, _GRAPH, "guard judges the whole batch"),
+        (_GRAPH, _TOOLS, "permitted call, under its operation key"),
+        (_TOOLS, _GRAPH, "result, effect and ledger row committed"),
+        (_GRAPH, _RECORD, "invocation"),
+    ),
+    BUILD_DECISION: ((_GRAPH, _RECORD, "terminal row"), (_GRAPH, _USER, "decision, reply, receipts")),
+}
+
+
+def state_machine() -> str:
+    """The nine states and their outcomes, as a Mermaid state diagram ending in a newline."""
+    lines = ["stateDiagram-v2", f"    [*] --> {START}"]
+    for state, outcomes in TOPOLOGY.items():
+        for outcome, target in outcomes.items():
+            lines.append(f"    {state} --> {'[*]' if target == END else target}: {outcome}")
+    return "\n".join(lines) + "\n"
+
+
+def tool_turn() -> str:
+    """One turn with one tool round, as a Mermaid sequence diagram ending in a newline."""
+    lines = ["sequenceDiagram", *(f"    participant {name}" for name in (_USER, _GRAPH, _RECORD, _MODEL, _TOOLS))]
+    lines.append(f"    {_USER}->>{_GRAPH}: message")
+    for state in _TURN:
+        lines.append(f"    Note over {_GRAPH}: {state}")
+        lines += [f"    {sender}->>{receiver}: {text}" for sender, receiver, text in _TALK.get(state, ())]
+    return "\n".join(lines) + "\n"
+
+
+def is_path(states: tuple[str, ...] = _TURN) -> bool:
+    """Whether `states` is a way through the topology, from its start to its end."""
+    follows = all(after in TOPOLOGY[state].values() for state, after in pairwise(states))
+    return states[0] == START and END in TOPOLOGY[states[-1]].values() and follows

@@ -1,0 +1,10 @@
+"""CHECK_ITERATIONS: counts the finished tool round against the cap."""
+
+from __future__ import annotations
+
+from graph_agent.graph.state import Turn, TurnRuntime
+
+
+async def check_iterations(turn: Turn, runtime: TurnRuntime) -> Turn:
+    iterations = turn.iterations + 1
+    return turn.to("below_cap" if iterations < runtime.config.max_iterations else "cap_reached", iterations=iterations)

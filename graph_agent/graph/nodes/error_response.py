@@ -1,0 +1,11 @@
+"""ERROR_RESPONSE: a failure becomes the contract's sentence."""
+
+from __future__ import annotations
+
+from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
+from graph_agent.policy.replies import failure_reply
+
+
+async def error_response(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (all nodes have one shape)
+    error = turn.ending.error if turn.ending else None
+    return turn.to("answered", ending=Ending(EndingKind.FAILURE, failure_reply(error), error=error))

@@ -1,0 +1,14 @@
+"""INVOKE_LLM: one adapter call. Its answer stands in the record before anything acts on it."""
+
+from __future__ import annotations
+
+from graph_agent.graph.state import Turn, TurnRuntime
+
+
+async def invoke_llm(turn: Turn, runtime: TurnRuntime) -> Turn:
+    assert turn.request is not None
+    response = await runtime.ports.generate(turn.request)
+    usage = turn.usage
+    if response.usage is not None:
+        usage = response.usage if usage is None else usage + response.usage
+    return turn.to("responded", response=response, usage=usage, adapter_calls=turn.adapter_calls + 1)

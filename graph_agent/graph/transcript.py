@@ -1,0 +1,59 @@
+"""The conversation as the model sees it: every call has exactly one response, in call order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_agent.graph.state import Turn, TurnCall
+from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMRequest, LLMResponse
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.budget import fit_result
+from graph_agent.policy.reply_forms import REPLY_FORMS
+
+_NOT_NOW = {"success": False, "error": "not now: the other calls were run first; use this alone to end your turn"}
+
+
+def result_json(result: ToolResult) -> dict[str, Any]:
+    """A tool result as the model reads it."""
+    response: dict[str, Any] = {"success": result.success}
+    if result.data is not None:
+        response["data"] = result.data
+    if result.error is not None:
+        response["error"] = result.error
+    if result.error_code is not None:
+        response["error_code"] = str(result.error_code)
+    if result.unknown:
+        response["outcome"] = "unknown: it may or may not have been done; say so"
+    return fit_result(response)
+
+
+def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall, ...]) -> LLMRequest:
+    """`request` with the model's calls and one function response each. `calls` are this round's, reply forms left out."""
+    made = response.function_calls or []
+    answers = iter(calls)
+    messages = [
+        LLMMessage(role="assistant", content=response.content, function_calls=made, provider_parts=response.provider_parts)
+    ]
+    for call in made:
+        body = _NOT_NOW if call.name in REPLY_FORMS else result_json(next(answers).result)
+        messages.append(_answer(call, body))
+    return extended(request, *messages)
+
+
+def with_confirmed_call(request: LLMRequest, turn_call: TurnCall) -> LLMRequest:
+    """`request` with the one call that code made for the user."""
+    call = turn_call.call
+    return extended(request, LLMMessage(role="assistant", function_calls=[call]), _answer(call, result_json(turn_call.result)))
+
+
+def extended(request: LLMRequest, *messages: LLMMessage) -> LLMRequest:
+    """`request` with more messages; what was validated once is not validated again."""
+    return request.model_copy(update={"messages": [*request.messages, *messages]})
+
+
+def this_round(turn: Turn) -> tuple[TurnCall, ...]:
+    return tuple(call for call in turn.calls if call.iteration == turn.iterations + 1)
+
+
+def _answer(call: FunctionCall, body: dict[str, Any]) -> LLMMessage:
+    return LLMMessage(role="function", function_response=FunctionResponse(name=call.name, response=body, id=call.id))
