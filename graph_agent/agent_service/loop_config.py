@@ -1,0 +1,30 @@
+"""How long an agent may go on."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from graph_agent.models.base import Frozen
+
+MAX_TURN_SECONDS = 120
+
+
+class AgentLoopConfig(Frozen):
+    """The limits of one turn. Retries are for reads: a change is never sent twice, the ledger settles it."""
+
+    max_iterations: int = Field(default=15, ge=1, le=50)
+    iteration_timeout: int = Field(default=30, gt=0)
+    """Seconds that one model call, or one tool call, may take."""
+    enable_retry: bool = False
+    retry_attempts: int = Field(default=1, ge=0)
+    """How often a failed read is tried again; ignored unless `enable_retry` is set."""
+    turn_timeout: float | None = Field(default=None, gt=0, le=600)
+    """Seconds for the whole turn; None is `max_iterations` times `iteration_timeout`, at most 120."""
+
+    @property
+    def turn_seconds(self) -> float:
+        return self.turn_timeout or min(self.max_iterations * self.iteration_timeout, MAX_TURN_SECONDS)
+
+    @property
+    def read_retries(self) -> int:
+        return self.retry_attempts if self.enable_retry else 0

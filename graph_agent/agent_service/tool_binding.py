@@ -1,0 +1,112 @@
+"""A tool with its schema in OpenAI's form and what runs it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from graph_agent.agent_service.surroundings import kept_open
+from graph_agent.errors import ConfigurationError
+from graph_agent.llm.openai_wire import tools_of
+from graph_agent.models.base import Frozen
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.ports import ToolServer
+
+_USER = "user_id"
+
+
+class ToolBinding(Frozen):
+    """One tool that `run_agent` may be given.
+
+    `mcp_tool_reference` is called as `await reference(user_id=..., **arguments)`, with the authenticated user. What it returns
+    is the result: any JSON, where `{"success": False, "error": text}` is a failure.
+    """
+
+    tool_name: str = Field(min_length=1)
+    openai_function_schema: dict[str, Any]
+    mcp_tool_reference: Any
+
+    @field_validator("openai_function_schema")
+    @classmethod
+    def _has_the_format(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if not all(key in value for key in ("type", "function")):
+            raise ValueError("Schema must have 'type' and 'function' keys")
+        if value["type"] != "function":
+            raise ValueError("Schema type must be 'function'")
+        if not isinstance(value["function"], dict):
+            raise ValueError("Schema function must be an object")
+        return value
+
+    @field_validator("mcp_tool_reference")
+    @classmethod
+    def _is_callable(cls, value: Any) -> Any:
+        if not callable(value):
+            raise ValueError("mcp_tool_reference must be callable")
+        return value
+
+    @model_validator(mode="after")
+    def _names_agree(self) -> Self:
+        if self.openai_function_schema["function"].get("name", self.tool_name) != self.tool_name:
+            raise ValueError("tool_name must match the name in the schema")
+        return self
+
+    @property
+    def declaration(self) -> ToolDeclaration:
+        """What the model is told. A `user_id` among the parameters is left out: it is never the model's to give."""
+        function = self.openai_function_schema["function"]
+        schema = dict(function.get("parameters") or {"type": "object", "properties": {}})
+        if isinstance(schema.get("properties"), dict):
+            schema["properties"] = {name: value for name, value in schema["properties"].items() if name != _USER}
+        if isinstance(schema.get("required"), list):
+            schema["required"] = [name for name in schema["required"] if name != _USER]
+        return ToolDeclaration(
+            name=self.tool_name, description=str(function.get("description") or self.tool_name), parameters=schema
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.tool_name)
+
+
+@dataclass(frozen=True)
+class McpTool:
+    """A tool of an MCP server as an async function; `server` None is the shipped one, on the default database.
+
+    Called by hand nobody stands before it. In `run_agent` the guard does, and calls go to the server itself, with everything
+    it promises: previews, and the ledger.
+    """
+
+    name: str
+    server: ToolServer | None = None
+
+    async def __call__(self, user_id: str, **arguments: Any) -> dict[str, Any]:
+        async with _answering(self.server) as server:
+            result = await server.execute(self.name, arguments, user_id)
+        return {"success": result.success, "data": result.data, "error": result.error, "error_code": result.error_code}
+
+
+async def bind_mcp_tools(executor: ToolServer | None = None) -> list[ToolBinding]:
+    """One binding for each tool that the server lists, schemas as it says them; None is the shipped task server.
+
+    Raises `ConfigurationError` where the server does not answer.
+    """
+    async with _answering(executor) as server:
+        if not await server.start():
+            raise ConfigurationError("the tool server does not answer")
+        declarations = server.declarations()
+    return [
+        ToolBinding(tool_name=tool.name, openai_function_schema=schema, mcp_tool_reference=McpTool(tool.name, executor))
+        for tool, schema in zip(declarations, tools_of(declarations), strict=True)
+    ]
+
+
+@asynccontextmanager
+async def _answering(server: ToolServer | None) -> AsyncGenerator[ToolServer]:
+    if server is not None:
+        yield server
+        return
+    async with kept_open() as surroundings:
+        yield surroundings.tools

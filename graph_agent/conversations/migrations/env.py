@@ -1,0 +1,3 @@
+from graph_agent.db.migration_env import run
+
+run()

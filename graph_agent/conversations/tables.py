@@ -1,0 +1,104 @@
+"""Conversations, their messages, the turns that run in them, and what limits and confirmations need to remember."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sqlalchemy import BigInteger, CheckConstraint, Column, ForeignKey, Index, Integer, String, Table, Text, text
+
+from graph_agent.db import JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
+
+
+class TurnState(StrEnum):
+    """RUNNING: somebody has it until the lease ends. DONE: its answer stands."""
+
+    RUNNING = "running"
+    DONE = "done"
+
+
+class Role(StrEnum):
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+metadata = new_metadata()
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("id", UuidText, primary_key=True),
+    Column("user_id", String(255), nullable=False),
+    Column("title", String(80), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    # The action that waits for the user's yes; the next turn that ends replaces it, whatever that turn was.
+    Column("pending", JsonText),
+    Index("ix_conversations_user_id_updated_at", "user_id", "updated_at", "id"),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    # The decision's id.
+    Column("id", UuidText, primary_key=True),
+    Column("user_id", String(255), nullable=False),
+    Column("idem_key", String(255)),
+    Column("body_digest", String(64), nullable=False),
+    Column("conversation_id", ForeignKey("conversations.id"), nullable=False),
+    Column("state", enum_by_value(TurnState, "state"), nullable=False),
+    Column("owner", UuidText, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("lease_until", UtcDateTime, nullable=False),
+    Column("answer", JsonText),
+    Column("created_at", UtcDateTime, nullable=False),
+    CheckConstraint("(state = 'done') = (answer IS NOT NULL)", name="answer_iff_done"),
+    # NULLs differ from each other: a turn without a key is never a repetition.
+    Index("uq_turns_user_id_idem_key", "user_id", "idem_key", unique=True),
+    Index(
+        "uq_turns_conversation_id_running",
+        "conversation_id",
+        unique=True,
+        sqlite_where=text("state = 'running'"),
+        postgresql_where=text("state = 'running'"),
+    ),
+    Index(
+        "ix_turns_lease_until_running",
+        "lease_until",
+        sqlite_where=text("state = 'running'"),
+        postgresql_where=text("state = 'running'"),
+    ),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    # Orders messages of the same instant; never leaves the database.
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("id", UuidText, nullable=False),
+    Column("conversation_id", ForeignKey("conversations.id"), nullable=False),
+    Column("role", enum_by_value(Role, "role"), nullable=False),
+    Column("content", Text, nullable=False),
+    # The receipts to show beside an assistant's words.
+    Column("effects", JsonText),
+    Column("decision_id", UuidText, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index("uq_messages_id", "id", unique=True),
+    Index("uq_messages_decision_id_role", "decision_id", "role", unique=True),
+    Index("ix_messages_conversation_id_number", "conversation_id", "number"),
+)
+
+turn_limits = Table(
+    "turn_limits",
+    metadata,
+    Column("user_id", String(255), primary_key=True),
+    Column("window_started_at", UtcDateTime, nullable=False),
+    Column("turns", Integer, nullable=False),
+)
+
+used_confirmations = Table(
+    "used_confirmations",
+    metadata,
+    Column("pending_id", String(255), primary_key=True),
+    Column("decision_id", String(64), nullable=False),
+    Column("used_at", UtcDateTime, nullable=False),
+)
