@@ -1,0 +1,69 @@
+"""Reading a request's body: bounded while it arrives, strict in what it may be."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+from fastapi import Request
+
+from graph_agent.errors import ServiceError, ServiceErrorCode
+
+MAX_BODY_BYTES = 64 * 1024
+
+
+async def read_object(request: Request) -> dict[str, Any]:
+    """The JSON object in the body. Text in it may still be no valid text: a JSON string can hold a lone surrogate.
+
+    Raises `ServiceError`: UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, VALIDATION_ERROR.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        text = "The request body must be application/json."
+        raise ServiceError(ServiceErrorCode.UNSUPPORTED_MEDIA_TYPE, text)
+    return _parsed(await _read(request))
+
+
+def invalid(text: str) -> ServiceError:
+    return ServiceError(ServiceErrorCode.VALIDATION_ERROR, text)
+
+
+async def _read(request: Request) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and len(declared) < 20 and int(declared) > MAX_BODY_BYTES:
+        raise _too_large()
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise _too_large()
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body.decode("utf-8"), parse_constant=_no_number, parse_float=_finite)
+    except (ValueError, RecursionError):
+        raise invalid("The request body is not valid JSON.") from None
+    if not isinstance(value, dict):
+        raise invalid("The request body must be a JSON object.")
+    return value
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("the number is too large")
+    return number
+
+
+def _too_large() -> ServiceError:
+    text = f"The request body is larger than {MAX_BODY_BYTES // 1024} KB."
+    return ServiceError(ServiceErrorCode.PAYLOAD_TOO_LARGE, text)

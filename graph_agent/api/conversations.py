@@ -1,0 +1,44 @@
+"""GET /api/conversations: the caller's conversations, and one of them with its messages."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse
+
+from graph_agent.api.auth import AuthenticatedCaller
+from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
+from graph_agent.conversations import Conversation, ConversationPage
+
+router = APIRouter(prefix="/api/conversations", tags=["conversations"])
+
+_LAST_CONVERSATION = "The id of the last conversation of the page before."
+_FIRST_MESSAGE = "The id of the first message of the page after."
+
+Limit = Annotated[int, Query(ge=1, le=200)]
+
+
+@router.get("", response_model=ConversationPage, responses=errors(400, 401, 403, 404, 422, 503))
+async def conversations(
+    request: Request,
+    caller: AuthenticatedCaller,
+    limit: Limit = 50,
+    before: Annotated[str | None, Query(json_schema_extra=UUID_FORMAT, description=_LAST_CONVERSATION)] = None,
+) -> JSONResponse:
+    """The caller's conversations, the most lately used first."""
+    page = await request.app.state.runtime.chat.conversations(caller.user_id, limit, before)
+    return JSONResponse(page.to_json())
+
+
+@router.get("/{conversation_id}", response_model=Conversation, responses=errors(400, 401, 403, 404, 422, 503))
+async def conversation(
+    request: Request,
+    caller: AuthenticatedCaller,
+    conversation_id: IdInPath,
+    limit: Limit = 100,
+    before: Annotated[str | None, Query(json_schema_extra=UUID_FORMAT, description=_FIRST_MESSAGE)] = None,
+) -> JSONResponse:
+    """One conversation with its latest messages, oldest first."""
+    found = await request.app.state.runtime.chat.conversation(caller.user_id, conversation_id, limit, before)
+    return JSONResponse(found.to_json())

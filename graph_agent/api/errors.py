@@ -1,0 +1,147 @@
+"""What goes wrong, as HTTP: one table from code to status, one envelope, short fixed texts.
+
+    {"error": {"code": "CONVERSATION_NOT_FOUND", "message": "There is no such conversation."}}
+
+Nothing of the request and nothing of an exception is ever repeated in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from graph_agent.db import DatabaseUnavailableError
+from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode, ToolErrorCode
+
+_log = logging.getLogger(__name__)
+
+STATUS: dict[ServiceErrorCode, int] = {
+    ServiceErrorCode.INVALID_ID_FORMAT: 400,
+    ServiceErrorCode.UNAUTHENTICATED: 401,
+    ServiceErrorCode.ACCESS_DENIED: 403,
+    ServiceErrorCode.CONVERSATION_NOT_FOUND: 404,
+    ServiceErrorCode.DECISION_NOT_FOUND: 404,
+    ServiceErrorCode.BASELINE_NOT_FOUND: 404,
+    ServiceErrorCode.CONVERSATION_BUSY: 409,
+    ServiceErrorCode.REQUEST_IN_PROGRESS: 409,
+    ServiceErrorCode.DUPLICATE_NAME: 409,
+    ServiceErrorCode.PAYLOAD_TOO_LARGE: 413,
+    ServiceErrorCode.UNSUPPORTED_MEDIA_TYPE: 415,
+    ServiceErrorCode.VALIDATION_ERROR: 422,
+    ServiceErrorCode.IDEMPOTENCY_KEY_REUSED: 422,
+    ServiceErrorCode.INVALID_FORMAT: 422,
+    ServiceErrorCode.INSUFFICIENT_DATA: 422,
+    ServiceErrorCode.RATE_LIMITED: 429,
+    ServiceErrorCode.SERVICE_UNAVAILABLE: 503,
+    ServiceErrorCode.STORAGE_ERROR: 503,
+    ServiceErrorCode.QUERY_TIMEOUT: 503,
+}
+
+_RETRY_SECONDS = 5
+"""What a 503 says where nobody knows better."""
+
+_UNFORESEEN = (ToolErrorCode.UNKNOWN_ERROR, "Something went wrong. Please try again later.")
+
+_OF_HTTP = {
+    404: ("NOT_FOUND", "There is nothing at this address."),
+    405: ("METHOD_NOT_ALLOWED", "This address does not take that method."),
+}
+"""What the router itself refuses; these codes are of HTTP, not of the service."""
+
+
+def error_body(code: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message}}
+
+
+def envelope(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(error_body(code, message), status, headers)
+
+
+def service_error_response(error: ServiceError) -> JSONResponse:
+    status = STATUS[error.code]
+    headers: dict[str, str] = {}
+    wait = error.retry_after if error.retry_after is not None or status != 503 else _RETRY_SECONDS
+    if wait is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(wait)))
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if status == 413:
+        # What is left of the body is not read.
+        headers["Connection"] = "close"
+    return envelope(status, error.code, error.message, headers)
+
+
+def unavailable() -> ServiceError:
+    text = "The service is not available right now. Please try again later."
+    return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text)
+
+
+def told_error(failure: BaseException) -> dict[str, Any]:
+    """The body for a failure that comes when the status has been sent; what nobody foresaw is logged whole."""
+    if isinstance(failure, DatabaseUnavailableError | RecordUnavailableError):
+        _log.warning("a database does not answer", exc_info=failure)
+        failure = unavailable()
+    if isinstance(failure, ServiceError):
+        return error_body(failure.code, failure.message)
+    _log.error("a stream ended in an exception", exc_info=failure)
+    return error_body(*_UNFORESEEN)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every expected failure with the envelope; `UnexpectedErrors` is for the others."""
+
+    @app.exception_handler(ServiceError)
+    async def service_error(_request: Request, error: ServiceError) -> JSONResponse:
+        return service_error_response(error)
+
+    @app.exception_handler(DatabaseUnavailableError)
+    @app.exception_handler(RecordUnavailableError)
+    async def database_unavailable(_request: Request, error: Exception) -> JSONResponse:
+        _log.warning("a database does not answer", exc_info=error)
+        return service_error_response(unavailable())
+
+    @app.exception_handler(RequestValidationError)
+    async def parameters(_request: Request, _error: RequestValidationError) -> JSONResponse:
+        return envelope(422, ServiceErrorCode.VALIDATION_ERROR, "A parameter or header of the request is not valid.")
+
+    @app.exception_handler(HTTPException)
+    async def of_http(_request: Request, error: HTTPException) -> JSONResponse:
+        code, message = _OF_HTTP.get(error.status_code, ("HTTP_ERROR", "The request cannot be served."))
+        return envelope(error.status_code, code, message, dict(error.headers or {}))
+
+
+class UnexpectedErrors:
+    """The last net: an exception that nobody foresaw is logged whole and answered with a 500 that says nothing."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            return  # It went away in the middle of its own body.
+        except Exception:
+            _log.exception("a request ended in an exception")
+            if started:
+                raise
+            response: Any = envelope(500, *_UNFORESEEN)
+            await response(scope, receive, send)

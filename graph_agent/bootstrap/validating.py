@@ -1,0 +1,43 @@
+"""Validation, wired: the chosen model, the constitution, the shipped task server in an empty world; reports go to the log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from graph_agent.bootstrap.adapters import choose_adapter
+from graph_agent.bootstrap.stores import open_stores
+from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.db import Database, migrate
+from graph_agent.models.config import AgentEngineConfig
+from graph_agent.policy.constitution import Constitution
+from graph_agent.settings import Settings
+from graph_agent.validation import EngineRunner, ValidationService
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """A service that is ready; `adapter_reason` says in one line which model is validated."""
+
+    service: ValidationService
+    log: Database
+    adapter_reason: str
+
+
+@asynccontextmanager
+async def open_validation(settings: Settings, *, model: str | None = None) -> AsyncGenerator[Validation]:
+    """Raises `ConfigurationError`."""
+    constitution = Constitution.load(settings.constitution)
+    adapter, reason = choose_adapter(settings, model)
+    async with AsyncExitStack() as stack:
+        if hasattr(adapter, "aclose"):
+            stack.push_async_callback(adapter.aclose)
+        stores = await stack.enter_async_context(open_stores(settings))
+        tasks = Database.open("sqlite://")
+        stack.push_async_callback(tasks.close)
+        migrate(tasks, "graph_agent.task_server")
+        tools = await stack.enter_async_context(open_tools(tasks))
+        config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
+        runner = EngineRunner(adapter, tools, constitution.text, config=config)
+        yield Validation(ValidationService(runner, stores.log), stores.log, reason)

@@ -1,0 +1,69 @@
+"""`graph-agent demo`: a conversation that shows what the runtime does, on a database that is gone afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import typer
+from rich.text import Text
+
+from graph_agent.cli.running import FAILED, opened_runtime, tell
+from graph_agent.cli.show import out, print_answer
+from graph_agent.cli.trace import print_record
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One message, and what must come of it."""
+
+    title: str
+    says: str
+    decision: str
+    outcome: str
+    tools: tuple[str, ...] = ()
+
+
+SCENES = (
+    Scene("Add", "add a task to call mom", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("add_task",)),
+    Scene("Add", "remind me to buy groceries tomorrow", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("add_task",)),
+    Scene("List", "show my tasks", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("list_tasks",)),
+    Scene("Complete", "mark call mom as done", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("list_tasks", "complete_task")),
+    Scene("Clarify", "groceries", "ASK_CLARIFICATION", "AMBIGUITY:UNCLEAR_INTENT"),
+    Scene("Refuse", "what's the weather?", "RESPOND_ONLY", "REFUSAL:OUT_OF_SCOPE"),
+    Scene("Delete: ask first", "delete the groceries task", "REQUEST_CONFIRMATION", "SUCCESS:RESPONSE_GIVEN", ("list_tasks",)),
+    Scene("Delete: confirmed", "yes", "EXECUTE_PENDING", "SUCCESS:TASK_COMPLETED", ("delete_task",)),
+    Scene("What is left", "show my tasks", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("list_tasks",)),
+)
+TRACED = 3
+"""The scene whose record is shown at the end."""
+
+
+def demo() -> None:
+    """Show add, list, complete, clarify, refuse and delete with confirmation, then the record of one decision.
+
+    It runs offline on the embedded rules and changes nothing of yours. Ends with 1 if a step does not do what it should.
+    """
+    console = out()
+    slips = 0
+    with opened_runtime(model="rules", temporary=True) as (runtime, run):
+        conversation, traced = None, ""
+        for number, scene in enumerate(SCENES):
+            answer = run(runtime.chat.send("demo", scene.says, conversation_id=conversation))
+            conversation, decision = answer.conversation_id, answer.decision
+            called = tuple(call.tool_name for call in decision.tool_calls or ())
+            console.print(Text.assemble((f"\n{scene.title}", "bold"), (f"  {decision.decision_type}, ", "dim"),
+                                        (f"{decision.outcome_category}", "dim")))  # fmt: skip
+            console.print(Text(f"you> {scene.says}", style="cyan"))
+            print_answer(console, decision)
+            if (decision.decision_type, decision.outcome_category, called) != (scene.decision, scene.outcome, scene.tools):
+                slips += 1
+                console.print(Text(f"expected {scene.decision}, {scene.outcome}, {list(scene.tools)}", style="bold red"))
+            if number == TRACED:
+                traced = answer.decision_id
+        console.print(Text("\nThe record of one decision", style="bold"))
+        record = run(runtime.audit.load(traced))
+        if record is not None:
+            print_record(console, record)
+    if slips or record is None:
+        tell(f"{slips} steps did not do what they should")
+        raise typer.Exit(FAILED)

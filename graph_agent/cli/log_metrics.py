@@ -1,0 +1,91 @@
+"""`graph-agent log metrics`: how the decisions add up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+from rich.table import Table
+
+from graph_agent.cli.choice import ByModel, OfConversation, OfUser, Since, Until, chosen, opened_queries
+from graph_agent.cli.running import AsJson
+from graph_agent.cli.show import json_line, out, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from graph_agent.audit.metrics import Durations, MetricsSummary
+
+
+def print_metrics(
+    since: Since = None,
+    until: Until = None,
+    user: OfUser = None,
+    conversation: OfConversation = None,
+    by_model: ByModel = None,
+    as_json: AsJson = False,
+) -> None:
+    """Totals, rates, percentiles and breakdowns."""
+    with opened_queries() as (log, run):
+        filters = chosen(since=since, until=until, user_id=user, conversation_id=conversation, model=by_model)
+        metrics = run(log.get_metrics_summary(filters=filters))
+    if as_json:
+        typer.echo(json_line(metrics.to_json()))
+    else:
+        _print(out(), metrics)
+
+
+def _print(console: Console, metrics: MetricsSummary) -> None:
+    rate = "-" if metrics.success_rate is None else f"{metrics.success_rate:.1%}"
+    console.print(f"{metrics.total:,} decisions, {rate} successful, {metrics.open:,} open, {metrics.interrupted:,} interrupted")
+    console.print(f"decisions take {_durations(metrics.durations)}; tool calls {_durations(metrics.tool_durations)}")
+    tokens = metrics.tokens
+    if tokens.decisions:
+        console.print(
+            f"{tokens.total_tokens:,} tokens, {tokens.prompt_tokens:,} in and {tokens.completion_tokens:,} out, "
+            f"told by {tokens.decisions:,} decisions"
+        )
+    closed = metrics.durations.count
+    for title, counts in {
+        "outcome": metrics.outcomes,
+        "decision type": metrics.decision_types,
+        "intent": metrics.intents,
+        "model": metrics.models,
+        "constitution": {name[:12]: times for name, times in metrics.constitutions.items()},
+    }.items():
+        if counts:
+            console.print(_counts(title, counts, closed))
+    if metrics.tools:
+        console.print(_tools(metrics))
+
+
+def _counts(title: str, counts: dict[str, int], of: int) -> Table:
+    table = Table(title, "decisions", "share", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, times in counts.items():
+        table.add_row(plain(name), f"{times:,}", f"{times / max(1, of):.1%}")
+    return table
+
+
+def _tools(metrics: MetricsSummary) -> Table:
+    table = Table("tool", "calls", "sent", "succeeded", "p50", "p95", "p99", "errors", box=None, pad_edge=False)
+    for column in table.columns[1:-1]:
+        column.justify = "right"
+    for name, tool in metrics.tools.items():
+        rate = "-" if tool.success_rate is None else f"{tool.success_rate:.1%}"
+        spent = [_ms(value) for value in (tool.durations.p50, tool.durations.p95, tool.durations.p99)]
+        errors = ", ".join(f"{code} {times:,}" for code, times in tool.errors.items())
+        table.add_row(plain(name), f"{tool.calls:,}", f"{tool.executed:,}", rate, *spent, errors)
+    return table
+
+
+def _durations(durations: Durations) -> str:
+    if durations.average is None:
+        return "-"
+    percentiles = ", ".join(f"{name} {_ms(getattr(durations, name))}" for name in ("p50", "p95", "p99"))
+    return f"{durations.average:,.0f} ms on average ({percentiles})"
+
+
+def _ms(value: int | None) -> str:
+    return "-" if value is None else f"{value:,} ms"

@@ -1,0 +1,133 @@
+"""`graph-agent validate`: does the agent decide as the cases say?"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from xml.etree import ElementTree
+
+import typer
+from rich.text import Text
+
+from graph_agent.cli.baseline import print_drift
+from graph_agent.cli.progress import counting
+from graph_agent.cli.running import FAILED, AsJson, Model, opened, settings_now, tell, wrong_usage
+from graph_agent.cli.show import json_line, out, plain
+from graph_agent.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from graph_agent.bootstrap.validating import Validation
+    from graph_agent.validation import FixtureResult, ValidationReport
+
+
+def validate(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="YAML cases, or a folder of them.", show_default="the shipped suite"),
+    ] = None,
+    model: Model = None,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="PATTERN", help="Cases whose test_id fits: delete-*", show_default=False)
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="NAME", help="Compare with it; drift fails too.", show_default=False)
+    ] = None,
+    save_baseline: Annotated[
+        str | None, typer.Option("--save-baseline", metavar="NAME", help="Keep how it went as one.", show_default=False)
+    ] = None,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, max=32, help="Cases at a time.")] = 1,
+    as_json: AsJson = False,
+    junit: Annotated[bool, typer.Option("--junit", help="Print JUnit's XML.")] = False,
+) -> None:
+    """Play cases in a world of their own and judge the decisions; exits 1 where one fails, naming it."""
+    if as_json and junit:
+        wrong_usage("--json and --junit exclude each other")
+    settings = settings_now()
+    from graph_agent.audit.fixtures import shipped_suite
+    from graph_agent.bootstrap import choose_model, open_validation
+
+    if model is not None:
+        try:
+            choose_model(settings, model)
+        except ConfigurationError as exc:
+            wrong_usage(str(exc))
+    with opened(open_validation(settings, model=model)) as (validation, run):
+        tell(f"model: {validation.adapter_reason}")
+        report = run(_validated(validation, file or shipped_suite(), only, baseline, save_baseline, parallel))
+    if as_json:
+        typer.echo(json_line(report.to_json()))
+    elif junit:
+        typer.echo(_junit(report))
+    else:
+        _print(report)
+    for result in report.results:
+        if not result.passed and (as_json or junit):
+            tell(f"failed: {result.test_id}")
+    if not report.passed:
+        raise typer.Exit(FAILED)
+
+
+async def _validated(
+    validation: Validation, source: Path, only: str | None, baseline: str | None, save_baseline: str | None, parallel: int
+) -> ValidationReport:
+    service = validation.service
+    fixtures = [one for one in service.load_fixtures(source) if only is None or fnmatchcase(one.test_id, only)]
+    if not fixtures:
+        wrong_usage(f"no case is called '{only}'")
+    done = 0
+    with counting("validating") as advance:
+
+        def told(_result: FixtureResult) -> None:
+            nonlocal done
+            done += 1
+            advance(done, len(fixtures))
+
+        report = await service.run_validation(fixtures, baseline, suite=source.stem, parallel=parallel, on_result=told)
+    if save_baseline is not None:
+        from graph_agent.audit.baselines import BaselineService
+
+        await BaselineService(validation.log).keep_profiles(
+            save_baseline, report.profiles, description=f"validation of {source.stem}"
+        )
+    return report
+
+
+def _print(report: ValidationReport) -> None:
+    console = out()
+    for result in report.results:
+        if not result.passed:
+            console.print(Text(f"FAILED {plain(result.test_id)}", style="red"))
+            for said in result.inputs:
+                console.print(Text(f"       {plain(said)[:200]}", style="dim"))
+            for failure in result.failures:
+                console.print(f"       {plain(failure)}")
+    if report.drift is not None:
+        print_drift(console, report.drift)
+    seconds = report.duration_ms / 1000
+    style = "green" if report.passed else "bold red"
+    console.print(Text(f"{report.pass_count} of {report.test_count} cases passed in {seconds:.1f} s", style=style))
+
+
+def _junit(report: ValidationReport) -> str:
+    figures = {"tests": report.test_count, "failures": report.fail_count, "time": f"{report.duration_ms / 1000:.3f}"}
+    suite = ElementTree.Element("testsuite", {"name": report.suite or "validation", **_as_text(figures)})
+    for result in report.results:
+        time = f"{result.duration_ms / 1000:.3f}"
+        case = ElementTree.SubElement(
+            suite, "testcase", {"classname": suite.attrib["name"], "name": result.test_id, "time": time}
+        )
+        if not result.passed:
+            failure = ElementTree.SubElement(case, "failure", {"message": _for_xml(result.failures[0])})
+            failure.text = _for_xml("\n".join(result.failures))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def _as_text(values: dict[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items()}
+
+
+def _for_xml(text: str) -> str:
+    """`text` without what XML cannot hold."""
+    return "".join(character for character in text if character in "\t\n" or character >= " ")
