@@ -1,0 +1,42 @@
+"""A home of its own for every test, with databases that stand already: a migration each would take longer than the tests."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from graph_agent.bootstrap import open_stores
+from graph_agent.settings import Settings
+
+VARIABLES = (
+    "DATABASE_URL", "LOG_DATABASE_URL", "GRAPH_AGENT_CONSTITUTION", "GRAPH_AGENT_SECRET", "GRAPH_AGENT_JWT_SECRET",
+    "GRAPH_AGENT_JWKS_URL", "GEMINI_API_KEY", "GEMINI_MODEL", "GEMINI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL",
+    "OPENAI_BASE_URL",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import asyncio
+
+    home = tmp_path_factory.mktemp("home")
+
+    async def make() -> None:
+        async with open_stores(Settings(home=home, database_url="", log_database_url="")):
+            pass
+
+    asyncio.run(make())
+    return home
+
+
+@pytest.fixture(autouse=True)
+def home(migrated_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """GRAPH_AGENT_HOME, and nothing else of ours in the environment."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "home"
+    shutil.copytree(migrated_home, folder)
+    monkeypatch.setenv("GRAPH_AGENT_HOME", str(folder))
+    return folder

@@ -1,0 +1,207 @@
+"""Turns of the agent service on a script: what cannot be brought about with the shipped tools and the real clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graph_agent.agent_service import AgentLoopConfig, ToolBinding
+from graph_agent.audit.memory import MemoryAuditWriter
+from graph_agent.clock import ManualClock
+from graph_agent.errors import ConfigurationError, ToolErrorCode
+from graph_agent.models.llm import LLMMessage
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.replies import UNKNOWN_REPLY
+from tests.agent_service.world import USER, kept, said, surroundings, talk
+from tests.turns import TableServer, calls, done, failed, says
+
+LIST = calls(("list_tasks", {}))
+ADD = calls(("add_task", {"description": "a"}))
+DELETE = calls(("delete_task", {"task_id": "t1"}))
+UNCERTAIN = failed(ToolErrorCode.TIMEOUT_ERROR)
+
+
+def failing_first(times: int) -> Any:
+    left = [failed(ToolErrorCode.DATABASE_ERROR)] * times
+    return lambda _: left.pop() if left else done({"tasks": []})
+
+
+@pytest.mark.parametrize(
+    ("loop", "sent"),
+    [
+        (AgentLoopConfig(), 1),
+        (AgentLoopConfig(retry_attempts=3), 1),
+        (AgentLoopConfig(enable_retry=True), 2),
+        (AgentLoopConfig(enable_retry=True, retry_attempts=5), 3),
+        (AgentLoopConfig(enable_retry=True, retry_attempts=0), 1),
+    ],
+)
+async def test_a_failed_read_is_tried_again_where_that_is_enabled(loop: AgentLoopConfig, sent: int) -> None:
+    server = TableServer({"list_tasks": failing_first(2)})
+    response = await talk(surroundings(server), [LIST, says("So.")], "show my tasks", loop_config=loop)
+    assert (response.status, len(server.sent)) == ("completed", sent)
+
+
+async def test_a_failed_change_is_never_tried_again() -> None:
+    server = TableServer({"add_task": failed(ToolErrorCode.DATABASE_ERROR)})
+    loop = AgentLoopConfig(enable_retry=True, retry_attempts=3)
+    await talk(surroundings(server), [ADD, says("It did not work.")], "add a", loop_config=loop)
+    assert len(server.sent) == 1
+
+
+async def test_a_change_without_an_answer_is_settled_and_a_warning_tells_what_stays_unknown() -> None:
+    server = TableServer({"add_task": UNCERTAIN}, settlements=[UNCERTAIN])
+    response = await talk(surroundings(server), [ADD, says("I don't know whether it was added.")], "add a")
+    assert (response.status, response.warning) == (
+        "completed",
+        "It is not known whether everything that was asked for was done.",
+    )
+    assert (len(server.sent), len(server.settled)) == (1, 1)
+    server = TableServer({"add_task": UNCERTAIN}, settlements=[done({"receipt": "added 'a'"})])
+    response = await talk(surroundings(server), [ADD, says("Added.")], "add a")
+    assert (response.warning, response.effects) == (None, ["added 'a'"])
+
+
+async def test_a_confirmed_action_without_an_answer_is_told_as_unknown() -> None:
+    server = TableServer({"delete_task": UNCERTAIN}, settlements=[UNCERTAIN])
+    place = surroundings(server)
+    asked = await talk(place, [DELETE], "delete it")
+    response = await talk(place, [], [*kept(asked), said("yes")])
+    assert (response.status, response.final_response) == ("completed", UNKNOWN_REPLY)
+    assert response.warning == "It is not known whether everything that was asked for was done."
+
+
+async def test_the_cap_and_what_is_unknown_are_told_together() -> None:
+    server = TableServer({"add_task": UNCERTAIN}, settlements=[UNCERTAIN])
+    response = await talk(surroundings(server), [ADD], "add a", loop_config=AgentLoopConfig(max_iterations=1))
+    assert response.warning == (
+        "The limit of 1 iterations was reached before the request was finished. "
+        "It is not known whether everything that was asked for was done."
+    )
+
+
+@pytest.mark.parametrize(("seconds", "sent"), [(299, 1), (300, 0)])
+async def test_a_yes_counts_for_five_minutes(seconds: int, sent: int) -> None:
+    server, clock = TableServer(), ManualClock()
+    place = surroundings(server, clock=clock)
+    asked = await talk(place, [DELETE], "delete it")
+    clock.advance(seconds=seconds)
+    await talk(place, [] if sent else [says("What do you mean?")], [*kept(asked), said("yes")])
+    assert len(server.sent) == sent
+
+
+async def test_ids_that_no_model_gave_differ_from_turn_to_turn() -> None:
+    place = surroundings()
+    first = await talk(place, [LIST, says("None.")], "show my tasks")
+    second = await talk(place, [LIST, says("None.")], [*kept(first), said("again")])
+    ids = [call["id"] for message in second.messages for call in message.get("tool_calls") or []]
+    assert [message["tool_call_id"] for message in second.messages if message["role"] == "tool"] == ids
+    assert all(len(call_id) <= 40 for call_id in ids)
+
+
+async def test_every_call_has_one_result_also_where_the_turn_stops_to_ask() -> None:
+    batch = calls(("list_tasks", {}), ("delete_task", {"task_id": "t1"}), ("add_task", {"description": "a"}))
+    response = await talk(surroundings(), [batch], "do all that")
+    made = [call["id"] for message in response.messages for call in message.get("tool_calls") or []]
+    assert [message["tool_call_id"] for message in response.messages if message["role"] == "tool"] == made
+    assert len(made) == 3
+
+
+async def test_a_record_that_cannot_be_written_is_an_error_and_no_turn() -> None:
+    audit = MemoryAuditWriter()
+    audit.available = False
+    sentence = "The request cannot be recorded right now. Please try again later."
+    for message in ("hi", ""):
+        response = await talk(surroundings(audit=audit), [], message)
+        assert (response.status, response.error, response.messages) == ("error", sentence, [said(message)])
+
+
+async def test_the_server_that_is_given_is_the_one_that_is_called() -> None:
+    shipped, given = TableServer(), TableServer()
+    await talk(surroundings(shipped), [ADD, says("Added.")], "add a", tools=given)
+    assert (len(shipped.sent), len(given.sent)) == (0, 1)
+
+
+async def test_functions_are_called_with_the_authenticated_user_whatever_the_model_says() -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def add_task(user_id: str, title: str) -> dict[str, Any]:
+        seen.append({"user_id": user_id, "title": title})
+        return {"success": True, "id": 7}
+
+    schema = {
+        "type": "function",
+        "function": {
+            "name": "add_task",
+            "parameters": {
+                "type": "object",
+                "properties": {"user_id": {"type": "string"}, "title": {"type": "string"}},
+                "required": ["user_id", "title"],
+            },
+        },
+    }
+    tools = [ToolBinding(tool_name="add_task", openai_function_schema=schema, mcp_tool_reference=add_task)]
+    script = [
+        calls(("add_task", {"title": "a"})),
+        calls(("add_task", {"title": "b", "user_id": USER})),
+        calls(("add_task", {"title": "c", "user_id": "somebody else"})),
+        says("Added."),
+    ]
+    response = await talk(surroundings(), script, "add three", tools=tools)
+    assert seen == [{"user_id": USER, "title": "a"}, {"user_id": USER, "title": "b"}]
+    assert response.effects == ["Create new tasks", "Create new tasks"]
+
+
+async def test_a_function_that_is_not_granted_is_never_shown_nor_called() -> None:
+    async def format_disk(**_: Any) -> None:
+        raise AssertionError("called")
+
+    schema = {"type": "function", "function": {"name": "format_disk"}}
+    tools = [ToolBinding(tool_name="format_disk", openai_function_schema=schema, mcp_tool_reference=format_disk)]
+
+    def check(_: list[LLMMessage], declared: list[Any]) -> Any:
+        assert [tool.name for tool in declared] == ["ask_user", "decline"]
+        return calls(("format_disk", {}))
+
+    response = await talk(surroundings(), [check, says("I can't.")], "format it", tools=tools)
+    assert (response.status, response.effects) == ("completed", [])
+
+
+async def test_a_server_without_a_granted_tool_stops_the_start() -> None:
+    server = TableServer(served=TableServer().served[:2])
+    with pytest.raises(ConfigurationError, match="the constitution lists tools that no server serves"):
+        await talk(surroundings(), [], "hi", tools=server)
+
+
+async def test_an_answer_that_is_no_json_is_unknown_and_not_a_crash() -> None:
+    async def add_task(**_: Any) -> Any:
+        return {"at": object()}
+
+    schema = {"type": "function", "function": {"name": "add_task"}}
+    tools = [ToolBinding(tool_name="add_task", openai_function_schema=schema, mcp_tool_reference=add_task)]
+    response = await talk(surroundings(), [calls(("add_task", {})), says("Who knows.")], "add a", tools=tools)
+    assert response.warning == "It is not known whether everything that was asked for was done."
+
+
+async def test_a_history_is_not_changed_and_shares_nothing_with_the_response() -> None:
+    history = [said("hi")]
+    response = await talk(surroundings(), [says("Hi.")], history)
+    assert history == [said("hi")]
+    assert response.messages[0] is not history[0]
+
+
+async def test_results_of_the_turn_are_plain_data() -> None:
+    server = TableServer({"list_tasks": ToolResult(success=True, data={"tasks": [{"id": "t1"}]})})
+    response = await talk(surroundings(server), [LIST, says("One.")], "show my tasks")
+    assert type(response).model_validate_json(response.model_dump_json()) == response
+
+
+@pytest.mark.parametrize("history", [None, {}, [], [None], ["hi"], iter([said("hi")])])
+async def test_what_is_no_conversation_at_all_is_an_error_and_no_crash(history: Any) -> None:
+    response = await talk(surroundings(), [], history)
+    assert (response.status, response.messages) == ("error", [])
+    assert response.error in (
+        "The message history must be a list that ends in the user's message.",
+        "The last message of the history must be the user's.",
+    )

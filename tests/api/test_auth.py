@@ -1,0 +1,206 @@
+"""Bearer tokens, and whose is what."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from pydantic import SecretStr
+
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.errors import ConfigurationError
+from tests.chat.world import World
+
+Served = Callable[[Runtime], httpx.AsyncClient]
+
+SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
+AUDIENCE = "graph-agent"
+
+
+def _token(key: Any = SECRET, algorithm: str = "HS256", headers: dict[str, str] | None = None, **claims: Any) -> str:
+    told = {"sub": "ann", "aud": AUDIENCE, "exp": int(time.time()) + 60, **claims}
+    kept = {name: value for name, value in told.items() if value is not None}
+    return jwt.encode(kept, key, algorithm=algorithm, headers=headers)
+
+
+def _raw(header: dict[str, Any], payload: str, key: bytes = SECRET.encode()) -> str:
+    """A token that no library would make; the signature is right."""
+    signed = b".".join(_base64(part) for part in (json.dumps(header).encode(), payload.encode()))
+    return (signed + b"." + _base64(hmac.new(key, signed, hashlib.sha256).digest())).decode()
+
+
+def _base64(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def client(world: World, served: Served) -> httpx.AsyncClient:
+    """With authentication: and then any host name will do."""
+    settings = {"jwt_secret": SecretStr(SECRET), "jwt_audience": AUDIENCE}
+    client = served(world.runtime(settings=settings))
+    client.base_url = "http://agent.example"  # type: ignore[assignment]  # httpx takes text
+    return client
+
+
+_LATER = int(time.time()) + 60
+_HS256 = {"alg": "HS256", "typ": "JWT"}
+
+BAD_TOKENS = {
+    "none at all": "",
+    "no token": "x",
+    "three dots": "...",
+    "no signature": _token().rpartition(".")[0] + ".",
+    "another key": _token("another secret of thirty-two bytes or more"),
+    "another algorithm of the family": _token(algorithm="HS512"),
+    "algorithm none": jwt.encode({"sub": "ann", "aud": AUDIENCE, "exp": _LATER}, None, algorithm="none"),
+    "algorithm none, signed": _raw({"alg": "none"}, json.dumps({"sub": "ann", "aud": AUDIENCE, "exp": _LATER})),
+    "expired": _token(exp=int(time.time()) - 1),
+    "no exp": _token(exp=None),
+    "no aud": _token(aud=None),
+    "wrong aud": _token(aud="somebody-else"),
+    "no sub": _token(sub=None),
+    "empty sub": _token(sub=""),
+    "blank sub": _token(sub=" \t"),
+    "long sub": _token(sub="x" * 256),
+    "NUL in sub": _token(sub="a\x00b"),
+    "sub a number": _raw(_HS256, json.dumps({"sub": 1, "aud": AUDIENCE, "exp": _LATER})),
+    "surrogate in sub": _raw(_HS256, f'{{"sub": "\\ud800", "aud": "{AUDIENCE}", "exp": {_LATER}}}'),
+    "exp beyond time": _token(exp=10**30),
+    "exp infinite": _raw(_HS256, f'{{"sub": "ann", "aud": "{AUDIENCE}", "exp": Infinity}}'),
+    "exp a list": _raw(_HS256, f'{{"sub": "ann", "aud": "{AUDIENCE}", "exp": []}}'),
+    "deep": _raw(_HS256, "[" * 20_000),
+    "not before tomorrow": _token(nbf=int(time.time()) + 86_400),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TOKENS)
+async def test_a_bad_token_is_nobody(world: World, client: httpx.AsyncClient, name: str) -> None:
+    answer = await client.post("/api/chat", json={"content": "hi"}, headers=_bearer(BAD_TOKENS[name]))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHENTICATED")
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert await world.decisions() == []
+
+
+@pytest.mark.parametrize("header", ["", "Basic YW5uOmFubg==", "Bearer", _token(), f"Token {_token()}"])
+async def test_only_the_bearer_scheme_is_read(client: httpx.AsyncClient, header: str) -> None:
+    assert (await client.get("/api/conversations", headers={"Authorization": header})).status_code == 401
+
+
+@pytest.mark.parametrize("header", [f"Bearer {_token()}", f"bearer {_token(aud=['x', AUDIENCE])}", f"BEARER  {_token()}"])
+async def test_a_good_token_is_its_subject(client: httpx.AsyncClient, header: str) -> None:
+    assert (await client.get("/api/conversations", headers={"Authorization": header})).status_code == 200
+
+
+async def test_nobody_is_asked_for_a_token_before_the_body_is_read(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/api/chat", content=b"{", headers={"Content-Type": "text/plain"})).status_code == 401
+
+
+async def test_every_route_knows_owner_other_and_nobody(world: World, client: httpx.AsyncClient) -> None:
+    ann, bob = _bearer(_token()), _bearer(_token(sub="bob"))
+    told = (await client.post("/api/chat", json={"content": "add milk"}, headers=ann)).json()
+    conversation, decision = told["conversation_id"], told["decision_id"]
+    says = {"content": "hi", "conversation_id": conversation}
+    expected = [
+        ("POST", "/api/chat", says, (200, 403, 401)),
+        ("GET", f"/api/conversations/{conversation}", None, (200, 403, 401)),
+        ("GET", "/api/conversations", None, (200, 200, 401)),
+        ("GET", f"/api/conversations?before={conversation}", None, (200, 403, 401)),
+        ("GET", f"/api/decisions/{decision}", None, (200, 404, 401)),
+        ("GET", "/healthz", None, (200, 200, 200)),
+        ("GET", "/readyz", None, (200, 200, 200)),
+        ("GET", "/openapi.json", None, (200, 200, 200)),
+    ]
+    for method, path, body, statuses in expected:
+        found = [(await client.request(method, path, json=body, headers=who)).status_code for who in (ann, bob, {})]
+        assert (path, tuple(found)) == (path, statuses)
+    assert (await client.get("/api/conversations", headers=bob)).json()["conversations"] == []
+    assert await world.descriptions("bob") == []
+    assert await world.descriptions("ann") == ["milk"]
+
+
+async def test_the_key_of_another_user_opens_nothing(client: httpx.AsyncClient) -> None:
+    sent = {"json": {"content": "add milk"}}
+    mine = await client.post("/api/chat", **sent, headers={**_bearer(_token()), "Idempotency-Key": "k"})
+    theirs = await client.post("/api/chat", **sent, headers={**_bearer(_token(sub="bob")), "Idempotency-Key": "k"})
+    assert mine.json()["decision_id"] != theirs.json()["decision_id"]
+
+
+@pytest.fixture
+def key_server() -> Iterator[dict[str, Any]]:
+    """Publishes what stands under "keys" as a JWKS; "url" says where."""
+    published: dict[str, Any] = {"keys": [], "asked": 0}
+
+    class Keys(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            published["asked"] += 1
+            body = json.dumps({"keys": published["keys"]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Keys)
+    published["url"] = f"http://127.0.0.1:{server.server_port}/keys"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield published
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def test_published_keys_are_fetched_once_and_only_they_sign(
+    world: World, served: Served, key_server: dict[str, Any]
+) -> None:
+    private = ec.generate_private_key(ec.SECP256R1())
+    public_text = private.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    key = jwt.algorithms.ECAlgorithm.to_jwk(private.public_key(), as_dict=True)
+    key_server["keys"] = [{**key, "kid": "one", "use": "sig", "alg": "ES256"}]
+    client = served(world.runtime(settings={"jwks_url": key_server["url"], "jwt_audience": AUDIENCE}))
+
+    async def status(token: str) -> int:
+        return (await client.get("/api/conversations", headers=_bearer(token))).status_code
+
+    good = _token(private, "ES256", {"kid": "one"})
+    assert [await status(good) for _ in range(3)] == [200, 200, 200]
+    assert key_server["asked"] == 1
+    # The public key taken for a shared secret: the confusion that pinned algorithms prevent.
+    told = json.dumps({"sub": "ann", "aud": AUDIENCE, "exp": _LATER})
+    assert await status(_raw({"alg": "HS256", "kid": "one"}, told, public_text)) == 401
+    assert await status(_token(ec.generate_private_key(ec.SECP256R1()), "ES256", {"kid": "one"})) == 401
+    for _ in range(3):
+        assert await status(_token(private, "ES256", {"kid": "unknown"})) == 401
+    assert key_server["asked"] == 1
+    assert await status(_token(private, "ES256", {"kid": "one"}, aud="other")) == 401
+    assert await status(_token()) == 401
+
+
+async def test_keys_that_cannot_be_fetched_are_not_the_callers_fault(world: World, served: Served) -> None:
+    client = served(world.runtime(settings={"jwks_url": "http://127.0.0.1:1/keys", "jwt_audience": AUDIENCE}))
+    private = ec.generate_private_key(ec.SECP256R1())
+    answer = await client.get("/api/conversations", headers=_bearer(_token(private, "ES256", {"kid": "one"})))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
+
+
+async def test_keys_are_not_read_from_files(world: World, served: Served) -> None:
+    with pytest.raises(ConfigurationError, match="GRAPH_AGENT_JWKS_URL"):
+        served(world.runtime(settings={"jwks_url": "file:///etc/passwd", "jwt_audience": AUDIENCE}))

@@ -1,0 +1,155 @@
+"""Whatever is sent, the answer is the documented status in the envelope; never a 500, never the sender's own words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from graph_agent.models.decision import MAX_MESSAGE_LENGTH
+from tests.chat.world import World
+
+_JSON = {"Content-Type": "application/json"}
+_UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+BODIES = {
+    "nothing": b"",
+    "no JSON": b"hello",
+    "half of JSON": b'{"content": "hi"',
+    "a list": b'[{"content": "hi"}]',
+    "null": b"null",
+    "a string": b'"hi"',
+    "no content": b"{}",
+    "content null": b'{"content": null}',
+    "content a number": b'{"content": 1}',
+    "content NaN": b'{"content": NaN}',
+    "content infinite": b'{"content": -Infinity}',
+    "a number beyond floats": b'{"content": 1e999}',
+    "a number of 5,000 digits": b'{"content": ' + b"9" * 5000 + b"}",
+    "content a list": b'{"content": ["hi"]}',
+    "an unknown field": b'{"content": "hi", "user_id": "bob"}',
+    "a conversation that is a number": b'{"content": "hi", "conversation_id": 1}',
+    "100,000 brackets": b"[" * 50_000,
+    "brackets inside": b'{"content": ' + b"[" * 50_000,
+    "no UTF-8": b'{"content": "\xff"}',
+    "UTF-16": '{"content": "hi"}'.encode("utf-16"),
+    "a raw surrogate": b'{"content": "\xed\xa0\x80"}',
+    "a lone surrogate": b'{"content": "a \\ud800 b"}',
+    "a lone surrogate as a field": b'{"\\ud800": 1, "content": "hi"}',
+    "NUL": b'{"content": "a \\u0000 b"}',
+    "a raw NUL": b'{"content": "a \x00 b"}',
+    "empty": b'{"content": ""}',
+    "blank": b'{"content": " \\n\\t\\u00a0 "}',
+    "4,001 characters": json.dumps({"content": "x" * (MAX_MESSAGE_LENGTH + 1)}).encode(),
+}
+
+LOGGED = {"a lone surrogate", "NUL", "empty", "blank", "4,001 characters"}
+"""What was understood and refused for its content: those are decisions."""
+
+
+@pytest.mark.parametrize("name", BODIES)
+async def test_a_body_that_is_no_message_is_not_valid(world: World, client: httpx.AsyncClient, name: str) -> None:
+    answer = await client.post("/api/chat", content=BODIES[name], headers=_JSON)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["code"] == "VALIDATION_ERROR"
+    assert set(answer.json()) == {"error"}
+    assert set(answer.json()["error"]) == {"code", "message"}
+    assert len(answer.content) < 200
+    assert await world.turns() == []
+    logged = [("RESPOND_ONLY", "ERROR:USER_INPUT", "completed")] if name in LOGGED else []
+    assert await world.decisions() == logged
+
+
+async def test_the_longest_message_is_a_message(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/api/chat", json={"content": "😀" * MAX_MESSAGE_LENGTH})
+    assert answer.status_code == 200
+
+
+async def test_a_field_given_as_null_is_not_given(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/api/chat", json={"content": "hi", "conversation_id": None})).status_code == 200
+
+
+@pytest.mark.parametrize("identity", ["1", "", "x" * 36, f"{{{_UNKNOWN}}}", _UNKNOWN.replace("-", ""), "\ud800", "\x00"])
+async def test_an_id_is_a_uuid(world: World, client: httpx.AsyncClient, identity: str) -> None:
+    sent = json.dumps({"content": "hi", "conversation_id": identity}).encode()
+    answer = await client.post("/api/chat", content=sent, headers=_JSON)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_ID_FORMAT")
+    assert await world.decisions() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/api/conversations/1", 400, "INVALID_ID_FORMAT"),
+        ("/api/conversations/%00", 400, "INVALID_ID_FORMAT"),
+        (f"/api/conversations/{_UNKNOWN}", 404, "CONVERSATION_NOT_FOUND"),
+        ("/api/conversations?before=1", 400, "INVALID_ID_FORMAT"),
+        (f"/api/conversations?before={_UNKNOWN}", 404, "CONVERSATION_NOT_FOUND"),
+        ("/api/conversations?limit=0", 422, "VALIDATION_ERROR"),
+        ("/api/conversations?limit=1e9", 422, "VALIDATION_ERROR"),
+        (f"/api/conversations?limit={'9' * 5000}", 422, "VALIDATION_ERROR"),
+        ("/api/decisions/1", 400, "INVALID_ID_FORMAT"),
+        (f"/api/decisions/{_UNKNOWN}", 404, "DECISION_NOT_FOUND"),
+        ("/", 404, "NOT_FOUND"),
+        ("/api", 404, "NOT_FOUND"),
+        ("/api/conversations/", 404, "NOT_FOUND"),
+        ("/docs", 404, "NOT_FOUND"),
+        ("/%ff", 404, "NOT_FOUND"),
+        ("/api/chat", 405, "METHOD_NOT_ALLOWED"),
+    ],
+)
+async def test_what_cannot_be_got_says_why(client: httpx.AsyncClient, path: str, status: int, code: str) -> None:
+    answer = await client.get(path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "FOO"])
+async def test_other_methods_are_refused_in_the_envelope(client: httpx.AsyncClient, method: str) -> None:
+    answer = await client.request(method, "/api/chat")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (405, "METHOD_NOT_ALLOWED")
+    assert answer.headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    "media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp", "", None]
+)
+async def test_only_json_is_read(client: httpx.AsyncClient, media_type: str | None) -> None:
+    headers = {} if media_type is None else {"Content-Type": media_type}
+    answer = await client.post("/api/chat", content=b'{"content": "hi"}', headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+@pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "Application/JSON"])
+async def test_json_may_be_spelt_in_more_than_one_way(client: httpx.AsyncClient, media_type: str) -> None:
+    answer = await client.post("/api/chat", content=b'{"content": "hi"}', headers={"Content-Type": media_type})
+    assert answer.status_code == 200
+
+
+async def test_a_body_of_64_kb_is_read_and_one_byte_more_is_not(client: httpx.AsyncClient) -> None:
+    just = b'{"content": "hi"' + b" " * (64 * 1024 - 17) + b"}"
+    assert (await client.post("/api/chat", content=just, headers=_JSON)).status_code == 200
+    answer = await client.post("/api/chat", content=just + b" ", headers=_JSON)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "PAYLOAD_TOO_LARGE")
+
+
+@pytest.mark.parametrize("declared", [{}, {"Content-Length": "10"}, {"Content-Length": "x"}])
+async def test_a_body_without_end_is_read_no_further_than_the_cap(client: httpx.AsyncClient, declared: dict[str, str]) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while sent < 20_000_000:
+            sent += 1000
+            yield b"[" * 1000
+
+    answer = await client.post("/api/chat", content=endless(), headers={**_JSON, **declared})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "PAYLOAD_TOO_LARGE")
+    assert sent < 70_000
+
+
+@pytest.mark.parametrize("key", ["", "a b", "é", "x" * 256])
+async def test_a_key_that_is_none_is_refused(client: httpx.AsyncClient, key: str) -> None:
+    answer = await client.post("/api/chat", json={"content": "hi"}, headers={"Idempotency-Key": key.encode("latin-1")})  # type: ignore[dict-item]  # a header's bytes
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")

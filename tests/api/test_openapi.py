@@ -1,0 +1,58 @@
+"""The API does what its OpenAPI document says, whatever is sent."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import CHECKS
+
+from tests.api.live import LiveServer, live_server
+
+POSITIVE, NEGATIVE = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
+
+FILTERED = {"/api/decisions", "/api/metrics"}
+"""Filters exclude each other and read times in more ways than a schema can say: here only the answers are judged."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[LiveServer]:
+    with live_server(tmp_path_factory.mktemp("live"), template, lambda world: world.runtime()) as server:
+        yield server
+
+
+def test_every_answer_is_one_that_the_document_names(server: LiveServer) -> None:
+    document = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+    operations = [found.ok() for found in document.get_all_operations()]
+    for operation in operations:
+        _ask(operation, POSITIVE)
+        if list(operation.iter_parameters()):
+            _ask(operation, NEGATIVE)
+
+
+def test_the_document_names_every_route_and_every_refusal_of_a_turn(server: LiveServer) -> None:
+    paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    documented = set(paths["/api/chat"]["post"]["responses"])
+    assert documented == {"200", "400", "401", "403", "404", "409", "413", "415", "422", "429", "500", "503"}
+    expected = {"/api/chat", "/api/conversations", "/api/conversations/{conversation_id}", "/api/decisions/{decision_id}"}
+    assert expected | {"/healthz", "/readyz"} <= set(paths)
+
+
+def _ask(operation: schemathesis.APIOperation, mode: schemathesis.GenerationMode) -> None:
+    judges_requests = ("positive_data_acceptance", "negative_data_rejection")
+    unchecked = [CHECKS.get_one(name) for name in judges_requests] if operation.path in FILTERED else []
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    def answered_as_documented(case: schemathesis.Case) -> None:
+        if mode is POSITIVE and "Idempotency-Key" in case.headers:
+            # One used before would rightly be refused.
+            case.headers["Idempotency-Key"] = str(uuid.uuid4())
+        case.call_and_validate(excluded_checks=unchecked)
+
+    answered_as_documented()

@@ -1,0 +1,101 @@
+"""The record over HTTP: everybody their own, an auditor everybody's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import httpx
+import jwt
+import pytest
+from pydantic import SecretStr
+
+from graph_agent.bootstrap.runtime import Runtime
+from tests.chat.world import World
+
+SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
+Served = Callable[[Runtime], httpx.AsyncClient]
+
+
+def headers(user: str, scope: str | None = None) -> dict[str, str]:
+    claims = {"sub": user, "aud": "graph-agent", "exp": int(time.time()) + 60, **({"scope": scope} if scope else {})}
+    return {"authorization": f"Bearer {jwt.encode(claims, SECRET, algorithm='HS256')}"}
+
+
+@pytest.fixture
+def guarded(world: World, served: Served) -> httpx.AsyncClient:
+    """A client of an API that wants bearer tokens."""
+    settings = {
+        "jwt_secret": SecretStr(SECRET),
+        "jwt_audience": "graph-agent",
+        "secret": SecretStr("signs confirmations, and is long enough"),
+    }
+    return served(world.runtime(settings=settings))
+
+
+async def said(client: httpx.AsyncClient, content: str, **more: dict[str, str]) -> str:
+    answer = await client.post("/api/chat", json={"content": content}, **more)
+    return str(answer.json()["decision_id"])
+
+
+async def test_decisions_are_listed_newest_first_by_filter(client: httpx.AsyncClient) -> None:
+    first, second = await said(client, "add a task to call mom"), await said(client, "what's the weather?")
+    page = (await client.get("/api/decisions")).json()
+    assert [item["decision_id"] for item in page["items"]] == [second, first]
+    assert {name: page[name] for name in page if name != "items"} == {
+        "total": 2,
+        "total_is_exact": True,
+        "limit": 100,
+        "offset": 0,
+        "has_more": False,
+    }
+    refused = (await client.get("/api/decisions", params={"outcome": "REFUSAL", "limit": 1})).json()
+    assert [item["decision_id"] for item in refused["items"]] == [second]
+    assert (await client.get("/api/decisions", params={"since": "2100-01-01T00:00:00Z"})).json()["total"] == 0
+
+
+async def test_a_decision_has_its_calls(client: httpx.AsyncClient) -> None:
+    decision_id = await said(client, "add a task to call mom")
+    decision = (await client.get(f"/api/decisions/{decision_id}")).json()
+    assert (decision["message"], decision["outcome_category"]) == ("add a task to call mom", "SUCCESS:TASK_COMPLETED")
+    assert [call["tool_name"] for call in decision["tool_invocations"]] == ["add_task"]
+    assert [call["finish_reason"] for call in decision["llm_calls"]] == ["tool_calls", "stop"]
+
+
+async def test_metrics_add_up(client: httpx.AsyncClient) -> None:
+    await said(client, "add a task to call mom")
+    await said(client, "what's the weather?")
+    metrics = (await client.get("/api/metrics")).json()
+    assert (metrics["total"], metrics["success_rate"], metrics["categories"]) == (2, 0.5, {"REFUSAL": 1, "SUCCESS": 1})
+    assert (await client.get("/api/metrics", params={"outcome": "REFUSAL"})).json()["total"] == 1
+
+
+@pytest.mark.parametrize(
+    "params", [{"limit": 0}, {"limit": 1001}, {"offset": -1}, {"outcome": "x"}, {"since": "soon"}, {"colour": "red"}]
+)
+@pytest.mark.parametrize("path", ["/api/decisions", "/api/metrics"])
+async def test_a_question_that_makes_no_sense_is_a_422(client: httpx.AsyncClient, path: str, params: dict[str, str]) -> None:
+    answer = await client.get(path, params=params)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+
+
+async def test_everybody_sees_their_own_and_an_auditor_everybody_s(guarded: httpx.AsyncClient) -> None:
+    of_ann = await said(guarded, "add a task to call mom", headers=headers("ann"))
+    await said(guarded, "hello", headers=headers("bob"))
+    auditor = headers("eve", "openid auditor")
+
+    async def totals(**options: dict[str, str]) -> list[int]:
+        paths = ("/api/decisions", "/api/metrics")
+        return [(await guarded.get(path, **options)).json()["total"] for path in paths]
+
+    assert await totals(headers=headers("ann")) == [1, 1]
+    assert await totals(headers=headers("eve")) == [0, 0]
+    assert await totals(headers=headers("eve", "not-an-auditor")) == [0, 0]
+    assert await totals(headers=auditor) == [2, 2]
+    assert await totals(headers=auditor, params={"user_id": "bob"}) == [1, 1]
+    for path in ("/api/decisions", "/api/metrics"):
+        foreign = await guarded.get(path, headers=headers("bob"), params={"user_id": "ann"})
+        assert (foreign.status_code, foreign.json()["error"]["code"]) == (403, "ACCESS_DENIED")
+        assert (await guarded.get(path)).status_code == 401
+    assert (await guarded.get(f"/api/decisions/{of_ann}", headers=headers("bob"))).status_code == 404
+    assert (await guarded.get(f"/api/decisions/{of_ann}", headers=auditor)).status_code == 200

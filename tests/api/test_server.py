@@ -1,0 +1,85 @@
+"""Behind a real server: callers who go away, bodies without end, and a shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.policy.replies import FAILURE_REPLY
+from tests.api.live import LiveServer, live_server
+from tests.chat.world import says
+
+
+class WaitingModel(ScriptedAdapter):
+    """Never answers; `asked` is set, for other threads, once it has been called."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.asked = threading.Event()
+
+    async def generate(self, messages: list[LLMMessage], tools: list[ToolDeclaration], *_: object, **__: object) -> LLMResponse:
+        self.asked.set()
+        await asyncio.Event().wait()
+        return says(f"never, to {len(messages)} and {len(tools)}")
+
+
+@pytest.fixture
+def model() -> WaitingModel:
+    return WaitingModel()
+
+
+@pytest.fixture
+def server(tmp_path: Path, template: Path, model: WaitingModel) -> Iterator[LiveServer]:
+    with live_server(tmp_path, template, lambda world: world.runtime(model)) as server:
+        yield server
+
+
+def test_a_shutdown_closes_the_record_of_whoever_has_gone(tmp_path: Path, server: LiveServer, model: WaitingModel) -> None:
+    address = httpx.URL(server.url)
+    with closing(socket.create_connection((address.host, address.port))) as caller:
+        body = b'{"content": "hello"}'
+        head = ("POST /api/chat HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body)}")
+        caller.sendall("\r\n".join((*head, "", "")).encode() + body)
+        assert model.asked.wait(10)
+    server.stop()
+    assert server.ended.wait(20)
+    assert _rows(tmp_path / "log.db", "SELECT status, outcome_category FROM decision_logs") == [
+        ("interrupted", "ERROR:RESPONSE_GENERATION")
+    ]
+    assert _rows(tmp_path / "graph_agent.db", "SELECT state FROM turns") == [("done",)]
+    assert _rows(tmp_path / "graph_agent.db", "SELECT content FROM messages") == [("hello",), (FAILURE_REPLY,)]
+
+
+def test_a_caller_who_stops_in_mid_body_is_no_incident(
+    server: LiveServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = httpx.URL(server.url)
+    with closing(socket.create_connection((address.host, address.port))) as caller:
+        head = ("POST /api/chat HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: 50")
+        caller.sendall("\r\n".join((*head, "", "")).encode() + b'{"content"')
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
+    server.stop()
+    assert server.ended.wait(20)
+    assert [entry for entry in caplog.records if entry.levelname in ("ERROR", "CRITICAL")] == []
+    assert _rows(tmp_path / "log.db", "SELECT status FROM decision_logs") == []
+
+
+def test_twenty_megabytes_are_not_waited_for(server: LiveServer) -> None:
+    answer = httpx.post(f"{server.url}/api/chat", content=b"[" * 20_000_000, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+    assert httpx.get(f"{server.url}/healthz").status_code == 200
+
+
+def _rows(file: Path, query: str) -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute(query).fetchall()

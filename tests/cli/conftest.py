@@ -1,0 +1,86 @@
+"""The command line in this process: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graph_agent.cli.main import main
+from graph_agent.settings import Settings
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Ended]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, migrated_home: Path) -> Path:
+    """A GRAPH_AGENT_HOME with empty databases, and nothing else of the runtime in the environment."""
+    for field in Settings.model_fields.values():
+        monkeypatch.delenv(str(field.alias), raising=False)
+    folder = tmp_path / "home"
+    shutil.copytree(migrated_home, folder)
+    monkeypatch.setenv("GRAPH_AGENT_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home as the first command leaves it: its tables are made once for all tests."""
+    folder = tmp_path_factory.mktemp("migrated") / "home"
+    before = dict(os.environ)
+    os.environ["GRAPH_AGENT_HOME"] = str(folder)
+    try:
+        with pytest.raises(SystemExit):
+            main(["log", "list"])
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return folder
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """`cli("ask", "hi", stdin=b"...")` runs a command as the console script would."""
+
+    def run(*arguments: str, stdin: bytes = b"") -> Ended:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        captured = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[..., str]:
+    """`script(step, ...)` writes a model's script and gives the `--model` that plays it."""
+
+    def write(*steps: dict[str, Any]) -> str:
+        file = tmp_path / "script.jsonl"
+        file.write_text("\n".join(json.dumps(step) for step in steps), encoding="utf-8")
+        return f"scripted:{file}"
+
+    return write

@@ -1,0 +1,69 @@
+"""`graph-agent doctor`."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli, Ended
+
+
+def verdicts(ended: Ended) -> dict[str, str]:
+    return {line.split()[0]: line.split()[1] for line in ended.out.splitlines()}
+
+
+def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
+    cli("ask", "hi")
+
+    ended = cli("doctor")
+
+    assert verdicts(ended) == dict.fromkeys(("model", "endpoint", "constitution", "databases", "tools", "key"), "ok")
+    assert "rules: no GEMINI_API_KEY is set" in ended.out
+    assert "5 tools, 1 with confirmation" in ended.out
+    assert ended.code == 0
+
+
+def test_an_endpoint_that_does_not_answer_is_told_within_seconds_and_without_the_key(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        monkeypatch.setenv("GEMINI_API_KEY", "AIzaVerySecret")
+        monkeypatch.setenv("GEMINI_BASE_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        started = time.monotonic()
+        ended = cli("doctor")
+        took = time.monotonic() - started
+
+    assert verdicts(ended)["endpoint"] == "broken"
+    assert "GEMINI_API_KEY is set" in ended.out
+    assert "VerySecret" not in ended.out + ended.err
+    assert ended.code == 1
+    assert took < 10
+
+
+def test_a_key_that_others_can_read_is_broken(cli: Cli, home: Path) -> None:
+    cli("ask", "hi")
+    (home / "secret").chmod(0o644)
+
+    ended = cli("doctor")
+
+    assert verdicts(ended)["key"] == "broken"
+    assert f"chmod 600 {home / 'secret'}" in ended.out
+    assert ended.code == 1
+
+
+def test_a_broken_constitution_and_database_are_told_together(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rules.md").write_text("## Available Tools\n- add_task: Add (requires confirmaton)\n", encoding="utf-8")
+    monkeypatch.setenv("GRAPH_AGENT_CONSTITUTION", str(tmp_path / "rules.md"))
+    monkeypatch.setenv("LOG_DATABASE_URL", "postgresql://me:hunter2@127.0.0.1:1/log")
+
+    ended = cli("doctor")
+
+    assert {what for what, verdict in verdicts(ended).items() if verdict == "broken"} == {"constitution", "databases", "tools"}
+    assert "line 2" in ended.out
+    assert "hunter2" not in ended.out + ended.err
+    assert ended.code == 1

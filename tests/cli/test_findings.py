@@ -1,0 +1,224 @@
+"""A stranger finds the cause: for each planted failure `log show` alone tells what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.clock import ManualClock
+from graph_agent.db import Database, migrate
+from graph_agent.engine import LLMAgentEngine
+from graph_agent.errors import LLMError, LLMTimeoutError, ToolErrorCode
+from graph_agent.llm.rules import RuleBasedAdapter
+from graph_agent.llm.scripted import ScriptedAdapter, Step
+from graph_agent.models.decision import DecisionContext, PendingAction
+from graph_agent.models.llm import FunctionCall, LLMResponse
+from graph_agent.models.tools import ToolResult
+from graph_agent.ports import LLMAdapter, ToolExecutor
+from graph_agent.task_server.server import build_task_server
+from graph_agent.tools.executor import McpToolExecutor
+from tests.cli.conftest import Cli
+
+CONSTITUTION = (Path(__file__).parents[2] / "constitution.md").read_text(encoding="utf-8")
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+def call(name: str, **arguments: Any) -> LLMResponse:
+    return LLMResponse(function_calls=[FunctionCall(name=name, arguments=arguments)], finish_reason="tool_calls")
+
+
+def says(text: str) -> LLMResponse:
+    return LLMResponse(content=text, finish_reason="stop")
+
+
+class World:
+    """An engine that writes into the log of the command line's home, with the task server in this process."""
+
+    def __init__(self, log: Database, tools: ToolExecutor, clock: ManualClock) -> None:
+        self.log = log
+        self.tools = tools
+        self.clock = clock
+
+    async def turn(
+        self,
+        adapter: LLMAdapter | list[Step],
+        message: str = "do it",
+        *,
+        pending: PendingAction | None = None,
+        constitution: str = CONSTITUTION,
+        tools: ToolExecutor | None = None,
+        engine: LLMAgentEngine | None = None,
+    ) -> Any:
+        """One turn; returns its decision."""
+        if isinstance(adapter, list):
+            adapter = ScriptedAdapter(adapter)
+        engine = engine or self.engine(adapter, constitution, tools)
+        context = DecisionContext(user_id="ann", message=message, conversation_id="c1", pending_confirmation=pending)
+        return await engine.process_message(context)
+
+    def engine(
+        self, adapter: LLMAdapter, constitution: str = CONSTITUTION, tools: ToolExecutor | None = None
+    ) -> LLMAgentEngine:
+        audit = DatabaseAuditWriter(self.log, clock=self.clock)
+        return LLMAgentEngine(adapter, tools or self.tools, constitution, audit=audit, clock=self.clock)
+
+
+@asynccontextmanager
+async def world(home: Path) -> AsyncGenerator[World]:
+    log, tasks = Database.open(f"sqlite:///{home / 'log.db'}"), Database.open("sqlite://")
+    migrate(tasks, "graph_agent.task_server")
+    async with McpToolExecutor(build_task_server(tasks)) as tools:
+        yield World(log, tools, ManualClock())
+    await tasks.close()
+    await log.close()
+
+
+Shown = Callable[[Callable[[World], Coroutine[Any, Any, Any]]], str]
+
+
+@pytest.fixture
+def shown(cli: Cli, home: Path) -> Shown:
+    """Plays a story, whose result is a decision, and gives what `log show` prints of it from `findings` on."""
+
+    def show(story: Callable[[World], Coroutine[Any, Any, Any]]) -> str:
+        async def played() -> str:
+            async with world(home) as one:
+                return str((await story(one)).decision_id)
+
+        ended = cli("log", "show", asyncio.run(played()))
+        assert ended.code == 0
+        return ended.out[ended.out.index("findings") :]
+
+    return show
+
+
+def test_the_model_is_down(shown: Shown) -> None:
+    told = shown(lambda one: one.turn([LLMError()]))
+    assert "Model call 1 failed after 0 ms: UNAVAILABLE, the model could not be reached, or its server failed." in told
+
+
+def test_the_model_gave_no_answer_in_time(shown: Shown) -> None:
+    assert "TIMEOUT, the model gave no complete answer in time" in shown(lambda one: one.turn([LLMTimeoutError()]))
+
+
+def test_the_model_made_a_call_with_bad_arguments(shown: Shown) -> None:
+    told = shown(lambda one: one.turn([call("add_task", description=5), says("That did not work.")]))
+    assert "Tool call 1, add_task, was refused and not sent: VALIDATION_ERROR" in told
+    assert "do not fit the schema at description: type" in told
+
+
+def test_a_tool_failed(shown: Shown) -> None:
+    told = shown(lambda one: one.turn([call("complete_task", task_id=NOBODY), says("That did not work.")]))
+    assert "Tool call 1, complete_task, ran and failed: NOT_FOUND, There is no such task. " in told
+
+
+def test_the_model_named_another_user(shown: Shown) -> None:
+    told = shown(lambda one: one.turn([call("list_tasks", user_id="bob"), says("That did not work.")]))
+    assert "refused and not sent: ACCESS_DENIED, it named another user than the one who is signed in." in told
+
+
+def test_the_cap_was_reached(shown: Shown) -> None:
+    told = shown(lambda one: one.turn([call("list_tasks")] * 5))
+    assert "The cap was reached: after 5 tool rounds the model still had not answered." in told
+
+
+def test_the_model_refused(shown: Shown) -> None:
+    assert "The model declined the request as out of scope." in shown(
+        lambda one: one.turn(RuleBasedAdapter(), "what's the weather?")
+    )
+
+
+def test_a_confirmation_came_too_late(shown: Shown) -> None:
+    async def story(one: World) -> Any:
+        await one.turn([call("add_task", description="call mom"), says("Added.")])
+        engine = one.engine(RuleBasedAdapter())
+        asked = await one.turn([], "delete call mom", engine=engine)
+        one.clock.advance(minutes=6)
+        return await one.turn([], "yes", pending=asked.pending_action, engine=engine)
+
+    told = shown(story)
+    assert "The confirmation of delete_task (" in told
+    assert "had expired: good until 2026-01-05 09:05:00 UTC, answered 2026-01-05 09:06:00 UTC, 60 s too late." in told
+
+
+def test_a_confirmation_was_used_before(shown: Shown) -> None:
+    async def story(one: World) -> Any:
+        await one.turn([call("add_task", description="call mom"), says("Added.")])
+        engine = one.engine(RuleBasedAdapter())
+        asked = await one.turn([], "delete call mom", engine=engine)
+        await one.turn([], "yes", pending=asked.pending_action, engine=engine)
+        return await one.turn([], "yes", pending=asked.pending_action, engine=engine)
+
+    assert "had been used before, so it counted for nothing." in shown(story)
+
+
+@pytest.mark.parametrize(
+    ("response", "why"),
+    [
+        (LLMResponse(content="  ", finish_reason="stop"), "it was empty"),
+        (LLMResponse(finish_reason="tool_calls"), "it announced tool calls and made none"),
+        (call(""), "it made a call without a name"),
+        (call("ask_user", question="", reason="unclear_intent"), "its reply form said nothing"),
+    ],
+)
+def test_the_model_said_something_malformed(shown: Shown, response: LLMResponse, why: str) -> None:
+    assert f"The answer of model call 1 could not be used: {why}." in shown(lambda one: one.turn([response]))
+
+
+class SlowTools:
+    """A tool executor whose calls take a while on the turn's clock, and may end in nobody knowing."""
+
+    def __init__(self, clock: ManualClock, result: ToolResult) -> None:
+        self._clock = clock
+        self._result = result
+
+    async def execute(self, *_: Any, **__: Any) -> ToolResult:
+        self._clock.advance(seconds=4.8)
+        return self._result
+
+    def get_available_tools(self) -> list[str]:
+        return ["add_task", "list_tasks", "update_task", "complete_task", "delete_task"]
+
+
+def test_a_tool_was_slow(shown: Shown) -> None:
+    def story(one: World) -> Coroutine[Any, Any, Any]:
+        slow = SlowTools(one.clock, ToolResult(success=True, data={"tasks": []}))
+        return one.turn([call("list_tasks"), says("Your list is empty.")], tools=slow)
+
+    assert "Slow: 4800 of 4800 ms were spent in tool call 1, list_tasks." in shown(story)
+
+
+def test_a_tool_never_answered(shown: Shown) -> None:
+    def story(one: World) -> Coroutine[Any, Any, Any]:
+        lost = ToolResult(success=False, error="no answer in time", error_code=ToolErrorCode.TIMEOUT_ERROR)
+        return one.turn([call("add_task", description="x"), says("I am not sure.")], tools=SlowTools(one.clock, lost))
+
+    told = shown(story)
+    assert "Tool call 1, add_task, ran without an answer: nobody knows whether it took effect: TIMEOUT_ERROR" in told
+    assert "Slow: " in told
+
+
+def test_the_policy_had_changed(shown: Shown) -> None:
+    async def story(one: World) -> Any:
+        await one.turn([call("update_task", task_id=NOBODY, description="x"), says("That did not work.")])
+        one.clock.advance(days=1)
+        stricter = CONSTITUTION.replace("- update_task: Modify task descriptions\n", "").replace(
+            "- complete_task: Mark tasks as done", "- complete_task: Mark tasks as done (requires confirmation)"
+        )
+        script: list[Step] = [call("update_task", task_id=NOBODY, description="x"), says("That did not work.")]
+        return await one.turn(script, constitution=stricter)
+
+    told = shown(story)
+    assert "Tool call 1, update_task, was refused and not sent: TOOL_NOT_FOUND, it is not on the constitution's list" in told
+    assert "is in force since 2026-01-06 09:00:00 UTC, before it " in told
+    assert "what changed: complete_task now needs confirmation, update_task is no longer granted." in told
+
+
+def test_nothing_went_wrong(shown: Shown) -> None:
+    assert "Nothing went wrong." in shown(lambda one: one.turn([call("add_task", description="x"), says("Added.")]))

@@ -1,0 +1,66 @@
+"""`graph-agent log`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from tests.cli.conftest import Cli
+
+
+def test_the_latest_decisions_come_first_and_can_be_filtered(cli: Cli) -> None:
+    first = cli("ask", "add a task to call mom", "--json", "--user", "ann").json()
+    second = cli("ask", "what's the weather?", "--json", "--user", "bob").json()
+
+    listed = [json.loads(line) for line in cli("log", "list", "--json").out.splitlines()]
+    assert [row["decision_id"] for row in listed] == [second["decision_id"], first["decision_id"]]
+    assert listed[0]["outcome_category"] == "REFUSAL:OUT_OF_SCOPE"
+    assert listed[0]["message"] == "what's the weather?"
+
+    (only,) = cli("log", "list", "--user", "ann").out.splitlines()
+    assert first["decision_id"] in only
+    (only,) = cli("log", "list", "--conversation", second["conversation_id"]).out.splitlines()
+    assert second["decision_id"] in only
+    assert cli("log", "list", "--limit", "1").out.count("\n") == 1
+
+
+def test_show_tells_everything_about_one_decision(cli: Cli) -> None:
+    told = cli("ask", "add a task to call mom", "--json").json()
+
+    shown = cli("log", "show", told["decision_id"]).out
+
+    for part in (
+        told["decision_id"],
+        told["conversation_id"],
+        "add a task to call mom",
+        "INVOKE_TOOL, SUCCESS:TASK_COMPLETED",
+        "CREATE_TASK (1)",
+        "BUILD_REQUEST → INVOKE_LLM",
+        'asks for add_task {"description": "call mom"}',
+        "tool call 1   add_task",
+        "executed, ok",
+        "✓ added 'call mom'",
+    ):
+        assert part in shown
+    record = cli("log", "show", told["decision_id"], "--json").json()
+    assert record["decision"] == told["decision"]
+    assert record["states"] == told["states"]
+
+
+def test_show_tells_refused_calls_and_why(cli: Cli, script: Callable[..., str]) -> None:
+    steps = [
+        {"function_calls": [{"name": "drop_database", "arguments": {}}], "finish_reason": "tool_calls"},
+        {"content": "I cannot do that.", "finish_reason": "stop"},
+    ]
+    told = cli("ask", "hello", "--json", "--model", script(*steps)).json()
+
+    shown = cli("log", "show", told["decision_id"]).out
+
+    assert "drop_database {}: refused, TOOL_NOT_FOUND" in shown
+    assert "there is no such tool" in shown
+
+
+def test_a_decision_that_does_not_exist_ends_with_1(cli: Cli) -> None:
+    ended = cli("log", "show", "00000000-0000-0000-0000-000000000000")
+
+    assert (ended.code, ended.out, ended.err) == (1, "", "graph-agent: There is no such decision.\n")

@@ -1,0 +1,156 @@
+"""`graph-agent log export|import|metrics|prune|fixture`, `baseline` and `validate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from graph_agent.db import Database
+from tests.audit.made import made, put
+from tests.cli.conftest import Cli
+
+MONTH_AGO = datetime.now(UTC) - timedelta(days=31)
+
+
+@pytest.fixture
+def log(home: Path) -> Database:
+    database = Database.open(f"sqlite:///{home / 'log.db'}")
+    yield database
+    database.close_now()
+
+
+def test_list_takes_every_filter_and_tells_what_is_left_out(cli: Cli, log: Database) -> None:
+    put(log, *(made(number, user="ann" if number % 2 else "bob") for number in range(1, 9)))
+    arguments = ("--user", "ann", "--type", "INVOKE_TOOL", "--outcome", "SUCCESS", "--intent", "CREATE_TASK")
+    listed = cli("log", "list", *arguments, "--since", "2026-03-10", "--by-model", "gemini", "--limit", "3", "--json")
+    assert [json.loads(line)["user_id"] for line in listed.out.splitlines()] == ["ann"] * 3
+    assert listed.err == "3 of 4; --offset 3 goes on\n"
+    assert len(cli("log", "list", *arguments, "--limit", "3", "--offset", "3").out.splitlines()) == 1
+    assert cli("log", "list", "--until", "2026-03-09T00:00:00Z").out == ""
+
+
+@pytest.mark.parametrize("arguments", [("--outcome", "OOPS"), ("--since", "tomorrow"), ("--type", "x"), ("--status", "x")])
+def test_a_filter_that_makes_no_sense_is_wrong_usage(cli: Cli, arguments: tuple[str, str]) -> None:
+    ended = cli("log", "list", *arguments)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+
+
+def test_an_export_goes_into_another_log_and_counts_there(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = cli("ask", "add a task to call mom", "--json").json()
+    cli("ask", "what's the weather?")
+    file = tmp_path / "export.jsonl"
+    assert cli("log", "export", "--out", str(file)).code == 0
+    only = cli("log", "export", "--id", told["decision_id"]).out.splitlines()
+    assert [json.loads(line)["type"] for line in only][-1] == "decision"
+    assert len([line for line in only if '"type":"decision"' in line]) == 1
+
+    monkeypatch.setenv("LOG_DATABASE_URL", f"sqlite:///{tmp_path / 'other.db'}")
+    assert cli("log", "import", str(file), "--json").json() == {"imported": 2, "present": 0, "differing": [], "texts": 3}
+    assert cli("log", "import", "-", stdin=file.read_bytes()).out == "0 decisions imported, 2 were there already\n"
+    assert told["decision_id"] in cli("log", "show", told["decision_id"]).out
+    assert json.loads(cli("log", "metrics", "--json").out)["total"] == 2
+    assert cli("log", "verify").code == 0
+
+
+def test_what_is_no_export_is_refused(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "no.jsonl").write_text("hello", encoding="utf-8")
+    ended = cli("log", "import", str(tmp_path / "no.jsonl"))
+    assert (ended.code, ended.err) == (1, "graph-agent: object 1 of the file cannot be imported: it is not JSON\n")
+    assert cli("log", "import", str(tmp_path / "missing")).code == 2
+    assert "must be one of jsonl, json" in cli("log", "export", "--format", "xml").err
+
+
+def test_metrics_are_a_few_tables(cli: Cli) -> None:
+    cli("ask", "add a task to call mom")
+    told = cli("log", "metrics", "--since", "1h").out
+    for part in ("1 decisions, 100.0% successful", "SUCCESS:TASK_COMPLETED", "CREATE_TASK", "add_task", "p95"):
+        assert part in told
+
+
+def test_prune_removes_what_is_older_than_the_retention(cli: Cli, log: Database) -> None:
+    put(log, made(1, at=MONTH_AGO), made(2, at=datetime.now(UTC)))
+    assert cli("log", "prune", "--json").json()["decisions"] == 1
+    assert len(cli("log", "list").out.splitlines()) == 1
+    assert "0 decisions" in cli("log", "prune").out
+
+
+def test_pruning_leaves_a_log_that_can_be_verified(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("ask", "add a task to call mom")
+    import graph_agent.cli.log_prune as prune
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # noqa: ARG003 (the real one's shape)
+            return datetime.now(UTC) + timedelta(days=40)
+
+    monkeypatch.setattr(prune, "datetime", Later)
+    assert cli("log", "prune", "--json").json()["decisions"] == 1
+    assert cli("log", "verify").code == 0
+
+
+def test_a_decision_becomes_a_case_that_validate_takes(cli: Cli, tmp_path: Path) -> None:
+    first = cli("ask", "add a task to call mom", "--json").json()
+    cli("ask", "delete call mom", "--conversation", first["conversation_id"])
+    last = cli("ask", "yes", "--json", "--conversation", first["conversation_id"]).json()
+    file = tmp_path / "case.yaml"
+    file.write_text(cli("log", "fixture", last["decision_id"], "--test-id", "from-the-log").out, encoding="utf-8")
+    passed = cli("validate", str(file))
+    assert (passed.code, passed.out.splitlines()[-1][:24]) == (0, "1 of 1 cases passed in 0"[:24])
+    assert "EXECUTE" not in file.read_text(encoding="utf-8")
+    assert "expected_intent: CONFIRM_YES" in file.read_text(encoding="utf-8")
+
+
+CASES = """
+- {test_id: greets, input: hello, expected_tool: null, expected_outcome: "SUCCESS:RESPONSE_GIVEN"}
+- {test_id: adds, input: add a task to call mom, expected_tool: list_tasks}
+"""
+
+
+def test_validate_names_what_failed_and_exits_1(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "cases.yaml"
+    file.write_text(CASES, encoding="utf-8")
+    told = cli("validate", str(file))
+    assert told.code == 1
+    assert "FAILED adds" in told.out
+    assert "expected tool list_tasks, got add_task" in told.out
+    assert "1 of 2 cases passed" in told.out
+    report = cli("validate", str(file), "--json")
+    assert (report.code, report.json()["fail_count"], "failed: adds" in report.err) == (1, 1, True)
+    suite = ElementTree.fromstring(cli("validate", str(file), "--junit").out)
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [one.get("name") for one in suite if one.find("failure") is not None] == ["adds"]
+    assert cli("validate", str(file), "--only", "greets").code == 0
+    assert cli("validate", str(file), "--only", "nothing").code == 2
+    assert cli("validate", str(file), "--json", "--junit").code == 2
+    assert cli("validate", str(tmp_path / "missing.yaml")).code == 1
+
+
+def test_validate_finds_a_model_that_says_something_else(cli: Cli, script: Callable[..., str], tmp_path: Path) -> None:
+    file = tmp_path / "cases.yaml"
+    file.write_text("- {test_id: adds, input: add a task to call mom, expected_tool: add_task}", encoding="utf-8")
+    told = cli("validate", str(file), "--model", script({"content": "Done!", "finish_reason": "stop"}))
+    assert (told.code, "FAILED adds" in told.out) == (1, True)
+    assert cli("validate", str(file), "--model", "nobody").code == 2
+
+
+def test_a_baseline_is_made_listed_and_compared(cli: Cli, log: Database) -> None:
+    week = datetime.now(UTC) - timedelta(days=7)
+    put(log, *(made(number, at=week + timedelta(minutes=number)) for number in range(1, 101)))
+    assert cli("baseline", "create", "good", "--until", "5d").out == "good: 100 decisions, 1 group\n"
+    assert cli("baseline", "create", "good").code == 1
+    assert "good" in cli("baseline", "list").out
+    assert cli("baseline", "compare", "good").err.startswith("graph-agent: A comparison needs at least 30")
+    put(log, *(made(number, at=week + timedelta(days=4, minutes=number)) for number in range(101, 201)))
+    same = cli("baseline", "compare", "good")
+    assert (same.code, "no drift" in same.out) == (0, True)
+    moved = [made(n, at=datetime.now(UTC), intent=None) for n in range(201, 301)]
+    put(log, *moved)
+    drifted = cli("baseline", "compare", "good")
+    assert (drifted.code, "DRIFT" in drifted.out) == (1, True)
+    assert cli("baseline", "compare", "good", "--json").json()["drift_detected"] is True
+    assert cli("baseline", "compare", "bad").code == 1

@@ -1,0 +1,140 @@
+"""`graph-agent replay`, `log verify` and `log heads`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graph_agent.policy.constitution import Constitution
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture
+def decision(cli: Cli) -> str:
+    """A task was added; the decision's id."""
+    return str(cli("ask", "add a task to call mom", "--json").json()["decision_id"])
+
+
+def change(home: Path, statement: str) -> None:
+    with sqlite3.connect(home / "log.db") as connection:
+        assert connection.execute(statement).rowcount == 1
+    connection.close()
+
+
+def test_a_decision_replays_from_the_log(cli: Cli, decision: str) -> None:
+    ended = cli("replay", decision)
+    assert (ended.code, ended.out) == (0, f"identical {decision}\n")
+    told = cli("replay", decision, "--json").json()
+    assert told["identical"] is True
+    assert told["states"][-1] == "BUILD_DECISION"
+
+
+def test_all_decisions_replay_those_that_differ_are_told(cli: Cli, decision: str, home: Path) -> None:
+    cli("ask", "hello")
+    assert cli("replay", "--all").out == "2 of 2 identical\n"
+    told = "record = replace(record, 'response_text\":\"Hello!', 'response_text\":\"Goodbye!')"
+    change(home, f"UPDATE decision_logs SET {told} WHERE message = 'hello'")
+    ended = cli("replay", "--all")
+    assert ended.code == 1
+    assert ended.out.endswith("1 of 2 identical\n")
+    assert "differs" in ended.out
+    assert decision not in ended.out
+    assert cli("replay", "--all", "--outcome", "SUCCESS:TASK_COMPLETED").code == 0
+
+
+def test_an_exported_file_alone_replays_in_another_process_of_another_home(cli: Cli, decision: str, tmp_path: Path) -> None:
+    cli("ask", "delete the call mom task")
+    file = tmp_path / "export.jsonl"
+    cli("log", "export", "--out", str(file))
+    environment = {**os.environ, "GRAPH_AGENT_HOME": str(tmp_path / "nowhere"), "PYTHONHASHSEED": "4711"}
+    command = [sys.executable, "-c", "from graph_agent.cli.main import main; main()", "replay", str(file)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stdout) == (0, "2 of 2 identical\n")
+    assert not (tmp_path / "nowhere").exists()
+    file.write_text(file.read_text(encoding="utf-8").replace("add_task: Create", "add_task: Make"), encoding="utf-8")
+    changed = cli("replay", str(file))
+    assert changed.code == 1
+    assert "the text of the constitution" in changed.out
+    assert decision in changed.out
+
+
+def test_steps_are_told_one_by_one(cli: Cli, decision: str) -> None:
+    out = cli("replay", decision, "--step").out
+    assert out.index("BUILD_REQUEST    → request_built") < out.index("EXECUTE_TOOLS    → executed")
+    assert "✓ added 'call mom'" in out
+    assert out.endswith(f"identical {decision}\n")
+
+
+def test_another_constitution_shows_what_it_would_have_decided(cli: Cli, decision: str, tmp_path: Path) -> None:
+    stricter = tmp_path / "stricter.md"
+    text = Constitution.load().text.replace(
+        "- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)"
+    )
+    stricter.write_text(text, encoding="utf-8")
+    ended = cli("replay", decision, "--policy", str(stricter))
+    assert ended.code == 1
+    assert "REQUEST_CONFIRMATION" in ended.out
+
+
+def test_todays_model_is_asked_with_live(cli: Cli, decision: str) -> None:
+    ended = cli("replay", decision, "--live", "--model", "rules")
+    assert ended.code == 0
+    assert "model: rules" in ended.err
+
+
+def test_what_cannot_be_replayed_is_said_in_one_sentence(cli: Cli, tmp_path: Path) -> None:
+    missing = cli("replay", "00000000-0000-0000-0000-000000000000")
+    assert (missing.code, missing.err) == (
+        1,
+        "graph-agent: The decision 00000000-0000-0000-0000-000000000000 does not exist.\n",
+    )
+    assert cli("replay").code == 2
+    assert cli("replay", "x", "--all").code == 2
+    nonsense = tmp_path / "nonsense"
+    nonsense.write_text("[1, 2]", encoding="utf-8")
+    assert cli("replay", str(nonsense)).code == 1
+
+
+def test_verify_names_what_was_changed(cli: Cli, decision: str, home: Path) -> None:
+    assert cli("log", "verify").out == "intact: 1 records in 1 chains\n"
+    change(home, "UPDATE decision_logs SET user_id = 'eve'")
+    ended = cli("log", "verify", "--json")
+    assert ended.code == 1
+    (finding,) = ended.json()["findings"]
+    assert (finding["kind"], finding["decision_id"]) == ("projection", decision)
+
+
+def test_heads_kept_outside_show_what_was_cut_off(cli: Cli, decision: str, home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "heads.json"
+    assert cli("log", "heads", "--out", str(file)).code == 0
+    assert json.loads(file.read_text(encoding="utf-8"))["heads"][0]["n"] == 1
+    assert cli("log", "verify", "--heads", str(file)).code == 0
+    for table in ("tool_invocation_logs", "llm_call_logs", "decision_logs", "record_links", "record_chains"):
+        with sqlite3.connect(home / "log.db") as connection:
+            connection.execute(f"DELETE FROM {table}")
+        connection.close()
+    assert cli("log", "verify").code == 0
+    ended = cli("log", "verify", "--heads", str(file))
+    assert ended.code == 1
+    assert "is gone" in ended.out
+    assert decision not in ended.out
+
+
+def test_pruned_and_imported_decisions_stand_in_chains_that_verify(cli: Cli, decision: str, tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "export.jsonl"
+    cli("log", "export", "--out", str(file))
+    change(home, "UPDATE record_blobs SET last_used_at = last_used_at WHERE digest = (SELECT min(digest) FROM record_blobs)")
+    with sqlite3.connect(home / "log.db") as connection:
+        connection.execute("UPDATE decision_logs SET created_at = '2020-01-01T00:00:00.000000+00:00'")
+    connection.close()
+    assert cli("log", "prune").code == 0
+    assert cli("log", "verify").out == "intact: 0 records in 1 chains, 1 pruned\n"
+    assert cli("log", "import", str(file)).code == 0
+    assert cli("log", "verify").out == "intact: 1 records in 2 chains, 1 pruned\n"
+    assert cli("replay", decision).code == 0

@@ -1,0 +1,82 @@
+"""`graph-agent tools`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import StdioServerParameters
+
+from graph_agent.tools.executor import McpToolExecutor
+from tests.cli.conftest import Cli
+
+
+def test_the_list_marks_what_needs_confirmation(cli: Cli) -> None:
+    lines = cli("tools", "list").out.splitlines()
+
+    assert [line[2:].split()[0] for line in lines] == ["add_task", "list_tasks", "update_task", "complete_task", "delete_task"]
+    assert [line.startswith("!") for line in lines] == [False, False, False, False, True]
+    told = [json.loads(line) for line in cli("tools", "list", "--json").out.splitlines()]
+    assert [tool["requires_confirmation"] for tool in told] == [False, False, False, False, True]
+    assert told[0]["parameters"]["required"] == ["description"]
+
+
+def test_a_call_acts_for_one_user_and_prints_the_result(cli: Cli) -> None:
+    added = cli("tools", "call", "add_task", '{"description": "call mom"}', "--user", "ann")
+
+    assert added.json()["data"]["receipt"] == "added 'call mom'"
+    assert added.code == 0
+    assert cli("tools", "call", "list_tasks", "--user", "ann").json()["data"]["count"] == 1
+    assert cli("tools", "call", "list_tasks").json()["data"]["count"] == 0
+
+
+def test_what_needs_confirmation_needs_yes(cli: Cli) -> None:
+    task = cli("tools", "call", "add_task", '{"description": "call mom"}').json()["data"]["task"]
+    arguments = json.dumps({"task_id": task["id"]})
+
+    refused = cli("tools", "call", "delete_task", arguments)
+    assert (refused.code, refused.out) == (2, "")
+    assert cli("tools", "call", "delete_task", arguments, "--yes").json()["data"]["receipt"] == "deleted 'call mom'"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("drop_table", "{}"),
+        ("add_task", "not json"),
+        ("add_task", "[]"),
+        ("add_task", "{}"),
+        ("add_task", '{"description": "x", "priority": 1}'),
+        ("list_tasks", '{"user_id": "someone else"}'),
+    ],
+)
+def test_the_guard_judges_calls_by_hand_too(cli: Cli, name: str, arguments: str) -> None:
+    ended = cli("tools", "call", name, arguments)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.count("\n") == 1
+
+
+def test_a_call_that_fails_ends_with_1(cli: Cli) -> None:
+    ended = cli("tools", "call", "complete_task", '{"task_id": "00000000-0000-4000-8000-000000000000"}')
+
+    assert ended.json()["error_code"] == "NOT_FOUND"
+    assert ended.code == 1
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:8100", "example.org:8100", "8100", "127.0.0.1:x"])
+def test_tools_are_served_on_loopback_addresses_only(cli: Cli, address: str) -> None:
+    assert cli("tools", "serve", "--http", address).code == 2
+
+
+async def test_any_mcp_client_can_use_the_tools_over_stdio(home: Path) -> None:
+    command = str(Path(sys.executable).with_name("graph-agent"))
+    server = StdioServerParameters(command=command, args=["tools", "serve", "--user", "ann"], env=dict(os.environ))
+    async with McpToolExecutor(server, timeout=60) as tools:
+        added = await tools.execute("add_task", {"description": "call mom"}, "ann", operation_key="k")
+
+    assert added.success
+    assert (home / "graph_agent.db").exists()

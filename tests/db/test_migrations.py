@@ -1,0 +1,128 @@
+"""Owners bring their own tables up to date, in one database, at the same time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, inspect
+
+from graph_agent.db import Database, migrate
+from graph_agent.db.migrations import newest_revision
+
+ENV = "from graph_agent.db.migration_env import run\n\nrun()\n"
+FIRST = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    op.create_table("{owner}_things", sa.Column("id", sa.Integer, primary_key=True))
+"""
+SECOND = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    op.add_column("{owner}_things", sa.Column("more", sa.String(10)))
+    {then}
+"""
+
+
+@pytest.fixture
+def owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on the import path with two packages that own tables."""
+    for owner in ("cats", "dogs"):
+        versions = tmp_path / owner / "migrations" / "versions"
+        versions.mkdir(parents=True)
+        (tmp_path / owner / "__init__.py").touch()
+        (tmp_path / owner / "migrations" / "env.py").write_text(ENV)
+        (versions / "0001_things.py").write_text(FIRST.format(owner=owner))
+        # The last test's packages had the same names.
+        monkeypatch.delitem(sys.modules, owner, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def tables(connection: Connection) -> dict[str, list[str]]:
+    inspector = inspect(connection)
+    return {name: [column["name"] for column in inspector.get_columns(name)] for name in sorted(inspector.get_table_names())}
+
+
+def test_two_owners_share_one_database(owners: Path, database: Database, capfd: pytest.CaptureFixture[str]) -> None:
+    del owners
+    migrate(database, "cats")
+    migrate(database, "dogs")
+    assert database.read_now(tables) == {
+        "cats_things": ["id"],
+        "cats_version": ["version_num"],
+        "dogs_things": ["id"],
+        "dogs_version": ["version_num"],
+    }
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_later_migration_is_added_to_an_earlier_one(owners: Path, database: Database) -> None:
+    migrate(database, "cats")
+    (owners / "cats/migrations/versions/0002_more.py").write_text(SECOND.format(owner="cats", then=""))
+    migrate(database, "cats")
+    migrate(database, "cats")
+    assert database.read_now(tables)["cats_things"] == ["id", "more"]
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(owners: Path, database: Database) -> None:
+    (owners / "cats/migrations/versions/0002_more.py").write_text(SECOND.format(owner="cats", then="1 / 0"))
+    with pytest.raises(ZeroDivisionError):
+        migrate(database, "cats")
+    assert database.read_now(tables) == {}
+
+
+def test_nothing_to_do_does_not_even_import_alembic(owners: Path, database: Database, database_url: str) -> None:
+    migrate(database, "cats")
+    script = (
+        f"import sys; sys.path.insert(0, {str(owners)!r})\n"
+        "from graph_agent.db import Database, migrate\n"
+        f"database = Database.open({database_url!r})\n"
+        "migrate(database, 'cats')\n"
+        "database.close_now()\n"
+        "assert not any(name.startswith('alembic') for name in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_two_processes_that_start_at_once_migrate_once(owners: Path, database_url: str) -> None:
+    script = (
+        f"import sys; sys.path.insert(0, {str(owners)!r})\n"
+        "from graph_agent.db import Database, migrate\n"
+        "from alembic import command, config\n"
+        f"database = Database.open({database_url!r})\n"
+        "sys.stdin.readline()\n"
+        "migrate(database, 'cats')\n"
+        "database.close_now()\n"
+    )
+    children = [
+        subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    assert [(child.communicate(timeout=60)[1], child.returncode) for child in children] == [("", 0)] * 2
+
+
+def test_the_newest_revision_is_read_off_the_file_names(owners: Path) -> None:
+    folder = owners / "cats/migrations"
+    assert newest_revision(folder) == "0001"
+    (folder / "versions/0010_more.py").touch()
+    (folder / "versions/notes.txt").touch()
+    assert newest_revision(folder) == "0010"

@@ -1,0 +1,89 @@
+"""The column vocabulary means the same on both databases."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from enum import StrEnum
+
+import pytest
+from sqlalchemy import Column, Integer, Table, insert, select
+from sqlalchemy.exc import IntegrityError, StatementError
+
+from graph_agent.db import Database, JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+metadata = new_metadata()
+things = Table(
+    "things",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", UuidText),
+    Column("at", UtcDateTime),
+    Column("record", JsonText),
+    Column("colour", enum_by_value(Colour, "colour")),
+)
+
+
+@pytest.fixture
+def things_database(database: Database) -> Database:
+    database.write_now(metadata.create_all)
+    return database
+
+
+async def stored(database: Database, **values: object) -> dict[str, object]:
+    await database.write(lambda connection: connection.execute(insert(things), values).close())
+    return await database.read(lambda connection: dict(connection.execute(select(things)).mappings().one()))
+
+
+async def test_what_goes_in_comes_out(things_database: Database) -> None:
+    at = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
+    record = {"b": [1, None, "ü\x00\ud800"], "a": {"deep": 1.5}}
+    row = await stored(things_database, number=1, id="0" * 36, at=at, record=record, colour=Colour.BLUE)
+    assert row == {"number": 1, "id": "0" * 36, "at": at, "record": record, "colour": Colour.BLUE}
+    assert isinstance(row["at"], datetime)
+    assert row["at"].tzinfo is UTC
+
+
+async def test_nothing_stays_nothing(things_database: Database) -> None:
+    row = await stored(things_database, number=1)
+    assert row == {"number": 1, "id": None, "at": None, "record": None, "colour": None}
+
+
+async def test_times_sort_as_times_and_can_be_compared(things_database: Database) -> None:
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    times = [start + timedelta(microseconds=step) for step in (0, 1, 10, 999_999, 1_000_000, 86_400_000_000)]
+    rows = [{"number": number, "at": at} for number, at in enumerate(reversed(times))]
+    await things_database.write(lambda connection: connection.execute(insert(things), rows).close())
+    found = await things_database.read(
+        lambda connection: (
+            connection.execute(select(things.c.at).where(things.c.at > start).order_by(things.c.at)).scalars().all()
+        )
+    )
+    assert found == times[1:]
+
+
+async def test_equal_json_is_equal_text(things_database: Database) -> None:
+    rows = [{"number": 1, "record": {"a": 1, "b": 2}}, {"number": 2, "record": {"b": 2, "a": 1}}]
+    await things_database.write(lambda connection: connection.execute(insert(things), rows).close())
+    texts = await things_database.read(
+        lambda connection: connection.exec_driver_sql("SELECT record FROM things").scalars().all()
+    )
+    assert texts == ['{"a":1,"b":2}'] * 2
+
+
+@pytest.mark.parametrize("values", [{"at": datetime(2026, 3, 1)}, {"record": {"n": float("nan")}}, {"colour": "green"}])  # noqa: DTZ001 - a naive time is the point
+async def test_what_cannot_be_stored_faithfully_is_refused(things_database: Database, values: dict[str, object]) -> None:
+    with pytest.raises(StatementError):
+        await stored(things_database, number=1, **values)
+
+
+async def test_the_database_itself_knows_the_values_of_an_enum(things_database: Database) -> None:
+    with pytest.raises(IntegrityError):
+        await things_database.write(
+            lambda connection: connection.exec_driver_sql("INSERT INTO things (number, colour) VALUES (1, 'green')").close()
+        )

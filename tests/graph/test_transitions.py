@@ -1,0 +1,187 @@
+"""Every transition of the table is walked, step by step, through the public API."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from graph_agent.clock import ManualClock
+from graph_agent.engine import step
+from graph_agent.errors import RateLimitError, ToolErrorCode
+from graph_agent.graph.topology import END, TOPOLOGY
+from graph_agent.models.decision import DecisionContext, DecisionType, OutcomeCategory, PendingAction
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.confirmation import Signer
+from tests.turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
+
+ADD = ("add_task", {"description": "call mom"})
+DELETE = ("delete_task", {"task_id": "t1"})
+
+
+def pending(user_id: str = "ann", conversation_id: str = "c1") -> PendingAction:
+    created = ManualClock().now() - timedelta(minutes=1)
+    unsigned = PendingAction(
+        id="p1", tool_name="delete_task", arguments={"task_id": "t1"}, description="Delete task: 'call mom'",
+        created_at=created, expires_at=created + timedelta(minutes=5),
+    )  # fmt: skip
+    return unsigned.replace(signature=Signer(SECRET).sign(unsigned, user_id=user_id, conversation_id=conversation_id))
+
+
+WALKS = {
+    "answer": (asks("hi"), [says("Hello there.")]),
+    "tool round": (asks(), [calls(ADD), says("Added.")]),
+    "error": (asks(), [RateLimitError()]),
+    "cap": (asks(), [calls(("add_task", {"description": f"task {n}"})) for n in range(5)]),
+    "held": (asks("delete it"), [calls(DELETE)]),
+    "confirmed": (asks("yes", pending_confirmation=pending()), []),
+    "declined": (asks("no", pending_confirmation=pending()), []),
+}
+
+
+async def test_the_walks_cover_every_transition_of_the_table() -> None:
+    seen = set()
+    for context, script in WALKS.values():
+        state = None
+        async for taken in step(engine_of(*script), context):
+            assert taken.outcome in TOPOLOGY[taken.state]
+            seen.add((taken.state, taken.outcome))
+            state = taken.state
+        assert state is not None
+        assert END in TOPOLOGY[state].values()
+    assert seen == {(state, outcome) for state, outcomes in TOPOLOGY.items() for outcome in outcomes}
+
+
+@pytest.mark.parametrize("walk", WALKS)
+async def test_every_walk_ends_in_one_decision_and_one_terminal_row(walk: str) -> None:
+    context, script = WALKS[walk]
+    engine = engine_of(*script)
+    finished = await engine.run(context)
+    assert finished.record.states[-1] == "BUILD_DECISION"
+    assert finished.record.states.count("BUILD_DECISION") == 1
+    assert await engine.audit.load(finished.record.header.decision_id) == finished.record
+
+
+async def test_a_step_tells_what_changed() -> None:
+    steps = [taken async for taken in step(engine_of(calls(ADD), says("Added.")), asks())]
+    assert [taken.state for taken in steps][:4] == ["BUILD_REQUEST", "INVOKE_LLM", "CHECK_RESPONSE", "EXECUTE_TOOLS"]
+    assert set(steps[0].changed) == {"request"}
+    assert set(steps[1].changed) == {"response", "adapter_calls"}
+    assert steps[2].changed == {}
+    assert [call.call.name for call in steps[3].changed["calls"]] == ["add_task"]
+    assert set(steps[-1].changed) == {"decision", "request"}
+
+
+async def test_five_rounds_end_with_the_contract_sentence_and_what_was_done() -> None:
+    rounds = [calls(("add_task", {"description": f"task {n}"})) for n in range(5)]
+    engine = engine_of(
+        *rounds, server=TableServer({"add_task": lambda given: done({"receipt": f"added '{given['description']}'"})})
+    )
+    finished = await engine.run(asks())
+    assert finished.record.states.count("INVOKE_LLM") == 5
+    assert "TIMEOUT_RESPONSE" in finished.record.states
+    assert finished.decision.response_text == (
+        "That request is too complex. Could you break it into smaller steps? "
+        "Already done: added 'task 0'; added 'task 1'; added 'task 2'; added 'task 3'; added 'task 4'."
+    )
+    assert finished.decision.outcome_category is OutcomeCategory.RESPONSE_GENERATION
+    assert finished.decision.decision_type is DecisionType.RESPOND_ONLY
+
+
+async def test_a_yes_runs_exactly_the_held_call_under_the_id_of_the_pending_action() -> None:
+    server = TableServer({"delete_task": done({"receipt": "deleted 'call mom'"})})
+    decision = await engine_of(server=server).process_message(asks("Yes!", pending_confirmation=pending()))
+    assert server.sent == [("delete_task", {"task_id": "t1"}, "ann", "p1")]
+    assert decision.decision_type is DecisionType.EXECUTE_PENDING
+    assert decision.outcome_category is OutcomeCategory.TASK_COMPLETED
+    assert decision.response_text == "Done: deleted 'call mom'."
+
+
+@pytest.mark.parametrize(
+    "context",
+    {
+        "another user": asks("yes", user_id="bob", pending_confirmation=pending()),
+        "another conversation": asks("yes", conversation_id="c2", pending_confirmation=pending()),
+        "forged": asks("yes", pending_confirmation=pending().replace(arguments={"task_id": "t2"})),
+        "expired": asks("yes", pending_confirmation=pending().replace(expires_at=ManualClock().now())),
+    }.values(),
+)
+async def test_a_void_confirmation_is_treated_as_none(context: DecisionContext) -> None:
+    server = TableServer()
+    decision = await engine_of(says("Nothing is waiting for your answer."), server=server).process_message(context)
+    assert server.sent == []
+    assert decision.decision_type is DecisionType.RESPOND_ONLY
+
+
+async def test_a_confirmation_works_once() -> None:
+    server = TableServer()
+    engine = engine_of(says("Nothing is waiting."), server=server)
+    first = await engine.process_message(asks("yes", pending_confirmation=pending()))
+    second = await engine.process_message(asks("yes", pending_confirmation=pending()))
+    assert [first.decision_type, second.decision_type] == [DecisionType.EXECUTE_PENDING, DecisionType.RESPOND_ONLY]
+    assert len(server.sent) == 1
+
+
+async def test_six_minutes_later_a_yes_does_nothing() -> None:
+    clock, server = ManualClock(), TableServer({}, {"delete_task": done({"description": "call mom"})})
+    engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=server, clock=clock)
+    held = await engine.process_message(asks("delete it"))
+    clock.advance(minutes=6)
+    late = await engine.process_message(asks("yes", pending_confirmation=held.pending_action))
+    assert server.sent == []
+    assert late.decision_type is DecisionType.RESPOND_ONLY
+
+
+async def test_the_question_is_composed_by_code_and_stops_the_batch() -> None:
+    server = TableServer({}, {"delete_task": done({"description": "call mom\n\u202eIGNORE"})})
+    script = [calls(ADD, DELETE, ("add_task", {"description": "later"}), content="Sure, I deleted it already!")]
+    finished = await engine_of(*script, server=server).run(asks("delete it"))
+    assert finished.decision.response_text == ("Delete task: 'call mom IGNORE'. Should I go ahead? Please answer yes or no.")
+    assert [name for name, *_ in server.sent] == ["add_task"]
+    assert [str(call.disposition) for call in finished.record.invocations] == ["executed", "awaiting", "skipped"]
+    assert finished.turn is not None
+    assert finished.turn.request is not None
+    responses = [message.function_response for message in finished.turn.request.messages if message.role == "function"]
+    assert [response.response.get("error") for response in responses if response] == [
+        None,
+        "waiting for the user's confirmation",
+        "skipped: the turn stopped before this call",
+    ]
+
+
+async def test_what_does_not_exist_is_not_asked_about() -> None:
+    server = TableServer({}, {"delete_task": failed(ToolErrorCode.NOT_FOUND)})
+    finished = await engine_of(calls(DELETE), says("I couldn't find that task."), server=server).run(asks("delete it"))
+    assert finished.decision.pending_action is None
+    assert finished.decision.decision_type is DecisionType.INVOKE_TOOL
+    assert finished.decision.outcome_category is OutcomeCategory.TOOL_INVOCATION
+
+
+@pytest.mark.parametrize(
+    ("settled", "outcome", "effects"),
+    [
+        (done({"receipt": "added 'call mom'"}), OutcomeCategory.TASK_COMPLETED, ["added 'call mom'"]),
+        (failed(ToolErrorCode.TOOL_EXECUTION_ERROR), OutcomeCategory.TOOL_INVOCATION, []),
+        (
+            failed(ToolErrorCode.TIMEOUT_ERROR),
+            OutcomeCategory.TOOL_INVOCATION,
+            ["not known whether this was done: Add task"],
+        ),
+    ],
+)
+async def test_an_unknown_outcome_is_settled_under_the_same_key(
+    settled: ToolResult, outcome: OutcomeCategory, effects: list[str]
+) -> None:
+    server = TableServer({"add_task": failed(ToolErrorCode.TIMEOUT_ERROR)}, settlements=[settled])
+    decision = await engine_of(calls(ADD), says("OK."), server=server).process_message(asks())
+    assert len(server.sent) == 1
+    assert server.settled == [server.sent[0][3]]
+    assert (decision.outcome_category, decision.effects) == (outcome, effects)
+
+
+async def test_without_a_ledger_unknown_stays_unknown_and_nothing_is_sent_again() -> None:
+    server = TableServer({"add_task": failed(ToolErrorCode.UNKNOWN_ERROR)}, ledger=False)
+    decision = await engine_of(calls(ADD), calls(ADD), says("OK."), server=server).process_message(asks())
+    assert len(server.sent) == 1
+    assert server.settled == []
+    assert decision.effects == ["not known whether this was done: Add task"]

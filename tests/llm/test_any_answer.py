@@ -1,0 +1,94 @@
+"""Whatever JSON a provider sends: an answer with something in it that can be stored, or one of our errors."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graph_agent.errors import LLMError
+from graph_agent.llm import gemini_wire, openai_wire
+from graph_agent.llm.families import NEWEST
+from graph_agent.models.llm import FunctionResponse, LLMMessage, LLMResponse
+from tests.llm.wire_speakers import SIGNATURE, SPEAKERS, TOOL, Call, Speaker
+
+HELLO = LLMMessage(role="user", content="hello")
+WORDS = [
+    "STOP",
+    "stop",
+    "MAX_TOKENS",
+    "length",
+    "SAFETY",
+    "content_filter",
+    "measure",
+    "default_api.",
+    "",
+    " ",
+    "\0",
+    "\ud800",
+    "{}",
+]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "args", "text", "id"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+READERS = {"gemini": gemini_wire.response_of, "openai": openai_wire.response_of}
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, item in inner for place in places(item, (*path, key)))]
+
+
+def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    value = copy.copy(value)
+    value[path[0]] = changed(value[path[0]], path[1:], new)
+    return value
+
+
+@pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda speaker: speaker.name)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_an_answer_with_anything_anywhere_is_an_answer_or_an_error(speaker: Speaker, data: st.DataObject) -> None:
+    body = speaker.answer(
+        text="On it.",
+        calls=[Call(id="a", args={"count": 3.0, "rows": [{"n": 1}]}, signature=SIGNATURE), Call(name="list")],
+        finish="calls",
+        usage=speaker.counted(1, 2, 3),
+    )
+    for _ in range(data.draw(st.integers(1, 2))):
+        body = changed(body, data.draw(st.sampled_from(places(body))), data.draw(VALUES))
+    try:
+        answer = READERS[speaker.name](json.dumps(body), "m", [TOOL])
+    except LLMError:
+        return
+    assert answer.content or answer.function_calls or answer.finish_reason == "max_tokens"
+    assert LLMResponse.model_validate_json(answer.model_dump_json()) == answer
+    assert json.dumps(answer.to_json()).encode()
+    if answer.content or answer.function_calls:
+        goes_back(answer)
+
+
+def goes_back(answer: LLMResponse) -> None:
+    """The next request can be built from it, with one result for every call."""
+    message = LLMMessage(
+        role="assistant", content=answer.content, function_calls=answer.function_calls, provider_parts=answer.provider_parts
+    )
+    results = [
+        LLMMessage(role="function", function_response=FunctionResponse(name=call.name, response={}, id=call.id))
+        for call in answer.function_calls or []
+    ]
+    contents = gemini_wire.contents_of([HELLO, message, *results], NEWEST)
+    given_results = [part for content in contents for part in content["parts"] if "functionResponse" in part]
+    assert len(given_results) == len(results)
+    sent = openai_wire.messages_of([HELLO, message, *results], "m", None)
+    assert sum(one["role"] == "tool" for one in sent) == len(results)

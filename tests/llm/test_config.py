@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from graph_agent.errors import ConfigurationError
+from graph_agent.llm.config import LLMConfig, configured, endpoint
+
+
+def test_the_defaults_are_the_contracts() -> None:
+    config = LLMConfig(api_key="k")
+    assert config.model_dump() == {
+        "api_key": "k",
+        "model": "gemini-3.8-flash",
+        "temperature": 0.0,
+        "max_tokens": 1024,
+        "timeout_seconds": 30,
+        "max_retries": 1,
+        "thinking": "low",
+    }
+    assert "k" not in repr(LLMConfig(api_key="k")).replace("thinking", "").replace("max_tokens", "").replace("LLMConfig", "")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"api_key": " "},
+        {"model": ""},
+        {"temperature": -0.1},
+        {"temperature": 2.1},
+        {"max_tokens": 0},
+        {"timeout_seconds": 0},
+        {"max_retries": -1},
+        {"thinking": "minimal"},
+        {"unknown": 1},
+    ],
+)
+def test_a_wrong_value_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        LLMConfig.model_validate({"api_key": "k", **wrong})
+
+
+@pytest.mark.parametrize(("key", "model"), [("", "m"), (" ", "m"), ("k k", "m"), ("k\nk", "m"), ("ключ", "m"), ("k", " ")])
+def test_a_key_or_name_that_cannot_be_one_is_one_clear_sentence(key: str, model: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        configured(key, model, None)
+    assert str(refused.value).startswith("the model's ")
+    assert key.strip() == "" or key not in str(refused.value)
+
+
+def test_the_arguments_win_over_the_configuration() -> None:
+    config = configured(" k\n", "m", LLMConfig(api_key="other", model="other", timeout_seconds=3))
+    assert (config.api_key, config.model, config.timeout_seconds) == ("k", "m", 3)
+
+
+@pytest.mark.parametrize("url", ["", "localhost:11434", "ftp://host", "http://", "http://host:port", "http://host:99999"])
+def test_an_address_that_cannot_be_called_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="http or https"):
+        endpoint(url)
+
+
+def test_an_address_may_have_a_path() -> None:
+    assert endpoint(" http://127.0.0.1:8080/v1 ") == "http://127.0.0.1:8080/v1"

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from graph_agent.llm.families import DEFAULT_MODEL, NEWEST, family_of, output_tokens, successor, thinking_of
+
+
+@pytest.mark.parametrize(
+    ("model", "prefix"),
+    [
+        ("gemini-3.8-flash", "gemini-3"),
+        ("models/gemini-3.6-flash", "gemini-3"),
+        ("Gemini-3-Pro-Preview", "gemini-3-pro"),
+        ("gemini-3.1-pro-preview", "gemini-3"),
+        ("gemini-2.5-flash-lite", "gemini-2.5"),
+        ("gemini-2.0-flash", "gemini-2."),
+        ("gemini-1.5-pro", "gemini-1."),
+    ],
+)
+def test_a_name_belongs_to_the_longest_prefix(model: str, prefix: str) -> None:
+    assert family_of(model).prefix == prefix
+
+
+@pytest.mark.parametrize("model", ["gemini-flash-latest", "gemini-4-ultra", "gemini-10-flash", "something-else"])
+def test_an_unknown_name_gets_the_newest_row(model: str) -> None:
+    assert family_of(model) is NEWEST
+
+
+def test_only_the_second_generation_takes_a_temperature() -> None:
+    assert [family_of(name).takes_temperature for name in ("gemini-2.0-flash", "gemini-2.5-pro", DEFAULT_MODEL)] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_family_says_an_effort_as_a_level_or_as_a_budget_or_not_at_all() -> None:
+    said = [
+        thinking_of(family_of(name), "medium")
+        for name in (DEFAULT_MODEL, "gemini-3-pro", "gemini-2.5-flash", "gemini-2.0-flash")
+    ]
+    assert [(one.level, one.budget) for one in said] == [("medium", None), ("high", None), (None, 8192), (None, None)]
+
+
+def test_thoughts_are_allowed_for_beside_the_reply() -> None:
+    assert output_tokens(family_of(DEFAULT_MODEL), "low", 1024) == 1024 + 4096
+    assert output_tokens(family_of("gemini-2.0-flash"), "low", 1024) == 1024
+    assert output_tokens(family_of(DEFAULT_MODEL), "high", 65000) == 65536
+
+
+@pytest.mark.parametrize(
+    "model", ["gemini-2.0-flash", "models/gemini-2.0-flash-001", "gemini-2.5-flash", "gemini-1.5-pro", "gemini-pro"]
+)
+def test_a_retired_name_has_a_successor(model: str) -> None:
+    assert successor(model) == DEFAULT_MODEL
+
+
+@pytest.mark.parametrize("model", [DEFAULT_MODEL, "gemini-flash-latest", "gemini-2.5-pro", "gemini-2.5-flash-lite", "llama3"])
+def test_other_names_have_none(model: str) -> None:
+    assert successor(model) is None

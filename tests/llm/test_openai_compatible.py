@@ -1,0 +1,177 @@
+"""What the OpenAI-compatible adapter sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graph_agent.errors import ConfigurationError
+from graph_agent.llm import openai_compatible
+from graph_agent.llm.declarations import TASK_TOOLS
+from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, OpenAICompatibleAdapter
+from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, TokenUsage
+from graph_agent.ports import LLMAdapter
+from tests.llm.wire_server import says, sends, serving
+from tests.llm.wire_speakers import SIGNATURE, Call, OpenAISpeaker
+
+SPEAK = OpenAISpeaker()
+HELLO = LLMMessage(role="user", content="hello")
+YES = says(SPEAK.answer(text="Yes."))
+
+
+def result(name: str, response: dict[str, Any], call_id: str | None = None) -> LLMMessage:
+    return LLMMessage(role="function", function_response=FunctionResponse(name=name, response=response, id=call_id))
+
+
+def stored(answer: LLMResponse) -> LLMMessage:
+    message = LLMMessage(
+        role="assistant",
+        content=answer.content,
+        function_calls=answer.function_calls,
+        provider_parts=answer.provider_parts,
+    )
+    return LLMMessage.model_validate_json(message.model_dump_json())
+
+
+async def sent(messages: list[LLMMessage], model: str = "gemini-3.8-flash", **settings: Any) -> Any:
+    async with serving(YES) as wire:
+        adapter = OpenAICompatibleAdapter("k", model, base_url=wire.url)
+        await adapter.generate(messages, settings.pop("tools", []), **settings)
+        await adapter.aclose()
+    return wire.requests[0].body
+
+
+async def answered(body: Any) -> LLMResponse:
+    async with serving(says(body)) as wire:
+        adapter = OpenAICompatibleAdapter("k", "gemini-3.8-flash", base_url=wire.url)
+        answer = await adapter.generate([HELLO], [])
+        await adapter.aclose()
+    return answer
+
+
+async def test_the_whole_request_to_a_model_of_gemini() -> None:
+    async with serving(YES) as wire:
+        adapter = OpenAICompatibleAdapter("the-key", "gemini-3.8-flash", base_url=f"{wire.url}/v1beta/openai/")
+        await adapter.generate([HELLO], [TASK_TOOLS[0]], system_instruction="Be brief.")
+        await adapter.aclose()
+    request = wire.requests[0]
+    assert (request.method, request.path) == ("POST", "/v1beta/openai/chat/completions")
+    assert request.headers["authorization"] == "Bearer the-key"
+    tool = {"name": "add_task", "description": TASK_TOOLS[0].description, "parameters": TASK_TOOLS[0].parameters}
+    assert request.body == {
+        "model": "gemini-3.8-flash",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}],
+        "tools": [{"type": "function", "function": tool}],
+        "max_tokens": 1024 + 4096,
+        "reasoning_effort": "low",
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("llama3.2:latest", {"max_tokens": 100, "temperature": 0.5}),
+        ("openai/gpt-oss-20b", {"max_tokens": 100, "temperature": 0.5}),
+        ("gemini-2.0-flash", {"max_tokens": 100, "temperature": 0.5}),
+        ("gpt-5.2-mini", {"max_completion_tokens": 4196, "reasoning_effort": "low"}),
+    ],
+)
+async def test_each_kind_of_model_gets_the_settings_it_takes(model: str, settings: dict[str, Any]) -> None:
+    body = await sent([HELLO], model, temperature=0.5, max_tokens=100)
+    assert body == {"model": model, "messages": [{"role": "user", "content": "hello"}], **settings}
+
+
+async def test_signatures_on_the_message_and_on_a_call_go_back_as_they_came() -> None:
+    body = SPEAK.answer(
+        text="On it.", calls=[Call(name="default_api.get", id="a", signature=SIGNATURE), Call(name="put", id="b")]
+    )
+    message = body["choices"][0]["message"]
+    message["extra_content"] = {"google": {"thought_signature": "aG0="}, "more": [1]}
+    message["reasoning_content"] = "Hm"
+    answer = await answered(body)
+    request = await sent([HELLO, stored(answer), result("put", {"n": 2}, "b"), result("get", {"é": 1}, "a")])
+    assert request["messages"][1:] == [
+        {key: message[key] for key in ("role", "content", "tool_calls", "extra_content")},
+        {"role": "tool", "tool_call_id": "a", "content": '{"é": 1}'},
+        {"role": "tool", "tool_call_id": "b", "content": '{"n": 2}'},
+    ]
+
+
+async def test_a_call_without_an_id_gets_one_on_the_wire_only() -> None:
+    answer = await answered(SPEAK.answer(calls=[Call(name="get"), Call(name="get", id="call_1"), Call(name="get")]))
+    assert [call.id for call in answer.function_calls or []] == [None, "call_1", None]
+    results = [result("get", {"n": n}, call.id) for n, call in enumerate(answer.function_calls or [])]
+    body = await sent([HELLO, stored(answer), *results])
+    asked, *tools = body["messages"][1:]
+    assert [call["id"] for call in asked["tool_calls"]] == ["call_2", "call_1", "call_3"]
+    assert [(tool["tool_call_id"], tool["content"]) for tool in tools] == [
+        ("call_2", '{"n": 0}'),
+        ("call_1", '{"n": 1}'),
+        ("call_3", '{"n": 2}'),
+    ]
+
+
+async def test_calls_of_another_provider_are_rebuilt() -> None:
+    asked = LLMMessage(
+        role="assistant",
+        function_calls=[FunctionCall(name="get", arguments={"a": "é"}, id="x")],
+        provider_parts={"provider": "gemini", "content": [{"functionCall": {"name": "get"}}]},
+    )
+    body = await sent([HELLO, asked])
+    assert body["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "get", "arguments": '{"a": "é"}'},
+                    "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": '{"error": "This call was not carried out."}'},
+    ]
+
+
+async def test_other_models_are_told_nothing_of_signatures() -> None:
+    asked = LLMMessage(role="assistant", function_calls=[FunctionCall(name="get", id="x")])
+    body = await sent([HELLO, asked, result("get", {}, "x")], "llama3")
+    assert "extra_content" not in str(body)
+    assert body["messages"][2]["tool_call_id"] == "x"
+
+
+async def test_usage_is_kept_as_it_was_counted() -> None:
+    answer = await answered(SPEAK.answer(text="Yes.", usage=SPEAK.counted(10, 5, 99)))
+    assert answer.usage == TokenUsage(prompt_tokens=10, completion_tokens=5, total_tokens=99)
+
+
+async def test_a_server_of_ones_own_needs_no_key() -> None:
+    async with serving(YES) as wire:
+        adapter = OpenAICompatibleAdapter("", "llama3", base_url=wire.url)
+        assert (await adapter.generate([HELLO], [])).content == "Yes."
+        await adapter.aclose()
+
+
+def test_geminis_endpoint_needs_one() -> None:
+    with pytest.raises(ConfigurationError, match="key is empty"):
+        OpenAICompatibleAdapter("", "gemini-3.8-flash")
+
+
+def test_it_is_an_adapter_for_geminis_endpoint_by_default() -> None:
+    adapter: LLMAdapter = OpenAICompatibleAdapter("k", "gemini-3.8-flash")
+    assert adapter.model == "gemini-3.8-flash"
+    assert GEMINI_ENDPOINT == "https://generativelanguage.googleapis.com/v1beta/openai/"
+
+
+async def test_a_check_tells_a_wrong_address_from_a_wrong_key() -> None:
+    async with serving(says({"data": []}), sends(b"not found", 404), says({}, 401)) as wire:
+        said = [await openai_compatible.check("the-key", base_url=wire.url) for _ in range(3)]
+    assert said == [
+        None,
+        "the model's endpoint answers, but not as an OpenAI-compatible one: check the base URL",
+        "the provider refused the API key",
+    ]
+    assert [request.path for request in wire.requests] == ["/models"] * 3

@@ -1,0 +1,203 @@
+"""Answers that are complete: what they say, in every form they come in."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+from tests.llm.wire_scenarios import BLOCKED, Scenario, calls, cut, one, text
+from tests.llm.wire_server import chunked, says, sends
+from tests.llm.wire_speakers import NOTHING, SIGNATURE, Call, Speaker
+
+NOTE = {"note": "x"}
+
+
+def _bytes(speaker: Speaker, **said: Any) -> bytes:
+    return json.dumps(speaker.answer(**said), ensure_ascii=False).encode()
+
+
+def _parts(*parts: Any) -> Any:
+    return one(lambda s: s.wrap({"role": "model", "parts": list(parts)}))
+
+
+def _message(**fields: Any) -> Any:
+    return one(lambda s: s.wrap({"role": "assistant", **fields}))
+
+
+def _filter(name: str) -> Scenario:
+    return Scenario(f"the filter {name}", one(lambda s: s.wrap(NOTHING, name)), BLOCKED, only="gemini")
+
+
+def _args(given: Any) -> Any:
+    return one(lambda s: s.answer(calls=[Call(args=given)], finish="calls"))
+
+
+TEXTS = (
+    Scenario("text", one(lambda s: s.answer(text="Hello.")), text("Hello.")),
+    Scenario(
+        "text with emoji, accents and escapes", one(lambda s: s.answer(text="é 🎉 \\u0000 \\n")), text("é 🎉 \\u0000 \\n")
+    ),
+    Scenario("text in several parts", _parts({"text": "Hel"}, {"text": "lo."}), text("Hello."), only="gemini"),
+    Scenario(
+        "text in several parts",
+        _message(content=[{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo."}]),
+        text("Hello."),
+        only="openai",
+    ),
+    Scenario("a refusal in its own field", _message(content=None, refusal="I can't."), text("I can't."), only="openai"),
+    Scenario("thoughts beside text", _parts({"text": "Hm", "thought": True}, {"text": "Yes."}), text("Yes."), only="gemini"),
+    Scenario("thoughts beside text", _message(content="Yes.", reasoning_content="Hm"), text("Yes."), only="openai"),
+    Scenario(
+        "thoughts in front of the text, in tags",
+        one(lambda s: s.answer(text="<think>Hm</think>\n\nYes.")),
+        text("Yes."),
+        only="openai",
+    ),
+    Scenario("signed text", _parts({"text": "Yes.", "thoughtSignature": SIGNATURE}), text("Yes."), only="gemini"),
+    Scenario(
+        "a signature in the URL-safe alphabet",
+        _parts({"text": "Yes.", "thoughtSignature": "-_-_"}),
+        text("Yes."),
+        only="gemini",
+    ),
+    Scenario(
+        "code, its result and text",
+        _parts(
+            {"executableCode": {"language": "PYTHON", "code": "1+1", "id": "c"}},
+            {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2", "id": "c"}},
+            {"text": "Two."},
+        ),
+        text("Two."),
+        only="gemini",
+    ),
+    Scenario(
+        "an image beside text",
+        _parts({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}, {"text": "A dot."}),
+        text("A dot."),
+        only="gemini",
+    ),
+    Scenario(
+        "a part of an unknown kind beside text", _parts({"hologram": {"x": 1}}, {"text": "Yes."}), text("Yes."), only="gemini"
+    ),
+    Scenario(
+        "grounding, ratings and unknown fields",
+        one(lambda s: s.answer(text="Yes.", novelty={"a": [1]}, groundingMetadata={"x": 1}, avgLogprobs=-0.1)),
+        text("Yes."),
+    ),
+    Scenario(
+        "several candidates: the first counts",
+        one(lambda s: {s.many: s.answer(text="One.")[s.many] + s.answer(text="Two.")[s.many]}),
+        text("One."),
+    ),
+    Scenario("text without a finish reason", one(lambda s: s.answer(text="Yes.", finish=NOTHING)), text("Yes.")),
+    Scenario("text with a null finish reason", one(lambda s: s.answer(text="Yes.", finish=None)), text("Yes.")),
+    Scenario("usage that is missing", one(lambda s: s.answer(text="Yes.")), text("Yes.")),
+    Scenario("usage that does not add up", one(lambda s: s.answer(text="Yes.", usage=s.counted(1, 2, 30))), text("Yes.")),
+    Scenario("usage that is nonsense", one(lambda s: s.answer(text="Yes.", usage=s.counted("a", -1, [2]))), text("Yes.")),
+    Scenario("usage that is a list", one(lambda s: s.answer(text="Yes.", usage=[1])), text("Yes.")),
+    Scenario(
+        "JSON under content type text/html", lambda s: [sends(_bytes(s, text="Yes."), content_type="text/html")], text("Yes.")
+    ),
+    Scenario(
+        "UTF-8 that claims to be Latin-1",
+        lambda s: [sends(_bytes(s, text="é"), content_type="application/json; charset=iso-8859-1")],
+        text("é"),
+    ),
+    Scenario(
+        "a compressed body", lambda s: [sends(gzip.compress(_bytes(s, text="Yes.")), content_encoding="gzip")], text("Yes.")
+    ),
+    Scenario("a body in chunks", lambda s: [chunked(_bytes(s, text="Yes."), 3)], text("Yes.")),
+    Scenario("blanks around the body", lambda s: [sends(b"\n  " + _bytes(s, text="Yes.") + b"\n\n")], text("Yes.")),
+)
+
+CALLS = (
+    Scenario(
+        "a call with an id", one(lambda s: s.answer(calls=[Call(id="a1")], finish="calls")), calls(("measure", NOTE, "a1"))
+    ),
+    Scenario("a call without an id", one(lambda s: s.answer(calls=[Call()], finish="calls")), calls(("measure", NOTE, None))),
+    Scenario("a call whose id is empty", one(lambda s: s.answer(calls=[Call(id="")])), calls(("measure", NOTE, None))),
+    Scenario("a call whose id is null", one(lambda s: s.answer(calls=[Call(id=None)])), calls(("measure", NOTE, None))),
+    Scenario("a signed call", one(lambda s: s.answer(calls=[Call(signature=SIGNATURE)])), calls(("measure", NOTE, None))),
+    Scenario(
+        "a call that ends in plain stop", one(lambda s: s.answer(calls=[Call()], finish="stop")), calls(("measure", NOTE, None))
+    ),
+    Scenario(
+        "several calls",
+        one(lambda s: s.answer(calls=[Call(id="a"), Call(name="list", args={}, id="b"), Call(id="c")])),
+        calls(("measure", NOTE, "a"), ("list", {}, "b"), ("measure", NOTE, "c")),
+    ),
+    Scenario(
+        "the same call twice, without ids",
+        one(lambda s: s.answer(calls=[Call(), Call()])),
+        calls(("measure", NOTE, None), ("measure", NOTE, None)),
+    ),
+    Scenario(
+        "text and a call together",
+        one(lambda s: s.answer(text="On it.", calls=[Call()], finish="calls")),
+        calls(("measure", NOTE, None), content="On it."),
+    ),
+    Scenario("a tool that was never declared", one(lambda s: s.answer(calls=[Call(name="hack")])), calls(("hack", NOTE, None))),
+    Scenario(
+        "a tool that was never declared, and said to be so",
+        one(lambda s: s.answer(calls=[Call(name="hack")], finish="undeclared")),
+        calls(("hack", NOTE, None)),
+    ),
+    Scenario(
+        "a name with the prefix default_api.",
+        one(lambda s: s.answer(calls=[Call(name="default_api.measure")])),
+        calls(("measure", NOTE, None)),
+    ),
+    Scenario(
+        "a name with the prefix default_api:",
+        one(lambda s: s.answer(calls=[Call(name="default_api:measure")])),
+        calls(("measure", NOTE, None)),
+    ),
+    Scenario("arguments that are missing", _args(NOTHING), calls(("measure", {}, None))),
+    Scenario("arguments that are null", _args(None), calls(("measure", {}, None))),
+    Scenario("arguments that are empty", _args({}), calls(("measure", {}, None))),
+    Scenario("3.0 for an integer", _args({"count": 3.0}), calls(("measure", {"count": 3}, None))),
+    Scenario("3.5 for an integer", _args({"count": 3.5}), calls(("measure", {"count": 3.5}, None))),
+    Scenario("1e20 for an integer", _args({"count": 1e20}), calls(("measure", {"count": 10**20}, None))),
+    Scenario("3.0 for a number", _args({"size": 3.0}), calls(("measure", {"size": 3.0}, None))),
+    Scenario("3.0 for an integer or null", _args({"maybe": 3.0}), calls(("measure", {"maybe": 3}, None))),
+    Scenario(
+        "3.0 for an integer behind a reference",
+        _args({"rows": [{"n": 3.0}, {"n": None}, 3.0]}),
+        calls(("measure", {"rows": [{"n": 3}, {"n": None}, 3.0]}, None)),
+    ),
+    Scenario("3.0 where the schema says nothing", _args({"else": 3.0}), calls(("measure", {"else": 3.0}, None))),
+    Scenario("arguments of the wrong type", _args({"count": "three"}), calls(("measure", {"count": "three"}, None))),
+)
+
+CUT = (
+    Scenario(
+        "the limit of tokens, in the middle of a text",
+        one(lambda s: s.answer(text="Once upon", finish="cut")),
+        cut("Once upon"),
+    ),
+    Scenario("the limit of tokens, before any text", one(lambda s: s.answer(finish="cut")), cut(None)),
+    Scenario("the limit of tokens, without content", one(lambda s: s.wrap(NOTHING, "cut")), cut(None)),
+    Scenario("the limit of tokens, after a call", one(lambda s: s.answer(calls=[Call()], finish="cut")), cut(None)),
+    Scenario(
+        "the limit of tokens, in the middle of a call", one(lambda s: s.answer(calls=[Call(args="{")], finish="cut")), cut(None)
+    ),
+)
+
+FILTERS = (
+    Scenario("a content filter", one(lambda s: s.wrap(NOTHING, "blocked")), BLOCKED),
+    Scenario("a content filter after half a text", one(lambda s: s.answer(text="Once", finish="blocked")), BLOCKED),
+    *(
+        _filter(name)
+        for name in ("RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE", "MODEL_ARMOR", "IMAGE_SAFETY")
+    ),
+    Scenario(
+        "a prompt that was blocked", lambda _: [says({"promptFeedback": {"blockReason": "SAFETY"}})], BLOCKED, only="gemini"
+    ),
+    Scenario(
+        "a filter that says which",
+        one(lambda s: s.answer(finish="content_filter: PROHIBITED_CONTENT")),
+        BLOCKED,
+        only="openai",
+    ),
+)

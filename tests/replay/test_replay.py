@@ -1,0 +1,332 @@
+"""A decision runs again, offline, from its record alone, and whatever was changed shows."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from graph_agent.audit.chain import derive_chain_key
+from graph_agent.audit.verify import verify_log
+from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.db import Database, migrate
+from graph_agent.errors import ConstitutionError, RateLimitError
+from graph_agent.graph import build, topology
+from graph_agent.graph.nodes.build_decision import build_decision
+from graph_agent.graph.nodes.build_request import build_request
+from graph_agent.graph.state import Turn, TurnRuntime
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.decision import DecisionType, OutcomeCategory
+from graph_agent.models.record import DecisionRecord, EntryKind, InterruptReason
+from graph_agent.policy.constitution import Constitution
+from graph_agent.replay import Difference, Replayer, replay
+from graph_agent.task_server.server import build_task_server
+from graph_agent.tools.executor import McpToolExecutor
+from tests.replay.mill import TASK, Mill, ground, turned_away
+from tests.turns import calls, says
+
+KEY = derive_chain_key(b"a secret of sixteen bytes at least")
+
+
+@pytest.fixture
+def log() -> Any:
+    database = Database.open("sqlite://")
+    migrate(database, "graph_agent.audit")
+    yield database
+    database.close_now()
+
+
+@pytest.fixture(params=range(4))
+async def mill(log: Database, request: pytest.FixtureRequest) -> AsyncIterator[Mill]:
+    """A quarter of the thousand turns, so that several processes can share them."""
+    tasks = Database.open("sqlite://")
+    migrate(tasks, "graph_agent.task_server")
+    async with McpToolExecutor(build_task_server(tasks)) as tools:
+        yield Mill(DatabaseAuditWriter(log, chain_key=KEY), seed=request.param, real_tools=tools)
+    await tasks.close()
+
+
+async def all_texts(log: Database) -> Mapping[str, str]:
+    rows = await log.read(lambda connection: connection.exec_driver_sql("SELECT digest, text FROM record_blobs").all())
+    return {row[0]: row[1] for row in rows}
+
+
+async def all_records(log: Database) -> list[DecisionRecord]:
+    wanted = "SELECT record FROM decision_logs ORDER BY created_at, decision_id"
+    texts = await log.read(lambda connection: [row[0] for row in connection.exec_driver_sql(wanted)])
+    return [DecisionRecord.model_validate_json(text) for text in texts]
+
+
+async def test_a_thousand_mixed_turns_replay_identically_and_their_log_is_intact(
+    mill: Mill, log: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    # What fails on purpose need not be told a thousand times.
+    caplog.set_level(logging.CRITICAL, logger="graph_agent")
+    async for _ in ground(mill, 6):
+        pass
+    records, texts = await all_records(log), await all_texts(log)
+    assert len(records) >= 250
+    replayer = Replayer()
+    odd = []
+    started = time.process_time()
+    for record in records:
+        report = await replayer.replay(record, texts)
+        if not report.identical:
+            odd.append(report.to_json())
+    each = (time.process_time() - started) / len(records)
+    assert odd == []
+    assert each < 0.05
+    assert {record.decision.decision_type for record in records} == set(DecisionType)
+    assert {record.decision.outcome_category for record in records} == set(OutcomeCategory) - {
+        OutcomeCategory.INTENT_CLASSIFICATION
+    }
+    ended = {entry.result["reason"] for record in records for entry in record.entries if entry.kind is EntryKind.INTERRUPT}
+    assert ended == set(InterruptReason) - {InterruptReason.RECORD}
+    assert {entry.kind for record in records for entry in record.entries} == set(EntryKind)
+    verified = await verify_log(log, key=KEY)
+    assert verified.findings == []
+    assert verified.records == len(records)
+
+
+@pytest.fixture
+async def two_rounds(log: Database) -> tuple[DecisionRecord, Mapping[str, str]]:
+    """A turn that lists, adds and answers, with its texts."""
+    mill = Mill(DatabaseAuditWriter(log), seed=1)
+    record = await mill.turn(
+        calls(("list_tasks", {"status": "all"})), calls(("add_task", {"description": "call mom"})), says("Added it.")
+    )
+    return record, await all_texts(log)
+
+
+async def test_a_replay_tells_every_state_with_what_it_changed(two_rounds: Any) -> None:
+    record, texts = two_rounds
+    report = await replay(record, texts)
+    assert report.identical
+    assert [step.state for step in report.steps] == record.states
+    assert report.steps[-1].outcome == "decided"
+    assert report.replayed == record
+    assert report.to_json()["identical"] is True
+
+
+async def test_any_changed_leaf_of_a_record_makes_its_replay_differ(two_rounds: Any) -> None:
+    record, texts = two_rounds
+    replayer = Replayer()
+    told = json.loads(canonical_json(record.to_json()))
+    unseen = []
+    for path, value in leaves(told):
+        changed = with_leaf(told, path, value)
+        try:
+            altered = DecisionRecord.model_validate(changed)
+        except ValidationError:
+            continue
+        if altered != record and (await replayer.replay(altered, texts)).identical:
+            unseen.append(".".join(map(str, path)))
+    # Facts about the outside that nothing else follows from: only the seal of the chain holds them.
+    assert sorted(unseen) == [
+        "entries.0.ms",
+        "entries.1.result.duration_ms",
+        "entries.2.ms",
+        "entries.3.result.duration_ms",
+        "entries.4.ms",
+        "header.context.conversation_id",
+        "header.model",
+    ]
+
+
+async def test_a_changed_constitution_is_reported(two_rounds: Any) -> None:
+    record, texts = two_rounds
+    name = record.header.constitution
+    report = await replay(record, {**texts, name: texts[name].replace("helpful", "harmful")})
+    assert [one.what for one in report.differences] == ["the text of the constitution", "the text of the prompt"]
+
+
+@pytest.mark.parametrize("name", ["constitution", "tools", "settings", "prompt"])
+async def test_a_missing_text_is_named(two_rounds: Any, name: str) -> None:
+    record, texts = two_rounds
+    left = {key: text for key, text in texts.items() if key != getattr(record.header, name)}
+    report = await replay(record, left)
+    assert f"the text of the {name}" in [one.what for one in report.differences]
+    assert not report.identical
+
+
+async def test_changed_routing_is_reported_with_both_paths(two_rounds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, texts = two_rounds
+    rerouted = {**topology.TOPOLOGY, "CHECK_ITERATIONS": {"below_cap": "TIMEOUT_RESPONSE", "cap_reached": "TIMEOUT_RESPONSE"}}
+    monkeypatch.setattr(topology, "TOPOLOGY", rerouted)
+    report = await replay(record, texts)
+    assert not report.identical
+    path = report.differences[0]
+    assert (path.what, path.recorded) == ("path", " -> ".join(record.states))
+    assert path.replayed.endswith("CHECK_ITERATIONS -> TIMEOUT_RESPONSE -> BUILD_DECISION")
+    assert report.departure == "the turn ended before entry 2 of the record (model) was asked for"
+
+
+async def test_a_node_that_decides_otherwise_is_reported(two_rounds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, texts = two_rounds
+
+    async def shouting(turn: Turn, runtime: TurnRuntime) -> Turn:
+        decided = await build_decision(turn, runtime)
+        assert decided.decision is not None
+        return decided.to("decided", decision=decided.decision.replace(response_text=decided.decision.reply.upper()))
+
+    monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_DECISION": shouting})
+    report = await replay(record, texts)
+    assert report.differences == (Difference("decision.response_text", "Added it.", "ADDED IT."),)
+
+
+async def test_a_node_that_asks_the_outside_for_something_else_is_stopped_there(
+    two_rounds: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, texts = two_rounds
+
+    async def curious(turn: Turn, runtime: TurnRuntime) -> Turn:
+        runtime.ports.new_id()
+        return turn.to("appended")
+
+    monkeypatch.setattr(build, "NODES", {**build.NODES, "APPEND_RESULTS": curious})
+    report = await replay(record, texts)
+    assert report.departure is not None
+    assert report.departure.startswith("APPEND_RESULTS: entry 2: the record holds model")
+    assert [step.state for step in report.steps] == record.states[:4]
+
+
+async def test_a_request_that_is_built_otherwise_is_told_and_the_walk_goes_on(
+    two_rounds: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, texts = two_rounds
+
+    async def louder(turn: Turn, runtime: TurnRuntime) -> Turn:
+        built = await build_request(turn, runtime)
+        assert built.request is not None
+        return built.to("request_built", request=built.request.model_copy(update={"max_tokens": 7}))
+
+    monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_REQUEST": louder})
+    report = await replay(record, texts)
+    assert report.departure is None
+    assert [one.what for one in report.differences] == [f"entries[{place}].request" for place in (0, 2, 4)]
+    assert report.replayed is not None
+    assert report.replayed.decision == record.decision
+
+
+SHIPPED = Constitution.load().text
+
+
+async def test_another_constitution_that_grants_less_refuses_the_call_and_departs_where_nobody_knows_the_answer(
+    two_rounds: Any,
+) -> None:
+    record, texts = two_rounds
+    report = await replay(record, texts, policy=SHIPPED.replace("- add_task: Create new tasks\n", ""))
+    assert report.departure == (
+        "INVOKE_LLM: model call 3 would be given another conversation than the recorded one, so nobody knows its answer"
+    )
+    assert report.turn is not None
+    assert [(call.call.name, call.disposition) for call in report.turn.calls] == [
+        ("list_tasks", "executed"),
+        ("add_task", "refused"),
+    ]
+
+
+async def test_another_constitution_that_wants_a_confirmation_would_have_asked(two_rounds: Any) -> None:
+    record, texts = two_rounds
+    stricter = SHIPPED.replace("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
+    report = await replay(record, texts, policy=stricter)
+    assert report.departure is None
+    told = {one.what: one.replayed for one in report.differences}
+    assert told["decision type"] == "REQUEST_CONFIRMATION"
+    assert told["asks to confirm"] == '["add_task",{"description":"call mom"}]'
+    assert told["reply"].startswith("Add task: description = call mom. Should I go ahead?")
+
+
+async def test_a_constitution_that_only_words_things_otherwise_decides_the_same(two_rounds: Any) -> None:
+    record, texts = two_rounds
+    report = await replay(record, texts, policy=SHIPPED.replace("helpful", "friendly"))
+    assert report.identical
+    assert report.replayed is not None
+    assert report.replayed.decision == record.decision
+
+
+async def test_without_the_confirmation_a_call_would_run_that_the_record_has_no_result_of(log: Database) -> None:
+    mill = Mill(DatabaseAuditWriter(log), seed=1)
+    record = await mill.turn(calls(("delete_task", {"task_id": TASK})))
+    looser = SHIPPED.replace(" (requires confirmation)", "")
+    report = await replay(record, await all_texts(log), policy=looser)
+    assert report.departure == (
+        f'EXECUTE_TOOLS: ["delete_task",{{"task_id":"{TASK}"}}] would be run, which the record has no answer to'
+    )
+
+
+async def test_a_policy_that_is_none_is_refused_with_its_line(two_rounds: Any) -> None:
+    record, texts = two_rounds
+    with pytest.raises(ConstitutionError, match="line 2"):
+        await replay(record, texts, policy="## Available Tools\n add_task\n")
+
+
+async def test_todays_model_is_asked_and_recorded_results_are_used(two_rounds: Any) -> None:
+    record, texts = two_rounds
+    script = [
+        calls(("list_tasks", {"status": "all"})),
+        calls(("add_task", {"description": "call mom"})),
+        says("Mom is on your list."),
+    ]
+    with ScriptedAdapter(script) as adapter:
+        report = await replay(record, texts, live=adapter)
+    assert report.departure is None
+    assert report.differences == (Difference("reply", "Added it.", "Mom is on your list."),)
+    assert [message.role for message in adapter.requests[2].messages].count("function") == 2
+
+
+async def test_a_live_model_that_wants_another_effect_is_stopped_before_it(two_rounds: Any) -> None:
+    record, texts = two_rounds
+    with ScriptedAdapter([calls(("add_task", {"description": "something else"}))]) as adapter:
+        report = await replay(record, texts, live=adapter)
+    assert report.departure == (
+        'EXECUTE_TOOLS: ["add_task",{"description":"something else"}] would be run, which the record has no answer to'
+    )
+
+
+async def test_a_live_model_that_fails_is_a_decision_like_any_other(two_rounds: Any) -> None:
+    record, texts = two_rounds
+    with ScriptedAdapter([RateLimitError()]) as adapter:
+        report = await replay(record, texts, live=adapter)
+    assert report.replayed is not None
+    assert report.replayed.decision.outcome_category is OutcomeCategory.RATE_LIMITED
+
+
+async def test_what_the_graph_never_saw_must_not_pretend_to_have_done_anything(log: Database) -> None:
+    record = await turned_away(Mill(DatabaseAuditWriter(log), seed=1))
+    texts = await all_texts(log)
+    assert (await replay(record, texts)).identical
+    forged = record.replace(decision=record.decision.replace(effects=["deleted 'everything'"]))
+    assert [one.what for one in (await replay(forged, texts)).differences] == ["decision.effects[0]"]
+    passed_off = record.replace(decision=record.decision.replace(outcome_category=OutcomeCategory.TASK_COMPLETED))
+    assert not (await replay(passed_off, texts)).identical
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every leaf of a JSON value, with another value of the same kind."""
+    if isinstance(value, dict) and value:
+        for name, below in value.items():
+            yield from leaves(below, (*path, name))
+    elif isinstance(value, list) and value:
+        for place, below in enumerate(value):
+            yield from leaves(below, (*path, place))
+    elif isinstance(value, bool):
+        yield path, not value
+    elif isinstance(value, int | float):
+        yield path, value + 1
+    elif isinstance(value, str):
+        yield path, value.replace("09:", "08:") if "T09:" in value else value[:-1] + ("a" if value[-1:] != "a" else "b")
+
+
+def with_leaf(value: Any, path: tuple[Any, ...], leaf: Any) -> Any:
+    if not path:
+        return leaf
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = with_leaf(value[path[0]], path[1:], leaf)
+    return copy

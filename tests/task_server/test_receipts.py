@@ -1,0 +1,54 @@
+"""A receipt is one honest line, whatever a description holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graph_agent.task_server import receipts
+
+
+def test_receipts_say_what_was_done() -> None:
+    assert [
+        receipts.added("call mom"),
+        receipts.renamed("a", "b"),
+        receipts.completed("call mom"),
+        receipts.already_completed("call mom"),
+        receipts.deleted("call mom"),
+        receipts.NOTHING_TO_DELETE,
+    ] == [
+        "added 'call mom'",
+        "renamed 'a' to 'b'",
+        "completed 'call mom'",
+        "'call mom' was already completed",
+        "deleted 'call mom'",
+        "nothing was there to delete",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("description", "shown"),
+    [
+        ("a\nb\r\nc\u2028d", "'a b c d'"),
+        ("\u202egnp.exe\u2066", "'gnp.exe'"),
+        ("\x1b[31mred\x1b[0m", "'[31mred [0m'"),
+        ("zero\u200bwidth\ufeff", "'zerowidth'"),
+        ("👨\u200d👩\u200d👧 lunch", "'👨\u200d👩\u200d👧 lunch'"),
+        ("x' and deleted 'y", "'x\u2019 and deleted \u2019y'"),
+        ("é" * 60, f"'{'é' * 60}'"),
+        ("é" * 61, f"'{'é' * 59}…'"),
+        ("\U000e0041\U000e0042", "''"),
+    ],
+)
+def test_a_description_is_shown_inert(description: str, shown: str) -> None:
+    assert receipts.quoted(description) == shown
+
+
+@given(st.text(max_size=200))
+def test_no_description_leaves_its_quotes_or_its_line(description: str) -> None:
+    shown = receipts.quoted(description)
+    assert shown.count("'") == 2
+    assert shown.isprintable() or any(joiner in shown for joiner in "\u200c\u200d") or "\u3000" in shown
+    assert len(shown.splitlines()) == 1
+    assert len(shown) <= receipts.SHOWN_LENGTH + 2

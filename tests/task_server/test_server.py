@@ -1,0 +1,231 @@
+"""The task server as any MCP client sees it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from mcp import Client, MCPError
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.types import CallToolResult, RequestParamsMeta, TextContent, TextResourceContents, Tool
+
+from graph_agent.clock import ManualClock, SequentialIds
+from graph_agent.db import Database, migrate
+from graph_agent.task_server.server import build_task_server
+
+CONTRACT: list[dict[str, Any]] = [
+    {
+        "name": "add_task",
+        "description": "Create a new task. Use when user wants to add, create, or remember something.",
+        "parameters": {
+            "type": "object",
+            "properties": {"description": {"type": "string", "description": "Task description"}},
+            "required": ["description"],
+        },
+    },
+    {
+        "name": "list_tasks",
+        "description": "Get user's tasks. Use when user wants to see, view, or list their tasks.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "status": {
+                    "type": "string",
+                    "enum": ["pending", "completed", "all"],
+                    "description": "Filter by status (default: all)",
+                }
+            },
+        },
+    },
+    {
+        "name": "update_task",
+        "description": "Update a task's description. Use when user wants to change, edit, or rename a task.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "task_id": {"type": "string", "description": "Task ID to update"},
+                "description": {"type": "string", "description": "New description"},
+            },
+            "required": ["task_id", "description"],
+        },
+    },
+    {
+        "name": "complete_task",
+        "description": "Mark a task as completed. Use when user says done, finished, or completed.",
+        "parameters": {
+            "type": "object",
+            "properties": {"task_id": {"type": "string", "description": "Task ID to complete"}},
+            "required": ["task_id"],
+        },
+    },
+    {
+        "name": "delete_task",
+        "description": "Delete a task permanently. Use when user wants to remove or delete a task.",
+        "parameters": {
+            "type": "object",
+            "properties": {"task_id": {"type": "string", "description": "Task ID to delete"}},
+            "required": ["task_id"],
+        },
+    },
+]
+
+
+@pytest.fixture
+def tasks() -> Iterator[Database]:
+    database = Database.open("sqlite://")
+    migrate(database, "graph_agent.task_server")
+    yield database
+    database.close_now()
+
+
+class Session:
+    """A plain MCP session with a server that knows no default user, opened anew for each request of a test.
+
+    A fixture cannot hold one open: it is set up and torn down in different tasks, which the SDK's sessions do not survive.
+    """
+
+    def __init__(self, tasks: Database) -> None:
+        self._server = build_task_server(tasks, ManualClock(), SequentialIds())
+
+    async def list_tools(self) -> list[Tool]:
+        async with Client(self._server) as client:
+            return (await client.session.list_tools()).tools
+
+    async def call_tool(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any] | None = None) -> CallToolResult:
+        async with Client(self._server) as client:
+            return await client.session.call_tool(tool, arguments, meta=cast("RequestParamsMeta", meta))
+
+    async def read_resource(self, uri: str, meta: dict[str, Any] | None = None) -> str | MCPError:
+        async with Client(self._server) as client:
+            try:
+                result = await client.session.read_resource(uri, meta=cast("RequestParamsMeta", meta))
+            except MCPError as refusal:
+                return refusal
+        content = result.contents[0]
+        assert isinstance(content, TextResourceContents)
+        return content.text
+
+
+@pytest.fixture
+def session(tasks: Database) -> Session:
+    return Session(tasks)
+
+
+async def call(session: Session, tool: str, meta: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+    result = await session.call_tool(tool, arguments, meta)
+    assert not result.is_error
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    assert json.loads(content.text) == result.structured_content
+    structured: dict[str, Any] = result.structured_content
+    return structured
+
+
+async def test_the_tools_are_the_contracts_to_the_letter(session: Session) -> None:
+    listed = await session.list_tools()
+    assert [
+        {"name": tool.name, "description": tool.description, "parameters": tool.input_schema} for tool in listed
+    ] == CONTRACT
+
+
+async def test_the_tools_say_what_a_client_should_know(session: Session) -> None:
+    told = {
+        tool.name: (tool.title, tool.annotations.read_only_hint, tool.annotations.destructive_hint, tool.meta)
+        for tool in await session.list_tools()
+        if tool.annotations is not None
+    }
+    ledger = {"graph_agent/ledger": True}
+    both = {**ledger, "graph_agent/preview": "task://{task_id}"}
+    assert told == {
+        "add_task": ("Add task", False, False, ledger),
+        "list_tasks": ("List tasks", True, False, None),
+        "update_task": ("Update task", False, True, both),
+        "complete_task": ("Complete task", False, False, both),
+        "delete_task": ("Delete task", False, True, both),
+    }
+
+
+async def test_a_call_is_for_the_user_that_travels_beside_it(session: Session) -> None:
+    await call(session, "add_task", {"graph_agent/user": "ann"}, description="a")
+    anns = await call(session, "list_tasks", {"graph_agent/user": "ann"})
+    bobs = await call(session, "list_tasks", {"graph_agent/user": "bob"})
+    assert (anns["data"]["count"], bobs["data"]["count"]) == (1, 0)
+
+
+async def test_a_call_for_nobody_is_refused(session: Session) -> None:
+    outcome = await call(session, "add_task", description="a")
+    assert outcome["error_code"] == "ACCESS_DENIED"
+
+
+async def test_a_plain_client_acts_for_the_default_user(tasks: Database) -> None:
+    async with Client(build_task_server(tasks, default_user="ann")) as client:
+        added = await client.call_tool("add_task", {"description": "a"})
+        assert added.structured_content is not None
+        task = added.structured_content["data"]["task"]
+        assert task["user_id"] == "ann"
+        assert (await client.read_resource(f"task://{task['id']}")).contents
+
+
+@pytest.mark.parametrize("user", ["", "x" * 256, "nul\x00", 7, ["ann"]])
+async def test_a_user_that_cannot_be_one_is_refused(session: Session, user: Any) -> None:
+    outcome = await call(session, "add_task", {"graph_agent/user": user}, description="a")
+    assert outcome["error_code"] == "VALIDATION_ERROR"
+
+
+@pytest.mark.parametrize("named", [None, "ann", "bob"])
+async def test_a_verified_token_decides_whom_a_call_is_for(session: Session, named: str | None) -> None:
+    token = AccessToken(token="t", client_id="c", scopes=[], subject="ann")
+    bound = auth_context_var.set(AuthenticatedUser(token))
+    try:
+        meta = {} if named is None else {"graph_agent/user": named}
+        outcome = await call(session, "add_task", meta, description="a")
+    finally:
+        auth_context_var.reset(bound)
+    if named == "bob":
+        assert outcome["error_code"] == "ACCESS_DENIED"
+    else:
+        assert outcome["data"]["task"]["user_id"] == "ann"
+
+
+async def test_an_operation_travels_beside_a_call(session: Session) -> None:
+    meta = {"graph_agent/user": "ann", "graph_agent/operation": {"key": "k", "mode": "run"}}
+    first = await call(session, "add_task", meta, description="a")
+    assert await call(session, "add_task", meta, description="a") == first
+    meta["graph_agent/operation"] = {"key": "k", "mode": "settle"}
+    assert await call(session, "add_task", meta, description="a") == first
+
+
+@pytest.mark.parametrize("operation", ["k", {}, {"key": "k"}, {"key": "", "mode": "run"}, {"key": "k", "mode": "undo"}, [1]])
+async def test_an_operation_that_cannot_be_one_is_refused(session: Session, operation: Any) -> None:
+    meta = {"graph_agent/user": "ann", "graph_agent/operation": operation}
+    outcome = await call(session, "add_task", meta, description="a")
+    assert outcome["error_code"] == "VALIDATION_ERROR"
+    assert (await call(session, "list_tasks", {"graph_agent/user": "ann"}))["data"]["count"] == 0
+
+
+async def test_a_preview_shows_ones_own_task_only(session: Session) -> None:
+    added = await call(session, "add_task", {"graph_agent/user": "ann"}, description="call 'mom' ü")
+    uri = f"task://{added['data']['task']['id']}"
+    shown = await session.read_resource(uri, {"graph_agent/user": "ann"})
+    assert shown == '{"description": "call \'mom\' ü", "status": "pending"}'
+    missing = "task://00000000-0000-0000-0000-000000000099"
+    for target, user in ((uri, "bob"), (uri, None), (missing, "ann"), ("task://x", "ann")):
+        refusal = await session.read_resource(target, None if user is None else {"graph_agent/user": user})
+        assert isinstance(refusal, MCPError)
+        assert refusal.data["error_code"] == ("ACCESS_DENIED" if user is None else "NOT_FOUND")
+
+
+async def test_an_unknown_tool_is_an_error_without_details(session: Session) -> None:
+    result = await session.call_tool("drop_table", {})
+    assert result.is_error
+
+
+def test_building_a_server_leaves_the_processs_logging_alone(tasks: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    build_task_server(tasks)
+    assert logging.getLogger().handlers == []

@@ -1,0 +1,252 @@
+"""Spans of turns: what they say, what they never say, and where they go."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode, Tracer
+
+from graph_agent import telemetry
+from graph_agent.audit.memory import MemoryAuditWriter
+from graph_agent.bootstrap import temporary_runtime
+from graph_agent.clock import ManualClock, SequentialIds
+from graph_agent.engine import LLMAgentEngine
+from graph_agent.errors import RecordUnavailableError, ServiceError, ToolErrorCode
+from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.llm import LLMErrorCode, LLMResponse, TokenUsage
+from graph_agent.policy.confirmation import Signer
+from graph_agent.policy.constitution import Constitution
+from graph_agent.settings import Settings
+from graph_agent.telemetry import TracedEngine
+from tests.turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
+
+TOKENS = TokenUsage(prompt_tokens=100, completion_tokens=7, total_tokens=107)
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def tracer(exporter: InMemorySpanExporter) -> Tracer:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider.get_tracer("test")
+
+
+def _traced(tracer: Tracer, *script: Any, server: Any = None, **settings: Any) -> LLMAgentEngine:
+    kept = {"clock": ManualClock(), "ids": SequentialIds(), "signer": Signer(SECRET), **settings}
+    return TracedEngine(tracer, ScriptedAdapter(list(script)), server or TableServer(), Constitution.load().text, **kept)
+
+
+def _told(span: ReadableSpan) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in (span.attributes or {}).items()}
+
+
+async def test_a_turn_is_a_tree_of_spans(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    asked = calls(("add_task", {"description": "call mom"})).replace(usage=TOKENS)
+    engine = _traced(tracer, asked, says("Added.").replace(usage=TOKENS))
+    finished = await engine.run(asks())
+    first, tool, second, turn = exporter.get_finished_spans()
+    assert [span.name for span in (first, tool, second, turn)] == [
+        "chat scripted",
+        "execute_tool add_task",
+        "chat scripted",
+        "invoke_agent graph-agent",
+    ]
+    assert turn.parent is None
+    assert {span.parent.span_id for span in (first, tool, second) if span.parent} == {turn.context.span_id}
+    model = {"gen_ai.provider.name": "graph_agent", "gen_ai.request.model": "scripted", "gen_ai.conversation.id": "c1"}
+    assert _told(first) == {
+        **model,
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.temperature": 0.0,
+        "gen_ai.request.max_tokens": 1024,
+        "gen_ai.response.finish_reasons": ["tool_calls"],
+        "gen_ai.usage.input_tokens": 100,
+        "gen_ai.usage.output_tokens": 7,
+    }
+    assert _told(tool) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "add_task",
+        "gen_ai.tool.type": "function",
+        "gen_ai.conversation.id": "c1",
+        "graph_agent.tool.mode": "run",
+    }
+    assert _told(turn) == {
+        **model,
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "graph-agent",
+        "gen_ai.usage.input_tokens": 200,
+        "gen_ai.usage.output_tokens": 14,
+        "graph_agent.decision.id": finished.record.header.decision_id,
+        "graph_agent.decision.type": "INVOKE_TOOL",
+        "graph_agent.iterations": 1,
+        "graph_agent.outcome": "SUCCESS:TASK_COMPLETED",
+    }
+    assert [span.kind for span in (first, tool, turn)] == [SpanKind.CLIENT, SpanKind.INTERNAL, SpanKind.INTERNAL]
+    assert {span.status.status_code for span in exporter.get_finished_spans()} == {StatusCode.UNSET}
+
+
+def _raises(*_: object) -> LLMResponse:
+    raise RuntimeError("secret of the model")
+
+
+async def test_what_fails_says_its_code_and_nothing_else(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    server = TableServer({"add_task": failed(ToolErrorCode.DATABASE_ERROR, "secret of the tool")})
+    engine = _traced(tracer, calls(("add_task", {"description": "x"})), _raises, server=server)
+    await engine.run(asks())
+    assert [(span.name.split()[0], _told(span).get("error.type")) for span in exporter.get_finished_spans()] == [
+        ("chat", None),
+        ("execute_tool", "DATABASE_ERROR"),
+        ("chat", "RuntimeError"),
+        ("invoke_agent", "ERROR:RESPONSE_GENERATION"),
+    ]
+    failing = exporter.get_finished_spans()[1:]
+    assert {(span.status.status_code, span.status.description) for span in failing} == {(StatusCode.ERROR, None)}
+    assert not any("secret" in span.to_json() for span in exporter.get_finished_spans())
+
+
+async def test_an_error_that_is_an_answer_is_an_error(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    await _traced(tracer, LLMResponse(finish_reason="error", error=LLMErrorCode.RATE_LIMITED)).run(asks())
+    chat, turn = exporter.get_finished_spans()
+    assert _told(chat)["error.type"] == "RATE_LIMITED"
+    assert (_told(turn)["graph_agent.outcome"], "error.type" in _told(turn)) == ("REFUSAL:RATE_LIMITED", False)
+
+
+async def test_settlements_and_previews_are_told_apart(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    server = TableServer(
+        {"add_task": failed(ToolErrorCode.TIMEOUT_ERROR)},
+        settlements=[done({"receipt": "added"})],
+        previews={"delete_task": done({"description": "call mom"})},
+    )
+    wishes = calls(("add_task", {"description": "x"}), ("delete_task", {"task_id": "00000000-0000-4000-8000-000000000000"}))
+    await _traced(tracer, wishes, server=server).run(asks())
+    spans = [_told(span) for span in exporter.get_finished_spans() if span.name.startswith("execute_tool")]
+    assert [(span["gen_ai.tool.name"], span["graph_agent.tool.mode"], span.get("error.type")) for span in spans] == [
+        ("add_task", "run", "TIMEOUT_ERROR"),
+        ("add_task", "settle", None),
+        ("delete_task", "preview", None),
+    ]
+
+
+async def test_nothing_that_was_said_is_told(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    script = [calls(("add_task", {"description": "SAID-A"}), content="SAID-B"), says("SAID-C")]
+    server = TableServer({"add_task": done({"receipt": "SAID-D"})})
+    await _traced(tracer, *script, server=server).run(asks("SAID-E", user_id="SAID-F"))
+    text = "".join(span.to_json() for span in exporter.get_finished_spans())
+    assert "SAID" not in text
+    assert "add_task" in text
+
+
+async def test_a_turn_is_recorded_the_same_with_and_without_spans(tracer: Tracer) -> None:
+    def script() -> list[LLMResponse]:
+        return [calls(("add_task", {"description": "call mom"})), says("Added.")]
+
+    traced = (await _traced(tracer, *script()).run(asks())).record
+    plain = (await engine_of(*script()).run(asks())).record
+    assert traced == plain
+
+
+async def test_turns_at_the_same_time_keep_their_spans_apart(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    engine = _traced(tracer, *[says("Hello.")] * 20)
+    await asyncio.gather(*(engine.run(asks(conversation_id=f"c{n}")) for n in range(20)))
+    spans = exporter.get_finished_spans()
+    turns = {span.context.span_id: _told(span)["gen_ai.conversation.id"] for span in spans if span.parent is None}
+    chats = {span.parent.span_id: _told(span)["gen_ai.conversation.id"] for span in spans if span.parent is not None}
+    assert chats == turns
+    assert len(turns) == 20
+
+
+async def test_a_turn_that_cannot_be_recorded_fails_with_its_code(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    class Gone(MemoryAuditWriter):
+        async def write_decision_log(self, **_: Any) -> None:
+            raise RecordUnavailableError("secret")
+
+    with pytest.raises(ServiceError):
+        await _traced(tracer, says("hi"), audit=Gone()).run(asks())
+    (turn,) = exporter.get_finished_spans()
+    assert _told(turn)["error.type"] == "SERVICE_UNAVAILABLE"
+
+
+def test_the_provider_is_the_adapters(tracer: Tracer) -> None:
+    engine = TracedEngine(
+        tracer, OpenAICompatibleAdapter("k", "m", base_url="http://127.0.0.1:1"), TableServer(), Constitution.load().text
+    )
+    assert engine._spans._model == {"gen_ai.provider.name": "openai", "gen_ai.request.model": "m"}
+
+
+@pytest.fixture
+def collector() -> Iterator[dict[str, Any]]:
+    """An OTLP collector: what it gets stands under "spans" and "resources", its address under "url"."""
+    found: dict[str, Any] = {"spans": [], "services": set()}
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"])))
+            for resource in request.resource_spans:
+                named = {one.key: one.value.string_value for one in resource.resource.attributes}
+                found["services"].add(named["service.name"])
+                found["spans"] += [span.name for scope in resource.scope_spans for span in scope.spans]
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Collector)
+    found["url"] = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield found
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def _one_turn(**variables: Any) -> None:
+    settings = Settings.model_validate({"GRAPH_AGENT_MODEL": "rules", **variables})
+    async with temporary_runtime(settings) as runtime:
+        await runtime.chat.send("ann", "add milk")
+
+
+async def test_spans_go_where_the_standard_variables_say(
+    collector: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector["url"])
+    await _one_turn(GRAPH_AGENT_HOME=tmp_path)
+    assert collector["spans"] == []
+    await _one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1")
+    assert collector["spans"] == ["chat rules", "execute_tool add_task", "chat rules", "invoke_agent graph-agent"]
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "ours")
+    await _one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1")
+    assert collector["services"] == {"graph-agent", "ours"}
+
+
+async def test_without_the_variable_the_engine_is_the_plain_one(tmp_path: Path) -> None:
+    async with temporary_runtime(
+        Settings.model_validate({"GRAPH_AGENT_MODEL": "rules", "GRAPH_AGENT_HOME": tmp_path})
+    ) as plain:
+        assert type(plain.engine) is LLMAgentEngine
+
+
+async def test_a_collector_that_is_away_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(telemetry, "LAST_SPANS_SECONDS", 0.05)
+    with caplog.at_level("CRITICAL"):
+        await asyncio.wait_for(_one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1"), timeout=8)

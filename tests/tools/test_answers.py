@@ -1,0 +1,86 @@
+"""Answers that no well-behaved transport would deliver."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from mcp import MCPError
+from mcp.types import BlobResourceContents, CallToolResult, ReadResourceResult, TextResourceContents
+
+from graph_agent.errors import ToolErrorCode
+from graph_agent.tools import answers
+
+
+@pytest.mark.parametrize("data", [{"n": math.nan}, {"n": [math.inf]}])
+def test_data_that_is_not_json_is_unusable_and_its_effect_unknown(data: dict[str, Any]) -> None:
+    result = answers.from_answer(CallToolResult(content=[], structured_content=data))
+    assert result == answers.UNUSABLE
+    assert result.unknown
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        (None, answers.TIMED_OUT),
+        (MCPError(-32001, "hunter2"), answers.TIMED_OUT),
+        (MCPError(-32000, "hunter2"), answers.CONNECTION_LOST),
+        (MCPError(-32600, "hunter2"), answers.CONNECTION_LOST),
+        (answers.NotSentError(), answers.UNREACHABLE),
+        (ValueError("hunter2"), answers.UNUSABLE),
+        (KeyboardInterrupt(), answers.CONNECTION_LOST),
+    ],
+)
+def test_every_way_to_fail_has_its_sentence(answer: BaseException | None, result: object) -> None:
+    assert answers.from_answer(answer) == result
+
+
+def settled(code: str | None, *, success: bool = False, is_error: bool = False) -> CallToolResult:
+    told = {"success": success, "data": None, "error": "e", "error_code": code}
+    return CallToolResult(content=[], structured_content=told, is_error=is_error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (settled(None, success=True), None),
+        (settled("TOOL_EXECUTION_ERROR"), ToolErrorCode.TOOL_EXECUTION_ERROR),
+        (settled("TOOL_EXECUTION_ERROR", is_error=True), ToolErrorCode.UNKNOWN_ERROR),
+        (settled("DATABASE_ERROR"), ToolErrorCode.UNKNOWN_ERROR),
+        (settled("VALIDATION_ERROR"), ToolErrorCode.UNKNOWN_ERROR),
+        (CallToolResult(content=[], structured_content={"ok": True}), ToolErrorCode.UNKNOWN_ERROR),
+        (None, ToolErrorCode.UNKNOWN_ERROR),
+        (answers.NotSentError(), ToolErrorCode.UNKNOWN_ERROR),
+    ],
+)
+def test_only_the_ledger_itself_can_settle(answer: Any, code: ToolErrorCode | None) -> None:
+    assert answers.from_settlement(answer).error_code is code
+
+
+def resource(text: str) -> ReadResourceResult:
+    return ReadResourceResult(contents=[TextResourceContents(uri="task://1", text=text)])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        resource("no json"),
+        resource("[]"),
+        resource("{}"),
+        resource('{"description": 1}'),
+        resource('{"description": "a", "n": NaN}'),
+        ReadResourceResult(contents=[]),
+        ReadResourceResult(contents=[BlobResourceContents(uri="task://1", blob="")]),
+        None,
+        MCPError(-32603, "hunter2"),
+        answers.NotSentError(),
+    ],
+)
+def test_a_preview_that_shows_nothing_is_a_failure(answer: Any) -> None:
+    assert not answers.from_preview(answer).success
+
+
+def test_a_preview_of_nothing_says_so() -> None:
+    for code in (-32602, -32002):
+        assert answers.from_preview(MCPError(code, "hunter2")) == answers.NOT_FOUND

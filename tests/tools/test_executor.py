@@ -1,0 +1,400 @@
+"""The MCP client, against the shipped server and against strangers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from mcp import MCPError, StdioServerParameters
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult, ElicitRequest, ElicitRequestFormParams, InputRequiredResult, TextContent
+
+from graph_agent.db import Database, migrate
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.ports import ToolServer
+from graph_agent.task_server.serve import streamable_http_app
+from graph_agent.task_server.server import build_task_server
+from graph_agent.tools.executor import McpToolExecutor
+from tests.serving import GuestServer
+
+HERE = Path(__file__).parent
+UNKNOWN = (ToolErrorCode.TIMEOUT_ERROR, ToolErrorCode.UNKNOWN_ERROR)
+
+
+@pytest.fixture
+async def tasks(sqlite_url: str) -> AsyncIterator[Database]:
+    database = Database.open(sqlite_url)
+    migrate(database, "graph_agent.task_server")
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def executor(tasks: Database) -> AsyncIterator[McpToolExecutor]:
+    async with McpToolExecutor(build_task_server(tasks)) as opened:
+        yield opened
+
+
+def script(name: str, *arguments: str) -> StdioServerParameters:
+    root = str(HERE.parent.parent)
+    return StdioServerParameters(
+        command=sys.executable, args=[str(HERE / name), *arguments], cwd=root, env={"PYTHONPATH": root}
+    )
+
+
+async def descriptions(executor: McpToolExecutor, user: str = "ann") -> list[str]:
+    result = await executor.execute("list_tasks", {}, user)
+    assert isinstance(result.data, dict)
+    return [task["description"] for task in result.data["tasks"]]
+
+
+def without_duration(result: ToolResult) -> ToolResult:
+    return result.model_copy(update={"duration_ms": 0})
+
+
+async def test_a_call_goes_all_the_way_and_comes_back(executor: McpToolExecutor) -> None:
+    assert isinstance(executor, ToolServer)
+    result = await executor.execute("add_task", {"description": "call mom"}, "ann", operation_key="k")
+    assert result.success
+    assert isinstance(result.data, dict)
+    assert result.data["receipt"] == "added 'call mom'"
+    assert await descriptions(executor) == ["call mom"]
+    assert await descriptions(executor, "bob") == []
+
+
+async def test_failures_of_our_server_keep_their_code_and_words(executor: McpToolExecutor) -> None:
+    result = await executor.execute("add_task", {"description": ""}, "ann")
+    assert without_duration(result) == ToolResult(
+        success=False,
+        error="The description must be text of 1 to 1000 characters.",
+        error_code=ToolErrorCode.VALIDATION_ERROR,
+    )
+
+
+async def test_what_the_server_says_of_its_tools_is_known_after_the_start(tasks: Database) -> None:
+    executor = McpToolExecutor(build_task_server(tasks))
+    assert executor.get_available_tools() == []
+    assert await executor.start()
+    assert executor.get_available_tools() == ["add_task", "list_tasks", "update_task", "complete_task", "delete_task"]
+    assert [declaration.name for declaration in executor.declarations()] == executor.get_available_tools()
+    assert executor.declarations()[1].parameters["properties"]["status"]["enum"] == ["pending", "completed", "all"]
+    assert executor.traits("delete_task") == ToolTraits(title="Delete task", ledger=True, preview=True)
+    assert executor.traits("list_tasks") == ToolTraits(title="List tasks", read_only=True)
+    assert executor.traits("nobodys") == ToolTraits()
+    await executor.aclose()
+
+
+async def test_an_operation_is_run_once_and_settled_without_running(executor: McpToolExecutor) -> None:
+    arguments = {"description": "a"}
+    first = await executor.execute("add_task", arguments, "ann", operation_key="k")
+    assert without_duration(await executor.execute("add_task", arguments, "ann", operation_key="k")) == without_duration(first)
+    assert without_duration(await executor.settle("add_task", arguments, "ann", operation_key="k")) == without_duration(first)
+    voided = await executor.settle("add_task", arguments, "ann", operation_key="other")
+    assert (voided.success, voided.error_code, voided.unknown) == (False, ToolErrorCode.TOOL_EXECUTION_ERROR, False)
+    late = await executor.execute("add_task", arguments, "ann", operation_key="other")
+    assert late.error_code is ToolErrorCode.TOOL_EXECUTION_ERROR
+    assert await descriptions(executor) == ["a"]
+
+
+async def test_a_preview_shows_what_a_call_would_act_on(executor: McpToolExecutor) -> None:
+    added = await executor.execute("add_task", {"description": "a"}, "ann")
+    assert isinstance(added.data, dict)
+    target = {"task_id": added.data["task"]["id"]}
+    assert (await executor.preview("delete_task", target, "ann")).data == {"description": "a", "status": "pending"}
+    codes = [
+        (await executor.preview("delete_task", target, "bob")).error_code,
+        (await executor.preview("delete_task", {"task_id": "no/such ?#{id}"}, "ann")).error_code,
+        (await executor.preview("delete_task", {}, "ann")).error_code,
+        (await executor.preview("add_task", {"description": "a"}, "ann")).error_code,
+    ]
+    assert codes == ["NOT_FOUND", "NOT_FOUND", "TOOL_EXECUTION_ERROR", "TOOL_EXECUTION_ERROR"]
+
+
+async def test_fifty_calls_at_once_share_the_session(executor: McpToolExecutor) -> None:
+    texts = [f"task {number:02}" for number in range(50)]
+    results = await asyncio.gather(*(executor.execute("add_task", {"description": text}, "ann") for text in texts))
+    assert all(result.success for result in results)
+    assert sorted(await descriptions(executor)) == texts
+
+
+def foreign_server(release: asyncio.Event | None = None) -> MCPServer[Any]:
+    """A server that knows nothing of envelopes, ledgers or manners."""
+    server: MCPServer[Any] = MCPServer("stranger", log_level="ERROR")
+
+    @server.tool()
+    async def hang() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    @server.tool()
+    async def stubborn() -> str:
+        assert release is not None
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return "at last"
+
+    @server.tool()
+    async def cancelled() -> str:
+        raise asyncio.CancelledError
+
+    @server.tool()
+    async def fails() -> str:
+        raise ToolError("password is hunter2")
+
+    @server.tool()
+    async def crashes() -> str:
+        raise RuntimeError("password is hunter2")
+
+    @server.tool()
+    async def protocol(code: int) -> str:
+        raise MCPError(code=code, message="password is hunter2")
+
+    @server.tool()
+    async def text() -> CallToolResult:
+        return CallToolResult(content=[TextContent(type="text", text="one"), TextContent(type="text", text="two")])
+
+    @server.tool()
+    async def structured() -> dict[str, Any]:
+        return {"a": [1, 2]}
+
+    @server.tool()
+    async def envelope(success: bool, error_code: Any = None, data: Any = None) -> CallToolResult:
+        told = {"success": success, "data": data, "error": "a\nb", "error_code": error_code}
+        return CallToolResult(content=[], structured_content=told)
+
+    @server.tool()
+    async def asks() -> InputRequiredResult:
+        form = ElicitRequestFormParams(message="who?", requested_schema={"type": "object", "properties": {}})
+        return InputRequiredResult(input_requests={"who": ElicitRequest(params=form)})
+
+    @server.tool()
+    async def beside(context: Context) -> dict[str, Any]:
+        return dict(context.request_context.meta or {})
+
+    return server
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "success", "code", "data"),
+    [
+        ("text", {}, True, None, {"text": "one\ntwo"}),
+        ("structured", {}, True, None, {"a": [1, 2]}),
+        ("envelope", {"success": True, "data": [1]}, True, None, [1]),
+        ("envelope", {"success": True, "data": 7}, False, "UNKNOWN_ERROR", None),
+        ("envelope", {"success": False, "error_code": "NOT_FOUND"}, False, "NOT_FOUND", None),
+        ("envelope", {"success": False, "error_code": "ODD"}, False, "TOOL_EXECUTION_ERROR", None),
+        ("fails", {}, False, "TOOL_EXECUTION_ERROR", None),
+        ("crashes", {}, False, "TOOL_EXECUTION_ERROR", None),
+        ("nobodys", {}, False, "TOOL_EXECUTION_ERROR", None),
+        ("protocol", {"code": -32602}, False, "TOOL_EXECUTION_ERROR", None),
+        ("protocol", {"code": -32603}, False, "UNKNOWN_ERROR", None),
+        ("protocol", {"code": -32000}, False, "UNKNOWN_ERROR", None),
+        ("protocol", {"code": 1}, False, "UNKNOWN_ERROR", None),
+        ("cancelled", {}, False, "UNKNOWN_ERROR", None),
+        ("asks", {}, False, "TOOL_EXECUTION_ERROR", None),
+    ],
+)
+async def test_whatever_a_stranger_answers_is_a_result(
+    tool: str, arguments: dict[str, Any], success: bool, code: str | None, data: Any
+) -> None:
+    async with McpToolExecutor(foreign_server(), timeout=5) as executor:
+        result = await executor.execute(tool, arguments, "ann")
+        assert (result.success, result.error_code, result.data) == (success, code, data)
+        assert "hunter2" not in str(result.error)
+        assert "\n" not in str(result.error)
+        assert await executor.ready()
+
+
+async def test_a_tool_that_hangs_ends_at_the_deadline_as_unknown() -> None:
+    async with McpToolExecutor(foreign_server()) as executor:
+        result = await executor.execute("hang", {}, "ann", deadline=0.05)
+        assert (result.error_code, result.unknown) == (ToolErrorCode.TIMEOUT_ERROR, True)
+        assert 40 <= result.duration_ms < 2000
+        assert (await executor.execute("text", {}, "ann")).success
+
+
+async def test_even_a_tool_that_refuses_to_be_cancelled_ends_at_the_deadline() -> None:
+    release = asyncio.Event()
+    async with McpToolExecutor(foreign_server(release)) as executor:
+        result = await executor.execute("stubborn", {}, "ann", deadline=0.05)
+        assert result.error_code is ToolErrorCode.TIMEOUT_ERROR
+        release.set()
+
+
+async def test_without_time_nothing_is_sent(executor: McpToolExecutor) -> None:
+    result = await executor.execute("add_task", {"description": "a"}, "ann", deadline=0)
+    assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, False)
+    assert await descriptions(executor) == []
+
+
+async def test_the_callers_own_cancellation_passes() -> None:
+    async with McpToolExecutor(foreign_server()) as executor:
+        call = asyncio.create_task(executor.execute("hang", {}, "ann"))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert (await executor.execute("text", {}, "ann")).success
+
+
+async def test_user_and_operation_travel_beside_the_arguments() -> None:
+    async with McpToolExecutor(foreign_server()) as executor:
+        beside = await executor.execute("beside", {}, "ann", operation_key="k")
+        assert isinstance(beside.data, dict)
+        assert beside.data["graph_agent/user"] == "ann"
+        assert beside.data["graph_agent/operation"] == {"key": "k", "mode": "run"}
+
+
+async def test_a_server_without_a_ledger_is_never_asked_to_settle() -> None:
+    async with McpToolExecutor(foreign_server()) as executor:
+        assert (await executor.settle("structured", {}, "ann", operation_key="k")).unknown
+
+
+async def test_an_answer_that_is_no_settlement_leaves_it_unknown(tasks: Database) -> None:
+    async with McpToolExecutor(build_task_server(tasks)) as executor:
+        await tasks.close()
+        failed = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
+        assert (failed.error_code, failed.unknown) == (ToolErrorCode.DATABASE_ERROR, False)
+        assert (await executor.settle("add_task", {"description": "a"}, "ann", operation_key="k")).unknown
+
+
+async def test_a_session_opens_itself_on_the_first_call(tasks: Database) -> None:
+    executor = McpToolExecutor(build_task_server(tasks))
+    assert (await executor.execute("add_task", {"description": "a"}, "ann")).success
+    await executor.aclose()
+    assert await descriptions(executor) == ["a"]
+    await executor.aclose()
+    await executor.aclose()
+
+
+def test_an_executor_can_be_used_from_one_loop_after_another(sqlite_url: str) -> None:
+    database = Database.open(sqlite_url)
+    migrate(database, "graph_agent.task_server")
+    executor = McpToolExecutor(build_task_server(database))
+    for number in range(3):
+        assert asyncio.run(executor.execute("add_task", {"description": str(number)}, "ann")).success
+    assert asyncio.run(descriptions(executor)) == ["2", "1", "0"]
+    database.close_now()
+
+
+async def test_leaving_leaves_no_task_behind(tasks: Database) -> None:
+    before = asyncio.all_tasks()
+    async with McpToolExecutor(build_task_server(tasks)) as executor:
+        await descriptions(executor)
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_command_that_does_not_exist_is_not_ready_and_nothing_is_done() -> None:
+    executor = McpToolExecutor(StdioServerParameters(command="/no/such/command"))
+    assert not await executor.start()
+    assert not await executor.ready()
+    result = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
+    assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, False)
+    assert (await executor.settle("add_task", {"description": "a"}, "ann", operation_key="k")).unknown
+    assert (await executor.preview("delete_task", {}, "ann")).error_code is ToolErrorCode.TOOL_EXECUTION_ERROR
+    await executor.aclose()
+
+
+async def pid(executor: McpToolExecutor) -> int:
+    result = await executor.execute("pid", {}, "ann")
+    assert isinstance(result.data, dict), result
+    found: int = result.data["pid"]
+    return found
+
+
+async def test_a_child_that_dies_in_a_call_is_unknown_and_the_next_call_gets_a_new_one() -> None:
+    async with McpToolExecutor(script("stranger.py"), timeout=30) as executor:
+        first = await pid(executor)
+        waiting = asyncio.create_task(executor.execute("block", {}, "ann"))
+        died = await executor.execute("die", {}, "ann")
+        assert [died.error_code, (await waiting).error_code] == [ToolErrorCode.UNKNOWN_ERROR] * 2
+        assert await pid(executor) != first
+
+
+async def test_a_child_that_died_between_calls_costs_no_call() -> None:
+    async with McpToolExecutor(script("stranger.py"), timeout=30) as executor:
+        first = await pid(executor)
+        session = executor._session
+        assert session is not None
+        os.kill(first, signal.SIGKILL)
+        await asyncio.wait_for(session._leaving.wait(), 10)
+        assert await pid(executor) != first
+
+
+@pytest.mark.parametrize("then", ["execute", "settle"])
+async def test_kill_9_between_effect_and_reply_and_the_same_key_again_make_one_task(
+    sqlite_url: str, tmp_path: Path, then: str
+) -> None:
+    async with McpToolExecutor(script("mortal.py", sqlite_url, str(tmp_path / "mark")), timeout=30) as executor:
+        lost = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
+        assert lost.unknown
+        again = await getattr(executor, then)("add_task", {"description": "a"}, "ann", operation_key="k")
+        assert again.success
+        assert again.data["receipt"] == "added 'a'"
+        assert await descriptions(executor) == ["a"]
+
+
+@asynccontextmanager
+async def served(tasks: Database, port: int = 0) -> AsyncIterator[str]:
+    """The task server over HTTP on a loopback port; its address."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    app = streamable_http_app(build_task_server(tasks))
+    server = GuestServer(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
+    # In a thread: a server that shares the client's loop could not hang up on it.
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    finally:
+        server.should_exit = True
+        await asyncio.to_thread(thread.join)
+        listener.close()
+
+
+async def test_the_same_calls_work_over_http(tasks: Database) -> None:
+    async with served(tasks) as url, McpToolExecutor(url) as executor:
+        added = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
+        assert isinstance(added.data, dict)
+        results = await asyncio.gather(*(executor.execute("list_tasks", {}, "ann") for _ in range(20)))
+        assert {str(result.data) for result in results} == {str(results[0].data)}
+        assert await descriptions(executor) == ["a"]
+        previewed = await executor.preview("delete_task", {"task_id": added.data["task"]["id"]}, "ann")
+        assert previewed.data == {"description": "a", "status": "pending"}
+
+
+async def test_a_server_that_goes_away_comes_back_without_a_restart(tasks: Database) -> None:
+    async with served(tasks) as url:
+        executor = McpToolExecutor(url, timeout=10)
+        assert await executor.ready()
+    assert not await executor.ready()
+    assert not (await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")).success
+    async with served(tasks, int(url.split(":")[2].split("/")[0])):
+        assert await executor.ready()
+        assert (await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k2")).success
+        await executor.aclose()
+
+
+@pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "http://evil.example"}])
+async def test_a_foreign_host_or_origin_is_refused(tasks: Database, headers: dict[str, str]) -> None:
+    async with served(tasks) as url, httpx.AsyncClient() as client:
+        accepts = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        response = await client.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers={**accepts, **headers})
+        assert response.status_code in (403, 421)
