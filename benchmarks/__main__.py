@@ -1,0 +1,9 @@
+"""`python -m benchmarks`: what a turn costs, beside peers, in one run."""
+
+from __future__ import annotations
+
+from benchmarks import adapters, graph, turn
+
+for part in (graph, turn, adapters):
+    part.main()
+    print()

@@ -1,0 +1,231 @@
+"""A log of a million decisions, and how long it takes to ask it.
+
+    python -m benchmarks.record                         # makes the store beside the temporary files, asks, removes it
+    python -m benchmarks.record --store big.db          # keeps it; the second time it is only asked
+    python -m benchmarks.record --store postgresql://…  # the same on PostgreSQL
+
+Its records are real ones: a dozen turns are run, and their records repeated under other ids, users, words and times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+
+from graph_agent.audit.blobs import keep_texts
+from graph_agent.audit.filters import DecisionFilter
+from graph_agent.audit.projection import call_rows, decision_row, invocation_rows
+from graph_agent.audit.queries import LogQueryService
+from graph_agent.audit.tables import DecisionLog, LLMCallLog, ToolInvocationLog, table_of
+from graph_agent.clock import ManualClock, SequentialIds
+from graph_agent.db import Database, migrate
+from graph_agent.engine import LLMAgentEngine
+from graph_agent.errors import LLMError, RateLimitError
+from graph_agent.llm.rules import RuleBasedAdapter
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.decision import DecisionContext
+from graph_agent.models.llm import LLMResponse
+from graph_agent.models.record import DecisionRecord
+from graph_agent.ports import LLMAdapter
+from graph_agent.task_server.server import build_task_server
+from graph_agent.tools.executor import McpToolExecutor
+
+ENDS = datetime(2026, 10, 1, tzinfo=UTC)
+PER_DAY = 10_000
+USERS = 5_000
+BATCH = 2_000
+
+_USER, _CONVERSATION, _DECISION = "user-template", "conversation-template", str(uuid.UUID(int=1))
+_SAYS = {
+    "add a task to call mom": 28,
+    "remind me to buy groceries": 14,
+    "show my tasks": 20,
+    "mark call mom as done": 10,
+    "delete the groceries task": 5,
+    "hello": 8,
+    "what can you help me with?": 3,
+    "what's the weather?": 4,
+    "groceries": 4,
+}
+"""What is said, and how often of a hundred."""
+_FAILS: tuple[tuple[LLMError, int], ...] = ((LLMError(), 2), (RateLimitError(), 1))
+_CUT = LLMResponse(content="I was about to say", finish_reason="max_tokens")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A real decision, and the rows it stands for, to be repeated."""
+
+    decision: dict[str, Any]
+    invocations: list[dict[str, Any]]
+    calls: list[dict[str, Any]]
+    weight: int
+
+
+async def shapes() -> tuple[list[Shape], dict[str, str]]:
+    """Run each kind of turn once, in a world of its own; with the texts that their records name."""
+    constitution = (Path(__file__).parent.parent / "constitution.md").read_text(encoding="utf-8")
+    found = []
+    texts: dict[str, str] = {}
+    adapters: list[tuple[LLMAdapter, str, int]] = [(RuleBasedAdapter(), text, weight) for text, weight in _SAYS.items()]
+    adapters += [(ScriptedAdapter([error], model="rules"), "add a task", weight) for error, weight in _FAILS]
+    adapters += [(ScriptedAdapter([_CUT], model="rules"), "tell me everything", 1)]
+    for adapter, text, weight in adapters:
+        tasks = Database.open("sqlite://")
+        migrate(tasks, "graph_agent.task_server")
+        async with McpToolExecutor(build_task_server(tasks)) as tools:
+            for description in ("call mom", "buy groceries"):
+                await tools.execute("add_task", {"description": description}, _USER)
+            engine = LLMAgentEngine(adapter, tools, constitution, clock=ManualClock(ENDS), ids=SequentialIds())
+            texts |= (await engine.prepare()).texts
+            turn = await engine.run(
+                DecisionContext(user_id=_USER, conversation_id=_CONVERSATION, message=text), decision_id=_DECISION
+            )
+            found.append(_shape(turn.record, weight))
+        tasks.close_now()
+    return found, texts
+
+
+def _shape(record: DecisionRecord, weight: int) -> Shape:
+    return Shape(decision_row(record), invocation_rows(record), call_rows(record), weight)
+
+
+def rows(kinds: list[Shape], count: int) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]]:
+    """`count` decisions over the days before `ENDS`, oldest first, each with its calls."""
+    chance = random.Random(2026)
+    weights = [kind.weight for kind in kinds]
+    step = timedelta(days=1) / PER_DAY
+    for number in range(count):
+        kind = chance.choices(kinds, weights)[0]
+        decision_id = str(uuid.UUID(int=chance.getrandbits(128), version=4))
+        user, conversation = f"user-{chance.randrange(USERS)}", f"conversation-{chance.randrange(count // 5 + 1)}"
+        at = ENDS - step * (count - number)
+        ms = round(chance.lognormvariate(6, 0.6))
+        changed = {"decision_id": decision_id, "user_id": user, "conversation_id": conversation, "created_at": at}
+        texts = {
+            name: kind.decision[name]
+            .replace(_DECISION, decision_id)
+            .replace(_USER, user)
+            .replace(_CONVERSATION, conversation)
+            .replace(ENDS.isoformat().replace("+00:00", "Z"), at.isoformat().replace("+00:00", "Z"))
+            for name in ("header", "record")
+        }
+        ended = at + timedelta(milliseconds=ms)
+        tokens = chance.randrange(400, 1500)
+        usage = {"prompt_tokens": tokens, "completion_tokens": tokens // 20, "total_tokens": tokens + tokens // 20}
+        yield (
+            {**kind.decision, **changed, **texts, **usage, "ended_at": ended, "duration_ms": ms},
+            [
+                {**row, "decision_id": decision_id, "invoked_at": ended, "duration_ms": chance.randrange(2, 60)}
+                for row in kind.invocations
+            ],
+            [{**row, "decision_id": decision_id, "duration_ms": ms * 9 // 10} for row in kind.calls],
+        )
+
+
+def fill(database: Database, count: int) -> None:
+    """Write `count` decisions, a few thousand a transaction."""
+    kinds, texts = asyncio.run(shapes())
+    for at in (ENDS - timedelta(days=1) * count / PER_DAY, ENDS):
+        database.write_now(lambda connection, at=at: keep_texts(connection, texts, at))
+    tables = tuple(table_of(model) for model in (DecisionLog, ToolInvocationLog, LLMCallLog))
+    waiting: tuple[list[dict[str, Any]], ...] = ([], [], [])
+
+    def flush() -> None:
+        def work(connection: Connection) -> None:
+            for table, batch in zip(tables, waiting, strict=True):
+                if batch:
+                    connection.execute(insert(table), batch)
+
+        database.write_now(work)
+        for batch in waiting:
+            batch.clear()
+
+    for number, (decision, invocations, calls) in enumerate(rows(kinds, count), start=1):
+        waiting[0].append(decision)
+        waiting[1].extend(invocations)
+        waiting[2].extend(calls)
+        if number % BATCH == 0:
+            flush()
+            if number % (BATCH * 25) == 0:
+                print(f"{number:,} decisions", file=sys.stderr)
+    flush()
+
+
+async def ask(database: Database) -> None:
+    """Ask what people ask, and print the median and the slowest of ten times in milliseconds."""
+    service = LogQueryService(database, seconds=60)
+    newest = (await service.query_decisions(limit=1)).items[0]
+    rare = (await service.query_decisions(DecisionFilter(outcome="ERROR:RESPONSE_GENERATION"), limit=1)).items[0]
+    day, week = ENDS - timedelta(days=1), ENDS - timedelta(days=7)
+    questions: dict[str, Callable[[], Awaitable[Any]]] = {
+        "one trace": lambda: service.get_decision_trace(rare.decision_id),
+        **{
+            f"query: {name}": lambda filters=filters: service.query_decisions(filters)
+            for name, filters in {
+                "everything": DecisionFilter(),
+                "one user": DecisionFilter(user_id=newest.user_id),
+                "one conversation": DecisionFilter(conversation_id=newest.conversation_id),
+                "last day": DecisionFilter(since=day),
+                "an old week": DecisionFilter(since=week - timedelta(days=30), until=week - timedelta(days=23)),
+                "decision type": DecisionFilter(decision_type="REQUEST_CONFIRMATION"),
+                "outcome": DecisionFilter(outcome="REFUSAL:OUT_OF_SCOPE"),
+                "outcome prefix": DecisionFilter(outcome="ERROR"),
+                "outcome prefix, within": DecisionFilter(outcome="ERROR:R"),
+                "intent": DecisionFilter(intent_type="DELETE_TASK"),
+                "model": DecisionFilter(model="rules"),
+                "a model nobody used": DecisionFilter(model="nobody"),
+                "user and outcome": DecisionFilter(user_id=newest.user_id, outcome="ERROR"),
+                "type and outcome": DecisionFilter(decision_type="INVOKE_TOOL", outcome="SUCCESS:TASK_COMPLETED"),
+                "type and outcome, nothing": DecisionFilter(decision_type="INVOKE_TOOL", outcome="ERROR"),
+                "outcome, last week": DecisionFilter(outcome="REFUSAL", since=week),
+                "still open": DecisionFilter(status="PENDING"),
+            }.items()
+        },
+        "page 100 of everything": lambda: service.query_decisions(offset=9900),
+        "metrics of the last day": lambda: service.get_metrics_summary(day),
+        "metrics of the last week": lambda: service.get_metrics_summary(week),
+    }
+    for name, question in questions.items():
+        spent = []
+        for _ in range(10):
+            started = time.perf_counter()
+            await question()
+            spent.append((time.perf_counter() - started) * 1000)
+        print(f"{name:32}{statistics.median(spent):9.1f} ms{max(spent):9.1f} ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.record", description=__doc__.splitlines()[0])
+    parser.add_argument("--decisions", type=int, default=1_000_000)
+    parser.add_argument("--store", help="a file to keep, or a database URL")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        store = arguments.store or str(Path(folder) / "record.db")
+        database = Database.open(store if "://" in store else f"sqlite:///{Path(store).absolute()}")
+        migrate(database, "graph_agent.audit")
+        stands = database.read_now(lambda connection: connection.scalar(select(func.count()).select_from(DecisionLog)))
+        if not stands:
+            started = time.perf_counter()
+            fill(database, arguments.decisions)
+            print(f"made {arguments.decisions:,} decisions in {time.perf_counter() - started:.0f} s", file=sys.stderr)
+        print(f"{'':32}{'median':>12}{'slowest':>12}")
+        asyncio.run(ask(database))
+        database.close_now()
+
+
+if __name__ == "__main__":
+    main()
