@@ -125,10 +125,10 @@ async def test_a_removed_record_is_named_by_its_link(log: Database, filled: Log)
     assert told(await verify(log)) == [(FindingKind.REMOVED, names[1])]
 
 
-async def test_a_record_removed_with_its_link_leaves_a_gap_before_the_next_one(log: Database, filled: Log) -> None:
-    names = await filled.fill(4)
-    await run(log, *rows_of(names[1]), delete(RecordLink).where(RecordLink.decision_id == names[1]))
-    report = await verify(log)
+async def test_a_record_removed_with_its_link_leaves_a_gap_before_the_next_one(one_chain: Database) -> None:
+    names = await Log.on(one_chain).fill(4)
+    await run(one_chain, *rows_of(names[1]), delete(RecordLink).where(RecordLink.decision_id == names[1]))
+    report = await verify(one_chain)
     assert [finding.kind for finding in report.findings] == [FindingKind.REMOVED]
     assert names[2] in report.findings[0].text
 
@@ -331,17 +331,17 @@ async def test_pruning_leaves_a_chain_that_verifies_and_heads_that_still_hold(lo
     assert (report.findings, report.records, report.pruned) == ([], 1, 9)
 
 
-async def test_a_removal_dressed_up_as_pruning_is_found(log: Database, filled: Log) -> None:
-    names = await filled.fill(4)
+async def test_a_removal_dressed_up_as_pruning_is_found(one_chain: Database) -> None:
+    names = await Log.on(one_chain).fill(4)
     await run(
-        log,
+        one_chain,
         *rows_of(names[0]),
         delete(RecordLink).where(RecordLink.decision_id == names[0]),
         update(RecordChain).values(cut_n=1, cut_mac="0" * 64, cut_signature="0" * 64),
         *rows_of(names[2]),
         update(RecordLink).where(RecordLink.decision_id == names[2]).values(cut="0" * 64),
     )
-    report = await verify(log)
+    report = await verify(one_chain)
     assert (FindingKind.SIGNATURE, names[2]) in told(report)
     assert (FindingKind.SIGNATURE, None) in told(report)
 
