@@ -6,9 +6,9 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from graph_agent.clock import SystemClock
-from graph_agent.conversations.statements import insert_into
 from graph_agent.conversations.tables import used_confirmations
 from graph_agent.db import Database, DatabaseUnavailableError
+from graph_agent.db.insert import insert_new
 from graph_agent.errors import RecordUnavailableError
 from graph_agent.ports import Clock
 
@@ -25,7 +25,7 @@ class ConfirmationStore:
         row = {"pending_id": pending_id, "decision_id": decision_id, "used_at": self._clock.now()}
 
         def work(connection: Connection) -> bool:
-            connection.execute(insert_into(connection, used_confirmations).values(row).on_conflict_do_nothing())
+            insert_new(connection, used_confirmations, [row])
             users = select(used_confirmations.c.decision_id).where(used_confirmations.c.pending_id == pending_id)
             return bool(connection.execute(users).scalar_one() == decision_id)
 

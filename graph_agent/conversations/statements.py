@@ -1,12 +1,11 @@
-"""What every statement of these tables stands on: inserts that give way, and one kind of failure."""
+"""What every statement of these tables stands on: one kind of failure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from sqlalchemy import Connection, Table
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection
 
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -14,11 +13,6 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 T = TypeVar("T")
 
 RETRY_SECONDS = 5.0
-
-
-def insert_into(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """An insert that knows ON CONFLICT, in the words of the connection's database."""
-    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
 async def write(database: Database, work: Callable[[Connection], T]) -> T:
