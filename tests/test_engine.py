@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMResponse
 from graph_agent.models.record import DecisionRecord, OpenTurn, RecordStatus
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
+from tests.still import stand_still
 from tests.turns import TableServer, asks, calls, done, engine_of, failed, says
 
 ADD = ("add_task", {"description": "call mom"})
@@ -341,11 +343,12 @@ async def test_when_the_log_goes_away_in_mid_turn_no_further_change_is_sent() ->
 
 
 class _Hanging:
-    """A model that answers never, or a tool that does not."""
+    """A model that answers never, or a tool that does not; `meanwhile` happens when it is asked."""
 
     model = "hanging"
 
-    def __init__(self) -> None:
+    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self._meanwhile = meanwhile
         self.cancelled = False
         self.reached = asyncio.Event()
 
@@ -357,6 +360,7 @@ class _Hanging:
 
     async def hang(self, *_: Any) -> Any:
         self.reached.set()
+        self._meanwhile()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -365,21 +369,22 @@ class _Hanging:
 
 
 async def test_a_turn_is_answered_within_its_deadline_whatever_hangs() -> None:
-    model = _Hanging()
-    engine = LLMAgentEngine(model, TableServer(), Constitution.load().text, config=AgentEngineConfig(timeout_seconds=0.3))
-    async with asyncio.timeout(2):
-        finished = await engine.run(asks())
+    clock = stand_still(ManualClock())
+    model = _Hanging(lambda: clock.advance(seconds=30))
+    engine = LLMAgentEngine(model, TableServer(), Constitution.load().text, clock=clock)
+    finished = await engine.run(asks())
     assert finished.decision.response_text == TROUBLE
     assert finished.record.status is RecordStatus.INTERRUPTED or finished.record.entries[-1].kind == "model"
     assert model.cancelled
 
 
 async def test_a_task_that_refuses_to_be_cancelled_is_left_behind_and_can_no_longer_write() -> None:
-    audit = MemoryAuditWriter()
+    audit, clock = MemoryAuditWriter(), stand_still(ManualClock())
     release = asyncio.Event()
     ended = asyncio.Event()
 
     async def stubborn(_: dict[str, Any]) -> ToolResult:
+        clock.advance(seconds=0.3)
         while not release.is_set():
             try:
                 await release.wait()
@@ -389,9 +394,8 @@ async def test_a_task_that_refuses_to_be_cancelled_is_left_behind_and_can_no_lon
         return done()
 
     server = TableServer({"add_task": stubborn}, settlements=[failed(ToolErrorCode.TOOL_EXECUTION_ERROR)])
-    engine = engine_of(calls(ADD), server=server, audit=audit, config=AgentEngineConfig(timeout_seconds=0.3), clock=None)
-    async with asyncio.timeout(2):
-        finished = await engine.run(asks())
+    engine = engine_of(calls(ADD), server=server, audit=audit, config=AgentEngineConfig(timeout_seconds=0.3), clock=clock)
+    finished = await engine.run(asks())
     assert finished.record.status is RecordStatus.INTERRUPTED
     stands = dict(audit.records)
     release.set()
@@ -427,11 +431,11 @@ async def test_a_shutdown_closes_every_running_turn() -> None:
 
 
 async def test_an_effect_under_way_at_the_deadline_is_settled_and_told() -> None:
-    slow = _Hanging()
+    clock = stand_still(ManualClock())
+    slow = _Hanging(lambda: clock.advance(seconds=0.4))
     server = TableServer({"add_task": slow.hang}, settlements=[done({"receipt": "added 'call mom'"})])
-    engine = engine_of(calls(ADD), server=server, config=AgentEngineConfig(timeout_seconds=0.4), clock=None, call_seconds=60)
-    async with asyncio.timeout(3):
-        decision = await engine.process_message(asks())
+    engine = engine_of(calls(ADD), server=server, config=AgentEngineConfig(timeout_seconds=0.4), clock=clock, call_seconds=60)
+    decision = await engine.process_message(asks())
     assert decision.effects == ["added 'call mom'"]
     assert len(server.sent) == 1
 
