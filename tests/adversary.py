@@ -262,7 +262,7 @@ def _check_sent(
         assert name in WHITELIST
         assert user_id == context.user_id
         assert "user_id" not in arguments
-        assert _POLICY.rules[name].validator.is_valid(arguments)
+        assert _POLICY.rules[name].check.slip(arguments) is None
         if name == HELD:
             pending = context.pending_confirmation
             assert pending is not None, "a confirmed-class call without anything to confirm"

@@ -181,16 +181,13 @@ def _check(
         raise _Refusal(ToolErrorCode.ACCESS_DENIED, "only the signed-in user's own data can be used")
     arguments = {key: value for key, value in arguments.items() if key != "user_id"}
     try:
-        slip = next(rule.validator.iter_errors(arguments), None)
+        slip = rule.check.slip(arguments)
     except Exception:
-        # A schema of a foreign server may refer to what is not there, or fail in its own ways: then nothing is permitted.
+        # Too costly to check, or the schema of a foreign server fails in a way of its own: then nothing is permitted.
         raise _Refusal(ToolErrorCode.VALIDATION_ERROR, "the arguments cannot be checked") from None
     if slip is not None:
-        where = "/".join(str(step) for step in slip.absolute_path)
-        raise _Refusal(
-            ToolErrorCode.VALIDATION_ERROR,
-            f"the arguments do not fit the schema{f' at {where}' if where else ''}: {slip.validator}",
-        )
+        where = f" at {slip.where}" if slip.where else ""
+        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, f"the arguments do not fit the schema{where}: {slip.keyword}")
     return rule, arguments
 
 

@@ -38,12 +38,14 @@ _QUOTES = re.compile(
     """,
     re.VERBOSE,
 )
+_QUOTE_MARK = re.compile("[`\"“„«‹「『‘']")
 _BOLD = re.compile(r"(\*\*|__)(?=\S)([^*\n]{1,300}?)\1")
 _ITEM = re.compile(r"^(?:[-*+•‣▪◦·–—]\s|\(?\d{1,3}[.)]\s|[a-h][.)]\s|\[[ xX✓]?\]|[☐☑✅✔⬜🔲◻⏳]\ufe0f?\s|[1-9]\ufe0f?\u20e3)")
 _DECORATION = re.compile(r"^(?:#{1,6}\s+|>\s*)+|[*_~]{1,3}(?=\S)|(?<=\S)[*_~]{1,3}|\|")
 _END = re.compile(r"([.!?。！？｡؟;։।]+)(?=[\s)\]\"'”’»*_\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]|$)|(?<=[。！？?])(?=\S)")
 _LATER_LETTER = re.compile(r"\s*[^\w\s]*\s*([a-zà-ÿ])")
 _LIST_NUMBER = re.compile(r"(?:^|[\s(:])\d{1,2}$")
+_ASKED_TWICE = re.compile(r"\?[!?]")
 _BUILT_AS_QUESTION = re.compile(
     r"(?:ですか|ますか|でしょうか|ませんか|[吗嗎呢]|(?:을까|ㄹ까|할까|될까|드릴까|나|은가|는가|습니|인가|세)요|습니까|입니까)[。.\s]*$"
 )
@@ -73,8 +75,10 @@ def sentences(text: str) -> tuple[Sentence, ...]:
     if len(text) > 1 and (text[0], text[-1]) in {('"', '"'), ("“", "”"), ("'", "'")}:
         text = text[1:-1].strip()
     text = _FENCE.sub(f" {QUOTED} ", text.replace("\u037e", ";").replace("…", "..."))
-    text = _BOLD.sub(_plain_bold, _QUOTES.sub(_without_quote, text))
-    greek = any("\u0370" <= char <= "\u03ff" for char in text)
+    if _QUOTE_MARK.search(text):
+        text = _QUOTES.sub(_without_quote, text)
+    text = _BOLD.sub(_plain_bold, text)
+    greek = not text.isascii() and any("\u0370" <= char <= "\u03ff" for char in text)
     found: list[Sentence] = []
     for line in text.splitlines():
         bare = line.strip()
@@ -131,7 +135,9 @@ def _asks(raw: str, *, greek: bool) -> bool:
         ending = ending[:-1]
     if ending.endswith(("?", "？", "؟", "՞", "፧")) or (greek and ending.endswith(";")):
         return True
-    return bool(re.search(r"\?[!?]", raw[-8:])) or bool(_BUILT_AS_QUESTION.search(raw.strip()))
+    if _ASKED_TWICE.search(raw[-8:]):
+        return True
+    return not raw.isascii() and _BUILT_AS_QUESTION.search(raw.strip()) is not None
 
 
 def _fold(raw: str) -> str:

@@ -26,6 +26,7 @@ _ESCAPES: Final = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,2000}(?:\x07|\x1b\\|\x9c)?"  # titles, links
     r"|\x1b[ -/]{0,4}[0-~]?"
 )
+_PLAIN: Final = re.compile(r"[\n\t -~]*")
 _NEWLINES: Final = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _NAMING: Final = re.compile(r"(?<!\w)(?:call:)?default_api(?:\s?\.\s?|:)(?=\w)|(?<!\w)functions\.(?=\w)")
 _TEMPLATE: Final = re.compile(r"<\|\w{1,40}\|>")
@@ -183,6 +184,8 @@ def _plain(match: re.Match[str]) -> str:
 
 def _visible(text: str) -> str:
     """`text` without controls, direction overrides, tags and what has no width; emoji and joined scripts stay whole."""
+    if _PLAIN.fullmatch(text):
+        return text
     kept: list[str] = []
     for index, char in enumerate(text):
         if char < "\x7f":

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-from referencing import Registry
-
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.argument_check import ArgumentCheck
+from graph_agent.policy.closing import SchemaRefusedError
 from graph_agent.policy.constitution import Constitution, ToolGrant
-
-_NO_REMOTE_SCHEMAS: Registry[Any] = Registry()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +23,7 @@ class ToolRule:
     grant: ToolGrant
     declaration: ToolDeclaration
     traits: ToolTraits
-    validator: Draft202012Validator
+    check: ArgumentCheck
     """Checks arguments against a closed copy of the schema; the model is given the original."""
 
     @property
@@ -68,7 +63,7 @@ def compile_policy(
     """Join the grants with the servers' declarations.
 
     Served but unlisted tools are left out; with `partial` so are listed tools that are not served. Raises
-    `ConfigurationError` for a listed tool that is not served, and for a schema that is none.
+    `ConfigurationError` for a listed tool that is not served, and for a schema that arguments cannot be checked against.
     """
     served = {declaration.name: declaration for declaration in declarations}
     missing = [name for name in constitution.whitelist if name not in served]
@@ -80,46 +75,15 @@ def compile_policy(
         if declaration is None:
             continue
         # In canonical order: of several slips the validator tells the first, and a replay must be told the same one.
-        validator = _closed_validator(grant.name, canonical_json(declaration.parameters))
-        rules[grant.name] = ToolRule(grant, declaration, traits.get(grant.name, ToolTraits()), validator)
+        check = _check_of(grant.name, canonical_json(declaration.parameters))
+        rules[grant.name] = ToolRule(grant, declaration, traits.get(grant.name, ToolTraits()), check)
     return Policy(constitution, rules)
 
 
 @lru_cache(maxsize=256)
-def _closed_validator(name: str, schema: str) -> Draft202012Validator:
-    """Kept by text: checking a schema takes milliseconds, and policies of the same tools are compiled again and again."""
-    closed = _closed(json.loads(schema))
+def _check_of(name: str, schema: str) -> ArgumentCheck:
+    """Kept by text: closing a schema takes milliseconds, and policies of the same tools are compiled again and again."""
     try:
-        Draft202012Validator.check_schema(closed)
-    except SchemaError as exc:
-        raise ConfigurationError(f"the input schema of the tool '{name}' is not valid JSON Schema") from exc
-    return Draft202012Validator(closed, registry=_NO_REMOTE_SCHEMAS)
-
-
-def _closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """A copy that refuses properties nobody declared, at the top and in every object below a property or an array.
-
-    `unevaluatedProperties` looks through `allOf` and `$ref`, where `additionalProperties` would refuse what they declare. The
-    branches of a composition are left open for the same reason.
-    """
-    copy = dict(schema)
-    if isinstance(copy.get("properties"), dict):
-        copy["properties"] = {key: _closed_below(value) for key, value in copy["properties"].items()}
-    if "items" in copy:
-        copy["items"] = _closed_below(copy["items"])
-    if isinstance(copy.get("prefixItems"), list):
-        copy["prefixItems"] = [_closed_below(item) for item in copy["prefixItems"]]
-    copy.setdefault("unevaluatedProperties", False)
-    return copy
-
-
-def _closed_below(schema: Any) -> Any:
-    if not isinstance(schema, dict):
-        return schema
-    closed = _closed(schema)
-    if not {"properties", "allOf", "anyOf", "oneOf", "$ref"} & schema.keys():
-        # A free-form object: `{"type": "object"}` alone declares nothing that could be closed.
-        closed.pop("unevaluatedProperties", None)
-        if "unevaluatedProperties" in schema:
-            closed["unevaluatedProperties"] = schema["unevaluatedProperties"]
-    return closed
+        return ArgumentCheck(schema)
+    except SchemaRefusedError as exc:
+        raise ConfigurationError(f"the input schema of the tool '{name}' {exc}") from exc

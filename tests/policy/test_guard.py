@@ -132,15 +132,13 @@ def test_arguments_that_are_no_object_are_refused() -> None:
         ),
         ({"type": "object", "properties": {"free": {"type": "object"}}}, {"free": {"x": 1}}, {"other": 1}),
         ({"type": "object", "properties": {"n": {"type": "integer"}}}, {"n": 3.0}, {"n": 3.5}),
-        ({"$ref": "http://127.0.0.1:9/elsewhere.json"}, None, {"a": 1}),
     ],
 )
 def test_a_schema_is_closed_without_breaking_what_it_declares(
-    schema: dict[str, Any], good: dict[str, Any] | None, bad: dict[str, Any]
+    schema: dict[str, Any], good: dict[str, Any], bad: dict[str, Any]
 ) -> None:
     rules = one_tool(schema)
-    if good is not None:
-        assert judge(FunctionCall(name="act", arguments=good), rules=rules)[0].verdict is Verdict.PERMITTED
+    assert judge(FunctionCall(name="act", arguments=good), rules=rules)[0].verdict is Verdict.PERMITTED
     assert judge(FunctionCall(name="act", arguments=bad), rules=rules)[0].verdict is Verdict.REFUSED
     assert rules.declarations[0].parameters == schema
 
@@ -240,4 +238,4 @@ def test_whatever_a_model_asks_for_only_what_may_be_is_permitted(batch: list[Fun
         assert call.tool_name in {"add_task", "list_tasks", "update_task", "complete_task"}
         assert call.user_id == "ann"
         assert "user_id" not in call.arguments
-        assert not list(policy().rules[call.tool_name].validator.iter_errors(call.arguments))
+        assert policy().rules[call.tool_name].check.slip(call.arguments) is None

@@ -7,6 +7,7 @@ Gaps are bounded, so that a search is linear.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cache
 from typing import Final
 
@@ -46,6 +47,12 @@ _FAMILIES: Final = (english, germanic, romance, slavic, further_latin, further_s
 _WORDS_OF: Final = {
     language: frozenset(words.split()) for family in _FAMILIES for language, words in family.FUNCTION_WORDS.items()
 }
+_LANGUAGES_WITH: Final = {
+    word: tuple(language for language, words in _WORDS_OF.items() if word in words)
+    for word in frozenset().union(*_WORDS_OF.values())
+}
+
+_WORD: Final = re.compile(r"[a-zøæł']+")
 
 _ANY: Final = ("any language",)
 """A language of its own: one pattern a move for all of them, since most short replies show no language."""
@@ -53,12 +60,11 @@ _ANY: Final = ("any language",)
 
 def languages_of(folded: str) -> tuple[str, ...]:
     """The languages whose small words a folded text uses most; all of them where hardly one shows."""
-    words = re.findall(r"[a-zøæł']+", folded)
-    score = {language: sum(word in known for word in words) for language, known in _WORDS_OF.items()}
-    best = max(score.values())
+    score = Counter(language for word in _WORD.findall(folded) for language in _LANGUAGES_WITH.get(word, ()))
+    best = max(score.values(), default=0)
     if best < 2:
         return _ANY
-    return tuple(language for language, hits in score.items() if hits * 5 >= best * 4)
+    return tuple(language for language in _WORDS_OF if score[language] * 5 >= best * 4)
 
 
 @cache
