@@ -27,10 +27,12 @@ Served = Callable[[Runtime], httpx.AsyncClient]
 
 SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
 AUDIENCE = "graph-agent"
+_LATER = 4_102_444_800
+"""The year 2100: a token that is made when tests are collected is the same in every process and outlives the run."""
 
 
 def _token(key: Any = SECRET, algorithm: str = "HS256", headers: dict[str, str] | None = None, **claims: Any) -> str:
-    told = {"sub": "ann", "aud": AUDIENCE, "exp": int(time.time()) + 60, **claims}
+    told = {"sub": "ann", "aud": AUDIENCE, "exp": _LATER, **claims}
     kept = {name: value for name, value in told.items() if value is not None}
     return jwt.encode(kept, key, algorithm=algorithm, headers=headers)
 
@@ -58,7 +60,6 @@ def client(world: World, served: Served) -> httpx.AsyncClient:
     return client
 
 
-_LATER = int(time.time()) + 60
 _HS256 = {"alg": "HS256", "typ": "JWT"}
 
 BAD_TOKENS = {
@@ -85,7 +86,7 @@ BAD_TOKENS = {
     "exp infinite": _raw(_HS256, f'{{"sub": "ann", "aud": "{AUDIENCE}", "exp": Infinity}}'),
     "exp a list": _raw(_HS256, f'{{"sub": "ann", "aud": "{AUDIENCE}", "exp": []}}'),
     "deep": _raw(_HS256, "[" * 20_000),
-    "not before tomorrow": _token(nbf=int(time.time()) + 86_400),
+    "not before its end": _token(nbf=_LATER),
 }
 
 

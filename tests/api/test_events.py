@@ -389,7 +389,7 @@ async def test_a_decision_belongs_to_its_user_and_an_auditor_may_look(world: Wor
     client = served(world.runtime(settings={"jwt_secret": SecretStr(secret), "jwt_audience": "x"}))
 
     def bearer(user: str, **claims: str) -> dict[str, str]:
-        token = jwt.encode({"sub": user, "aud": "x", "exp": int(time.time()) + 60, **claims}, secret)
+        token = jwt.encode({"sub": user, "aud": "x", "exp": int(time.time()) + 86_400, **claims}, secret)
         return {"Authorization": f"Bearer {token}"}
 
     told = await _stream(client, "add milk", bearer("ann"))

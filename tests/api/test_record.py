@@ -18,7 +18,7 @@ Served = Callable[[Runtime], httpx.AsyncClient]
 
 
 def headers(user: str, scope: str | None = None) -> dict[str, str]:
-    claims = {"sub": user, "aud": "graph-agent", "exp": int(time.time()) + 60, **({"scope": scope} if scope else {})}
+    claims = {"sub": user, "aud": "graph-agent", "exp": int(time.time()) + 86_400, **({"scope": scope} if scope else {})}
     return {"authorization": f"Bearer {jwt.encode(claims, SECRET, algorithm='HS256')}"}
 
 
