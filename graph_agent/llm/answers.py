@@ -17,7 +17,11 @@ from graph_agent.models.llm import FunctionCall, LLMResponse, TokenUsage, ToolDe
 MAX_DEPTH = 64
 """Deeper answers are refused: nothing a tool takes is, and later readers of the record have limits of their own."""
 
-_PREFIXES = ("default_api.", "default_api:")
+MOST_TOKENS = 2**24
+"""No model takes or says as many in one call. More is nonsense, and a few such counts would not fit a column of the log."""
+
+_PREFIXES = ("default_api.", "default_api:", "functions.", "tools.")
+"""Namespaces that models put before a tool's name: Gemini's own, and those of chat templates."""
 
 
 def read_object(body: str) -> dict[str, Any]:
@@ -93,13 +97,15 @@ def call_of(name: Any, arguments: Any, call_id: Any, tools: Sequence[ToolDeclara
     Whether the tool exists and the arguments fit is the guard's business. Raises `InvalidResponseError` for a call without
     a name or with arguments that are no object.
     """
-    plain = plain_call_name(as_text(name))
-    if not plain:
+    said = as_text(name)
+    schemas = {tool.name: tool.parameters for tool in tools}
+    known = said if said in schemas else plain_call_name(said)
+    if not known:
         raise InvalidResponseError("the model called a function without a name")
     given = as_object(arguments)
-    schema = next((tool.parameters for tool in tools if tool.name == plain), None)
+    schema = schemas.get(known)
     return FunctionCall(
-        name=plain,
+        name=known,
         arguments=coerced(given, schema, schema) if schema else given,
         id=as_text(call_id) or None,
     )
@@ -115,7 +121,7 @@ def plain_call_name(name: str) -> str:
 def usage_of(prompt: Any, completion: Any, total: Any) -> TokenUsage | None:
     """The tokens as they were counted; None where the provider did not say, or said nonsense."""
     counts = [0 if count is None else count for count in (prompt, completion, total)]
-    if not any(counts) or not all(type(count) is int and count >= 0 for count in counts):
+    if not any(counts) or not all(type(count) is int and 0 <= count <= MOST_TOKENS for count in counts):
         return None
     return TokenUsage(prompt_tokens=counts[0], completion_tokens=counts[1], total_tokens=counts[2])
 
@@ -127,15 +133,19 @@ def answer(
     parts: dict[str, Any],
     *,
     cut: bool = False,
+    calling: bool = False,
 ) -> LLMResponse:
     """The response, if there is one. Raises `InvalidResponseError` for an answer without text and calls, or with equal ids.
 
     `cut`: the limit of tokens was reached. That is told as such even when nothing came, and its calls may be halves.
+    `calling`: the provider said that the model called something. Without a call, one was lost, whatever the text says.
     """
     ids = [call.id for call in calls if call.id is not None]
     if len(ids) != len(set(ids)):
         raise InvalidResponseError("two calls of the model have the same id")
     content = text if text.strip() else None
+    if calling and not calls:
+        raise InvalidResponseError("the model's call did not arrive")
     if not cut and content is None and not calls:
         raise InvalidResponseError("the model's answer is empty")
     finish: Literal["stop", "tool_calls", "max_tokens"] = "max_tokens" if cut else "tool_calls" if calls else "stop"

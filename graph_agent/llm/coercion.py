@@ -23,17 +23,20 @@ def coerced(value: Any, schema: Any, root: Any) -> Any:
     return value
 
 
-def _alternatives(schema: Any, root: Any, seen: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    if not isinstance(schema, dict):
-        return []
-    found = [schema]
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference not in seen:
-        found += _alternatives(_resolve(reference, root), root, (*seen, reference))
-    for keyword in ("allOf", "anyOf", "oneOf"):
-        for branch in schema.get(keyword) or []:
-            found += _alternatives(branch, root, seen)
-    return found
+def _alternatives(schema: Any, root: Any) -> list[dict[str, Any]]:
+    """`schema` and all that it may stand for, each once: schemas that name themselves would multiply with every level."""
+    found: dict[int, dict[str, Any]] = {}
+    waiting = [schema]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, dict) or id(one) in found:
+            continue
+        found[id(one)] = one
+        if isinstance(reference := one.get("$ref"), str):
+            waiting.append(_resolve(reference, root))
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            waiting += one.get(keyword) or []
+    return list(found.values())
 
 
 def _resolve(reference: str, root: Any) -> Any:

@@ -11,6 +11,7 @@ import functools
 import gc
 import json
 import ssl
+import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -35,6 +36,9 @@ from graph_agent.llm.turnstile import Turnstile
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """An answer of `max_tokens` is a few kilobytes; signatures and grounding make it tens. More is a fault."""
 
+_COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
+"""What a body may come as, and all that is asked for."""
+
 MAX_CONNECTIONS = 64
 """In flight at once, for one adapter in one event loop; the others wait their turn."""
 
@@ -57,7 +61,7 @@ def open_client(turnstile: Turnstile | None = None, headers: dict[str, str] | No
             await turnstile.enter()
 
     return httpx.AsyncClient(
-        headers=headers,
+        headers={"accept-encoding": "gzip, deflate", **(headers or {})},
         verify=trusted(),
         timeout=None,  # each request brings its own
         follow_redirects=False,
@@ -79,20 +83,9 @@ def leave_alone(_sdk: str) -> None:
 
 async def admit(response: httpx.Response) -> None:
     """Let an answer through to the SDK, or raise what is wrong with it."""
-    stream = response.stream
-    assert isinstance(stream, httpx.AsyncByteStream)
-    response.stream = _Bounded(stream)
-    try:
-        body = await response.aread()
-    except (httpx.RemoteProtocolError, httpx.ReadError) as exc:
-        raise CutShortError from exc
-    except httpx.DecodingError as exc:
-        raise UnreadableError from exc
     if response.status_code != 200:
-        told: Any = None
-        with suppress(ValueError, RecursionError):  # an error page need not be JSON: the status is enough
-            told = json.loads(body)
-        raise RefusedError(response.status_code, retry_after(told, response.headers), bad_key=refuses_key(told))
+        raise await _refusal(response)
+    body = await _read(response)
     try:
         body.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -100,22 +93,55 @@ async def admit(response: httpx.Response) -> None:
     response.encoding = "utf-8"  # JSON is UTF-8 whatever the content type claims
 
 
-class _Bounded(httpx.AsyncByteStream):
-    """A body that may not go on for ever."""
+async def _refusal(response: httpx.Response) -> RefusedError:
+    """What a status says. An error page need not be JSON, nor whole, nor readable: the status is enough."""
+    told: Any = None
+    with suppress(CutShortError, UnreadableError, ValueError, RecursionError):
+        told = json.loads(await _read(response))
+    return RefusedError(response.status_code, retry_after(told, response.headers), bad_key=refuses_key(told))
 
-    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+
+async def _read(response: httpx.Response) -> bytes:
+    stream = response.stream
+    assert isinstance(stream, httpx.AsyncByteStream)
+    encoding = response.headers.pop("content-encoding", "")  # so that nobody decompresses once more, without a bound
+    response.stream = _Bounded(stream, compressed=encoding.strip().lower() in _COMPRESSED)
+    try:
+        return await response.aread()
+    except (httpx.RemoteProtocolError, httpx.ReadError) as exc:
+        raise CutShortError from exc
+    except zlib.error as exc:
+        raise UnreadableError from exc
+
+
+class _Bounded(httpx.AsyncByteStream):
+    """A body that may not go on for ever, decompressed: a thousandth of what is too much can swell to it."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, *, compressed: bool) -> None:
         self._stream = stream
+        self._compressed = compressed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        inflating: zlib._Decompress | None = None
+        left = MAX_BODY_BYTES
         async for chunk in self._stream:
-            size += len(chunk)
-            if size > MAX_BODY_BYTES:
+            piece = chunk
+            if self._compressed and chunk:
+                inflating = inflating or _inflating(chunk)
+                piece = inflating.decompress(chunk, left + 1)
+            left -= len(piece)
+            if left < 0:
                 raise UnreadableError
-            yield chunk
+            yield piece
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+def _inflating(first: bytes) -> zlib._Decompress:
+    """By its first byte: gzip, zlib, or the same without a header, which some servers send as `deflate`."""
+    headed = first[0] == 0x1F or first[0] & 0x0F == 8
+    return zlib.decompressobj(47 if headed else -15)
 
 
 Meaning = Callable[[Any, str], Failure]

@@ -131,7 +131,7 @@ def _seconds(said: str | None) -> float | None:
 def _until(said: str | None, now: datetime) -> float | None:
     try:
         moment = parsedate_to_datetime(said) if said else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment is None:
         return None

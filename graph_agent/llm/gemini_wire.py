@@ -32,7 +32,8 @@ PROVIDER = "gemini"
 UNSIGNED = "skip_thought_signature_validator"
 """Gemini's own word for a call it has to take without a signature: one that was not made by it, or not kept."""
 
-_ANSWERS = frozenset({"", "FINISH_REASON_UNSPECIFIED", "STOP", "UNEXPECTED_TOOL_CALL"})
+_CALLING = "UNEXPECTED_TOOL_CALL"
+_ANSWERS = frozenset({"", "FINISH_REASON_UNSPECIFIED", "STOP", _CALLING})
 _CUT = "MAX_TOKENS"
 _BLOCKED = frozenset(
     {
@@ -87,10 +88,10 @@ def response_of(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMR
     if as_object(said.get("promptFeedback")).get("blockReason") not in (None, "", "BLOCK_REASON_UNSPECIFIED"):
         raise blocked()
     candidates = as_objects(said.get("candidates"))
-    if "error" in said or not candidates:
+    if said.get("error") is not None or not candidates:
         raise InvalidResponseError("the model's answer is empty")
     first = candidates[0]
-    reason = as_text(first.get("finishReason"))
+    reason = as_text(first.get("finishReason")).upper()
     if reason in _BLOCKED:
         raise blocked()
     if reason not in _ANSWERS and reason != _CUT:
@@ -106,6 +107,7 @@ def response_of(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMR
         _usage(said.get("usageMetadata")),
         {"provider": PROVIDER, "model": model, "content": parts},
         cut=cut,
+        calling=reason == _CALLING,
     )
 
 
@@ -153,7 +155,7 @@ def _kept(message: LLMMessage) -> list[dict[str, Any]] | None:
     called = [part["functionCall"] for part in parts if isinstance(part.get("functionCall"), dict)]
     if message.function_calls:
         theirs = [(plain_call_name(str(call.get("name"))), call.get("id") or None) for call in called]
-        return parts if theirs == [(call.name, call.id) for call in message.function_calls] else None
+        return parts if theirs == [(plain_call_name(call.name), call.id) for call in message.function_calls] else None
     return parts if not called and _text(parts).strip() == (message.content or "").strip() else None
 
 

@@ -34,8 +34,9 @@ from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDe
 
 PROVIDER = "openai"
 
-_SENT_BACK = ("role", "content", "tool_calls", "extra_content")
-_ANSWERS = frozenset({"", "stop", "tool_calls", "function_call", "function_call_filter: UNEXPECTED_TOOL_CALL"})
+_SENT_BACK = ("content", "extra_content")
+_CALLING = frozenset({"tool_calls", "function_call", "function_call_filter: unexpected_tool_call"})
+_ANSWERS = _CALLING | {"", "stop"}
 _CUT = frozenset({"length", "max_tokens"})
 _BLOCKED = "content_filter"
 """Gemini's endpoint adds which filter it was: `content_filter: PROHIBITED_CONTENT`."""
@@ -113,7 +114,7 @@ def response_of(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMR
     choices = as_objects(said.get("choices"))
     if said.get("error") is not None or not choices:
         raise InvalidResponseError("the model's answer is empty")
-    reason = as_text(choices[0].get("finish_reason"))
+    reason = as_text(choices[0].get("finish_reason")).lower()
     if reason.startswith(_BLOCKED):
         raise blocked()
     if reason not in _ANSWERS and reason not in _CUT:
@@ -126,35 +127,44 @@ def response_of(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMR
     counted = usage if isinstance(usage, dict) else {}
     return answer(
         _text(message),
-        [] if cut else _calls(message, tools),
+        [] if cut else [_call(called, tools) for called in _called(message)],
         usage_of(*(counted.get(key) for key in ("prompt_tokens", "completion_tokens", "total_tokens"))),
         {"provider": PROVIDER, "model": model, "message": message},
         cut=cut,
+        calling=reason in _CALLING,
     )
+
+
+_TEXTS = {"": "text", "text": "text", "output_text": "text", "refusal": "refusal"}
+"""Kinds of parts that speak to the user -> the field that says it. Others are thoughts, by whatever name."""
 
 
 def _text(message: dict[str, Any]) -> str:
     """What the message says to the user: a model's thoughts may stand in front of it."""
     content = message.get("content")
     if isinstance(content, list):
-        content = "".join(as_text(part.get("text")) for part in as_objects(content))
+        content = "".join(as_text(part.get(_TEXTS.get(as_text(part.get("type")), ""))) for part in as_objects(content))
     return without_thoughts(as_text(content)) or as_text(message.get("refusal"))
 
 
-def _calls(message: dict[str, Any], tools: Sequence[ToolDeclaration]) -> list[FunctionCall]:
-    return [_call(called, tools) for called in as_objects(message.get("tool_calls"))]
+def _called(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The calls in a message, also where a server still has the one `function_call` that came before them."""
+    legacy = message.get("function_call")
+    return as_objects(message.get("tool_calls")) or ([{"function": legacy}] if legacy is not None else [])
 
 
 def _call(called: dict[str, Any], tools: Sequence[ToolDeclaration]) -> FunctionCall:
     function = as_object(called.get("function"))
-    written = as_text(function.get("arguments"))
-    arguments = read_object(written) if written.strip() else {}
-    check_plain(arguments)
-    return call_of(function.get("name"), arguments, called.get("id"), tools)
+    given = function.get("arguments")
+    if not isinstance(given, dict):  # the protocol wants text; some servers write the object itself
+        written = as_text(given)
+        given = read_object(written) if written.strip() else {}
+    check_plain(given)
+    return call_of(function.get("name"), given, called.get("id"), tools)
 
 
 def _check_signatures(message: dict[str, Any]) -> None:
-    for signed in (message, *as_objects(message.get("tool_calls"))):
+    for signed in (message, *_called(message)):
         extra = signed.get("extra_content")
         google = extra.get("google") if isinstance(extra, dict) else None
         check_signature(google.get("thought_signature") if isinstance(google, dict) else None)
@@ -187,10 +197,10 @@ def _kept(message: LLMMessage) -> dict[str, Any] | None:
     theirs = stored.get("message") if stored and stored.get("provider") == PROVIDER else None
     if not isinstance(theirs, dict):
         return None
-    called = theirs.get("tool_calls") or []
+    called = _called(theirs)
     if message.function_calls:
         same = [(plain_call_name(call["function"]["name"]), call.get("id") or None) for call in called] == [
-            (call.name, call.id) for call in message.function_calls
+            (plain_call_name(call.name), call.id) for call in message.function_calls
         ]
     else:
         same = not called and _text(theirs).strip() == (message.content or "").strip()
@@ -198,8 +208,16 @@ def _kept(message: LLMMessage) -> dict[str, Any] | None:
         return None
     back = {key: theirs[key] for key in _SENT_BACK if theirs.get(key) is not None}
     if called:
-        back["tool_calls"] = [dict(call) for call in called]
+        back["tool_calls"] = [_sent_back(call) for call in called]
     return {"role": "assistant", "content": message.content, **back}
+
+
+def _sent_back(call: dict[str, Any]) -> dict[str, Any]:
+    """A call as it came, with what the protocol demands and its server left out."""
+    function = call["function"]
+    given = function.get("arguments")
+    written = given if isinstance(given, str) and given.strip() else json.dumps(given or {}, ensure_ascii=False)
+    return {"type": "function", **call, "function": {**function, "arguments": written}}
 
 
 class _CallIds:

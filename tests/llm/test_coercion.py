@@ -46,3 +46,12 @@ def test_a_number_takes_the_form_that_the_schema_wants(value: Any, schema: Any, 
 def test_a_reference_to_itself_ends() -> None:
     loop = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"anyOf": [{"$ref": "#/$defs/A"}, INTEGER]}}}
     assert coerced(3.0, loop, loop) == 3
+
+
+def test_a_schema_that_names_itself_twice_does_not_multiply_with_every_level() -> None:
+    itself = {"$ref": "#"}
+    tree = {"anyOf": [INTEGER, {"type": "array", "items": itself}, {"type": ["array", "null"], "items": itself}]}
+    value, becomes = 3.0, 3
+    for _ in range(60):
+        value, becomes = [value], [becomes]  # type: ignore[assignment]
+    assert repr(coerced(value, tree, tree)) == repr(becomes)

@@ -30,6 +30,7 @@ def said(delay: Any) -> Any:
         (None, {"retry-after": "soon"}, None),
         (None, {"retry-after": "Mon, 05 Jan 2026 09:00:30 GMT"}, 30),
         (None, {"retry-after": "Mon, 05 Jan 2026 08:00:00 GMT"}, 0),
+        (None, {"retry-after": f"Mon, 05 Jan {10**20} 09:00:00 GMT"}, None),
         ("text", {}, None),
         ([], {}, None),
         ({"error": "text"}, {}, None),

@@ -112,6 +112,37 @@ async def test_a_call_without_an_id_gets_one_on_the_wire_only() -> None:
     ]
 
 
+async def test_a_call_goes_back_with_what_the_protocol_demands_and_its_server_left_out() -> None:
+    made = [
+        {"id": "a", "index": 0, "function": {"name": "get", "arguments": {"n": "é"}}},
+        {"id": "b", "function": {"name": "get", "arguments": ""}},
+        {"id": "c", "function": {"name": "get"}},
+    ]
+    answer = await answered(SPEAK.wrap({"role": "tool", "content": "On it.", "tool_calls": made}))
+    results = [result("get", {"n": n}, call.id) for n, call in enumerate(answer.function_calls or [])]
+    asked = (await sent([HELLO, stored(answer), *results]))["messages"][1]
+    assert asked == {
+        "role": "assistant",
+        "content": "On it.",
+        "tool_calls": [
+            {"type": "function", "id": "a", "index": 0, "function": {"name": "get", "arguments": '{"n": "é"}'}},
+            {"type": "function", "id": "b", "function": {"name": "get", "arguments": "{}"}},
+            {"type": "function", "id": "c", "function": {"name": "get", "arguments": "{}"}},
+        ],
+    }
+
+
+async def test_the_one_function_call_of_old_goes_back_as_a_call_like_others() -> None:
+    answer = await answered(SPEAK.wrap({"content": None, "function_call": {"name": "get", "arguments": "{}"}}, "function_call"))
+    asked, told = (await sent([HELLO, stored(answer), result("get", {"n": 1})]))["messages"][1:]
+    assert asked == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"type": "function", "id": "call_1", "function": {"name": "get", "arguments": "{}"}}],
+    }
+    assert told == {"role": "tool", "tool_call_id": "call_1", "content": '{"n": 1}'}
+
+
 async def test_calls_of_another_provider_are_rebuilt() -> None:
     asked = LLMMessage(
         role="assistant",

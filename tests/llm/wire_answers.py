@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from typing import Any
 
 from tests.llm.wire_scenarios import BLOCKED, Scenario, calls, cut, one, text
@@ -11,6 +12,7 @@ from tests.llm.wire_server import chunked, says, sends
 from tests.llm.wire_speakers import NOTHING, SIGNATURE, Call, Speaker
 
 NOTE = {"note": "x"}
+LONG_BLANK = f"a <{' ' * 2**18}z"
 
 
 def _bytes(speaker: Speaker, **said: Any) -> bytes:
@@ -27,6 +29,15 @@ def _message(**fields: Any) -> Any:
 
 def _filter(name: str) -> Scenario:
     return Scenario(f"the filter {name}", one(lambda s: s.wrap(NOTHING, name)), BLOCKED, only="gemini")
+
+
+def _squeezed(data: bytes, window: int) -> bytes:
+    squeezing = zlib.compressobj(wbits=window)
+    return squeezing.compress(data) + squeezing.flush()
+
+
+def _compressed(wire: str, encoding: str, window: int) -> Scenario:
+    return Scenario(wire, lambda s: [sends(_squeezed(_bytes(s, text="Yes."), window), content_encoding=encoding)], text("Yes."))
 
 
 def _args(given: Any) -> Any:
@@ -54,6 +65,35 @@ TEXTS = (
         text("Yes."),
         only="openai",
     ),
+    Scenario(
+        "a thought among the parts",
+        _message(content=[{"type": "reasoning", "text": "Hm"}, {"type": "text", "text": "Yes."}]),
+        text("Yes."),
+        only="openai",
+    ),
+    Scenario(
+        "a refusal among the parts", _message(content=[{"type": "refusal", "refusal": "No."}]), text("No."), only="openai"
+    ),
+    *(
+        Scenario(
+            f"thoughts in a template's form: {said[:12]}",
+            one(lambda s, said=said: s.answer(text=said)),
+            text("Yes."),
+            only="openai",
+        )
+        for said in ("[THINK]Hm[/THINK]Yes.", "<seed:think>Hm</seed:think>Yes.", "<|channel>thought\nHm<channel|>Yes.")
+    ),
+    Scenario(
+        "a call that the server did not read, in the text",
+        one(
+            lambda s: s.answer(
+                text="Yes.<｜tool▁calls▁begin｜>f<｜tool▁sep｜>measure{}<｜tool▁calls▁end｜><｜end▁of▁sentence｜>"
+            )
+        ),
+        text("Yes."),
+        only="openai",
+    ),
+    Scenario("text with a blank that goes on", one(lambda s: s.answer(text=LONG_BLANK)), text(LONG_BLANK)),
     Scenario("signed text", _parts({"text": "Yes.", "thoughtSignature": SIGNATURE}), text("Yes."), only="gemini"),
     Scenario(
         "a signature in the URL-safe alphabet",
@@ -91,10 +131,19 @@ TEXTS = (
         text("One."),
     ),
     Scenario("text without a finish reason", one(lambda s: s.answer(text="Yes.", finish=NOTHING)), text("Yes.")),
+    Scenario(
+        "a finish reason in other letters",
+        one(lambda s: s.answer(text="Yes.", finish=s.words["stop"].swapcase())),
+        text("Yes."),
+    ),
+    Scenario("text beside an error that is null", one(lambda s: s.answer(text="Yes.", error=None)), text("Yes.")),
     Scenario("text with a null finish reason", one(lambda s: s.answer(text="Yes.", finish=None)), text("Yes.")),
     Scenario("usage that is missing", one(lambda s: s.answer(text="Yes.")), text("Yes.")),
     Scenario("usage that does not add up", one(lambda s: s.answer(text="Yes.", usage=s.counted(1, 2, 30))), text("Yes.")),
     Scenario("usage that is nonsense", one(lambda s: s.answer(text="Yes.", usage=s.counted("a", -1, [2]))), text("Yes.")),
+    Scenario(
+        "usage that no column holds", one(lambda s: s.answer(text="Yes.", usage=s.counted(2**63, 1, 2**70))), text("Yes.")
+    ),
     Scenario("usage that is a list", one(lambda s: s.answer(text="Yes.", usage=[1])), text("Yes.")),
     Scenario(
         "JSON under content type text/html", lambda s: [sends(_bytes(s, text="Yes."), content_type="text/html")], text("Yes.")
@@ -107,6 +156,9 @@ TEXTS = (
     Scenario(
         "a compressed body", lambda s: [sends(gzip.compress(_bytes(s, text="Yes.")), content_encoding="gzip")], text("Yes.")
     ),
+    _compressed("a compressed body under an old name", "x-gzip", 31),
+    _compressed("a deflated body", "deflate", 15),
+    _compressed("a deflated body without its header", "DEFLATE", -15),
     Scenario("a body in chunks", lambda s: [chunked(_bytes(s, text="Yes."), 3)], text("Yes.")),
     Scenario("blanks around the body", lambda s: [sends(b"\n  " + _bytes(s, text="Yes.") + b"\n\n")], text("Yes.")),
 )
@@ -152,6 +204,28 @@ CALLS = (
         "a name with the prefix default_api:",
         one(lambda s: s.answer(calls=[Call(name="default_api:measure")])),
         calls(("measure", NOTE, None)),
+    ),
+    Scenario(
+        "a name with the prefix functions.",
+        one(lambda s: s.answer(calls=[Call(name="functions.measure")])),
+        calls(("measure", NOTE, None)),
+    ),
+    Scenario(
+        "a name with the prefix tools.",
+        one(lambda s: s.answer(calls=[Call(name="tools.measure")])),
+        calls(("measure", NOTE, None)),
+    ),
+    Scenario(
+        "arguments that are an object",
+        _message(tool_calls=[{"id": "a", "function": {"name": "measure", "arguments": NOTE}}]),
+        calls(("measure", NOTE, "a")),
+        only="openai",
+    ),
+    Scenario(
+        "the one function_call of old, beside text",
+        _message(content="On it.", function_call={"name": "measure", "arguments": '{"note": "x"}'}),
+        calls(("measure", NOTE, None), content="On it."),
+        only="openai",
     ),
     Scenario("arguments that are missing", _args(NOTHING), calls(("measure", {}, None))),
     Scenario("arguments that are null", _args(None), calls(("measure", {}, None))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from graph_agent.llm.connection import MAX_BODY_BYTES
 from tests.llm.wire_scenarios import INVALID, TIMEOUT, UNAVAILABLE, Outcome, Scenario, limited, text
 from tests.llm.wire_server import Reply, babbles, closes, drips, half, hangs, late, resets, says, sends
 from tests.llm.wire_speakers import Speaker
@@ -48,6 +49,7 @@ REFUSALS = (
     Scenario("status 304", lambda _: [sends(b"", 304)], UNAVAILABLE),
     Scenario("status 400 with a page of HTML", lambda _: [sends(b"<html>", 400, "text/html")], UNAVAILABLE),
     Scenario("status 400 with bytes that are not UTF-8", lambda _: [sends(b"\xff\xfe", 400)], UNAVAILABLE),
+    Scenario("status 400 with half a body", lambda s: [half(json.dumps(s.error(400)).encode(), 400)], UNAVAILABLE),
     Scenario("status 404 with null", lambda _: [sends(b"null", 404)], UNAVAILABLE),
 )
 
@@ -60,6 +62,15 @@ LIMITS = (
         "status 429 with details that are nonsense", lambda _: [says({"error": {"details": ["x", 7]}}, 429)], limited(None)
     ),
     Scenario("status 429 with an empty body", lambda _: [sends(b"", 429)], limited(None)),
+    Scenario("status 429 with half a body", lambda s: [half(json.dumps(s.error(429)).encode(), 429)], limited(None)),
+    Scenario(
+        "status 429 with a body that does not decompress", lambda _: [sends(b"no", 429, content_encoding="gzip")], limited(None)
+    ),
+    Scenario(
+        "status 429 with a date beyond the calendar",
+        lambda s: [says(s.error(429), 429, retry_after=f"Thu, 01 Jan {10**20} 00:00:00 GMT")],
+        limited(None),
+    ),
     Scenario("status 429 with an empty list", lambda _: [says([], 429)], limited(None)),
     Scenario(
         "status 429 with the wait in a header, then an answer",
@@ -78,6 +89,18 @@ FAILURES = (
     *_passing("status 504", 504, TIMEOUT),
     Scenario("status 502 with a page of HTML, then an answer", lambda s: [sends(b"<html>", 502, "text/html"), _yes(s)], YES, 2),
     Scenario("status 503 with bytes that are not UTF-8, then an answer", lambda s: [sends(b"\xff", 503), _yes(s)], YES, 2),
+    Scenario(
+        "status 503 with a body that does not decompress, then an answer",
+        lambda s: [sends(b"no", 503, content_encoding="gzip"), _yes(s)],
+        YES,
+        2,
+    ),
+    Scenario(
+        "status 503 with a body beyond the limit, then an answer",
+        lambda s: [sends(bytes(MAX_BODY_BYTES + 1), 503), _yes(s)],
+        YES,
+        2,
+    ),
     Scenario("status 500 with null, twice", lambda _: [sends(b"null", 500)], UNAVAILABLE, 2),
     Scenario("status 500 with a list of numbers, twice", lambda _: [sends(b"[1]", 500)], UNAVAILABLE, 2),
     Scenario(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any
 
@@ -58,6 +59,10 @@ BODIES = (
     _raw("status 202", b"{}", status=202),
     Scenario("JSON that ends in the middle", lambda s: [sends(json.dumps(s.answer(text="Hello.")).encode()[:-9])], INVALID),
     Scenario("a body beyond the limit", lambda s: [sends(_big(s))], INVALID),
+    Scenario(
+        "a small body that swells beyond the limit", lambda s: [sends(gzip.compress(_big(s)), content_encoding="gzip")], INVALID
+    ),
+    _raw("a compressed body of a kind nobody asked for", b"\x0b\x02\x80\xff", content_encoding="br"),
     Scenario("a body beyond the limit, in chunks without a length", lambda s: [chunked(_big(s), 65536)], INVALID),
 )
 
@@ -76,6 +81,7 @@ SHAPES = (
     _said("a blank text", lambda s: s.answer(text=" \n ")),
     _said("a number for the text", lambda s: s.answer(text=7)),
     _said("a finish reason for calls, and no calls", lambda s: s.answer(finish="calls")),
+    _said("a finish reason for calls beside text, and no calls", lambda s: s.answer(text="Added.", finish="undeclared")),
     _said("neither content nor a finish reason", lambda s: s.answer(finish=NOTHING)),
     _said("a number for the finish reason", lambda s: s.answer(text="Yes.", finish=3)),
     _said("an unknown finish reason", lambda s: s.answer(text="Yes.", finish="BECAUSE")),
@@ -91,6 +97,9 @@ SHAPES = (
     _parts("a damaged signature", {"text": "Yes.", "thoughtSignature": "%%%"}),
     _parts("a signature that is a number", {"text": "Yes.", "thoughtSignature": 7}),
     _said("thoughts only, in tags that are never closed", lambda s: s.answer(text="<think>Hm"), "openai"),
+    _said(
+        "a call that the server did not read", lambda s: s.answer(text="<tool_call>measure\n<arg_key>note</arg_key>"), "openai"
+    ),
     _said("thoughts only", lambda s: s.wrap({"role": "assistant", "reasoning_content": "Hm"}), "openai"),
 )
 

@@ -172,11 +172,11 @@ def resets() -> Reply:
     return reply
 
 
-def half(body: bytes) -> Reply:
+def half(body: bytes, status: int = 200) -> Reply:
     """The head and the first half of `body`, then the end of the connection."""
 
     async def reply(writer: Writer) -> bool:
-        writer.write(_head(200, len(body), "application/json", {}) + body[: len(body) // 2])
+        writer.write(_head(status, len(body), "application/json", {}) + body[: len(body) // 2])
         await writer.drain()
         return False
 
