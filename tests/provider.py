@@ -115,7 +115,7 @@ def providing_apart(speaker: Speaker, *answers: Answer) -> Iterator[Provider]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     provider, loop, over = started[0]
     try:
         yield provider

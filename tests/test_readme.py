@@ -67,7 +67,7 @@ def test_the_request_is_answered_as_it_is_printed(environment: dict[str, str]) -
         try:
             assert server.stderr is not None
             url = next(found.group() for line in server.stderr if (found := re.search(r"http://[\d.]+:\d+", line)))
-            answer = httpx.post(f"{url}/api/chat", content=body, headers={"content-type": "application/json"}, timeout=20)
+            answer = httpx.post(f"{url}/api/chat", content=body, headers={"content-type": "application/json"}, timeout=60)
         finally:
             server.terminate()
     assert UUID.sub("ID", json.dumps(answer.json())) == UUID.sub("ID", json.dumps(json.loads(expected)))

@@ -227,6 +227,7 @@ async def test_spans_go_where_the_standard_variables_say(
     collector: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector["url"])
+    monkeypatch.setattr(telemetry, "LAST_SPANS_SECONDS", 60)
     await _one_turn(GRAPH_AGENT_HOME=tmp_path)
     assert collector["spans"] == []
     await _one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1")
@@ -247,6 +248,8 @@ async def test_a_collector_that_is_away_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    # Left to itself the exporter would try again for an hour.
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600")
     monkeypatch.setattr(telemetry, "LAST_SPANS_SECONDS", 0.05)
     with caplog.at_level("CRITICAL"):
-        await asyncio.wait_for(_one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1"), timeout=8)
+        await asyncio.wait_for(_one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1"), timeout=60)

@@ -343,21 +343,20 @@ async def test_what_was_done_before_a_failure_is_told() -> None:
     assert response.effects == ["added 'a'"]
 
 
-@pytest.mark.parametrize("reply", [hangs(), drips(b" " * 1000, 0.05)])
-async def test_an_iteration_ends_in_time_whatever_hangs(reply: Reply) -> None:
-    loop = asyncio.get_running_loop()
+@pytest.mark.parametrize("reply", [hangs(), drips(b" " * 1000, 0.2)])
+async def test_an_iteration_ends_in_time_whatever_hangs(home: Path, reply: Reply) -> None:
+    """The drip alone would go on for a minute and more, and so would a turn whose iterations have no limit."""
     async with conversing(reply) as (_, ask):
-        started = loop.time()
-        response = await ask("hi", loop_config=AgentLoopConfig(iteration_timeout=1))
+        response = await ask("hi", loop_config=AgentLoopConfig(iteration_timeout=1, turn_timeout=120))
     assert (response.status, response.error) == ("error", FAILURE_REPLY)
-    assert loop.time() - started < 2.5
+    assert (await recorded(home, response)).duration_ms < 60_000
 
 
 async def test_a_turn_ends_in_time_whatever_hangs(home: Path) -> None:
     async with conversing(hangs()) as (_, ask):
-        response = await ask("hi", loop_config=AgentLoopConfig(turn_timeout=0.5))
+        response = await ask("hi", loop_config=AgentLoopConfig(turn_timeout=3))
     assert (response.status, response.error) == ("error", FAILURE_REPLY)
-    assert (await recorded(home, response)).duration_ms < 2000
+    assert (await recorded(home, response)).duration_ms < 60_000
 
 
 async def test_an_answer_that_was_cut_is_completed_with_a_warning() -> None:

@@ -57,7 +57,7 @@ async def listening(runtime: Runtime) -> AsyncGenerator[httpx.AsyncClient]:
     server = GuestServer(uvicorn.Config(create_app(runtime), log_level="critical", timeout_graceful_shutdown=1))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=20) as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=60) as client:
             yield client
     finally:
         server.should_exit = True

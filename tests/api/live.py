@@ -48,7 +48,7 @@ def live_server(folder: Path, template: Path, make: Callable[[World], Runtime]) 
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     try:
         yield started[0]
     finally:

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from graph_agent.api import events as events_route
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
@@ -23,6 +24,7 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMMessage, LLMRe
 from graph_agent.models.record import InterruptReason
 from tests.api.listening import Heard, hear, heard, listening
 from tests.chat.world import GatedModel, World, calls, says
+from tests.still import stand_still
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
@@ -280,7 +282,9 @@ async def test_a_turn_of_another_process_is_told_once_it_has_ended(world: World)
 
 
 async def test_a_turn_that_is_cut_off_is_told_to_its_end(world: World, served: Served) -> None:
-    client = served(world.runtime(DeafModel([]), timeout_seconds=0.3))
+    clock = stand_still(ManualClock())
+    world.clock = clock
+    client = served(world.runtime(DeafModel(lambda: clock.advance(seconds=30))))
     told = await _stream(client, "hello")
     assert [one.data.get("state", one.event) for one in told] == [
         "BUILD_REQUEST",
@@ -329,9 +333,14 @@ async def test_a_turn_that_breaks_off_says_so_and_the_same_key_goes_on_with_it(
 
 
 class DeafModel(ScriptedAdapter):
-    """A model that does not hear when it is first told to stop."""
+    """A model that lets time pass and does not hear when it is first told to stop."""
+
+    def __init__(self, wait: Callable[[], None]) -> None:
+        super().__init__([])
+        self._wait = wait
 
     async def generate(self, messages: list[LLMMessage], tools: list[ToolDeclaration], *args: Any, **named: Any) -> LLMResponse:
+        self._wait()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         await asyncio.Event().wait()

@@ -50,9 +50,9 @@ def test_a_shutdown_closes_the_record_of_whoever_has_gone(tmp_path: Path, server
         body = b'{"content": "hello"}'
         head = ("POST /api/chat HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {len(body)}")
         caller.sendall("\r\n".join((*head, "", "")).encode() + body)
-        assert model.asked.wait(10)
+        assert model.asked.wait(60)
     server.stop()
-    assert server.ended.wait(20)
+    assert server.ended.wait(60)
     assert _rows(tmp_path / "log.db", "SELECT status, outcome_category FROM decision_logs") == [
         ("interrupted", "ERROR:RESPONSE_GENERATION")
     ]
@@ -69,7 +69,7 @@ def test_a_caller_who_stops_in_mid_body_is_no_incident(
         caller.sendall("\r\n".join((*head, "", "")).encode() + b'{"content"')
         assert httpx.get(f"{server.url}/healthz").status_code == 200
     server.stop()
-    assert server.ended.wait(20)
+    assert server.ended.wait(60)
     assert [entry for entry in caplog.records if entry.levelname in ("ERROR", "CRITICAL")] == []
     assert _rows(tmp_path / "log.db", "SELECT status FROM decision_logs") == []
 

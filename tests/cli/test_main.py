@@ -1,10 +1,9 @@
-"""The console script itself: what it costs, and how everything ends."""
+"""The console script itself: what it loads, and how everything ends."""
 
 from __future__ import annotations
 
 import os
 import re
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -18,18 +17,6 @@ HEAVY = (
     "langgraph", "langchain_core", "mcp", "alembic", "fastapi", "starlette", "sqlalchemy", "openai", "google",
     "langchain_google_genai", "uvicorn", "httpx",
 )  # fmt: skip
-
-
-def test_help_takes_less_than_a_second_of_cpu() -> None:
-    def spent() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        out = subprocess.run([SCRIPT, "--help"], capture_output=True, check=True, text=True).stdout
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert "ask" in out
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    # A busy machine makes CPU seconds longer too: the better of two counts.
-    assert min(spent(), spent()) < 1.0
 
 
 def test_help_loads_nothing_heavy() -> None:

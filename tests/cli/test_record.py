@@ -100,7 +100,8 @@ def test_a_decision_becomes_a_case_that_validate_takes(cli: Cli, tmp_path: Path)
     file = tmp_path / "case.yaml"
     file.write_text(cli("log", "fixture", last["decision_id"], "--test-id", "from-the-log").out, encoding="utf-8")
     passed = cli("validate", str(file))
-    assert (passed.code, passed.out.splitlines()[-1][:24]) == (0, "1 of 1 cases passed in 0"[:24])
+    assert passed.code == 0
+    assert passed.out.splitlines()[-1].startswith("1 of 1 cases passed in ")
     assert "EXECUTE" not in file.read_text(encoding="utf-8")
     assert "expected_intent: CONFIRM_YES" in file.read_text(encoding="utf-8")
 

@@ -54,7 +54,7 @@ def test_an_exported_file_alone_replays_in_another_process_of_another_home(cli: 
     cli("log", "export", "--out", str(file))
     environment = {**os.environ, "GRAPH_AGENT_HOME": str(tmp_path / "nowhere"), "PYTHONHASHSEED": "4711"}
     command = [sys.executable, "-c", "from graph_agent.cli.main import main; main()", "replay", str(file)]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, "2 of 2 identical\n")
     assert not (tmp_path / "nowhere").exists()
     file.write_text(file.read_text(encoding="utf-8").replace("add_task: Create", "add_task: Make"), encoding="utf-8")

@@ -117,7 +117,7 @@ def test_two_processes_that_start_at_once_migrate_once(owners: Path, database_ur
         assert child.stdin is not None
         child.stdin.write("go\n")
         child.stdin.flush()
-    assert [(child.communicate(timeout=60)[1], child.returncode) for child in children] == [("", 0)] * 2
+    assert [(child.communicate()[1], child.returncode) for child in children] == [("", 0)] * 2
 
 
 def test_the_newest_revision_is_read_off_the_file_names(owners: Path) -> None:
