@@ -52,8 +52,9 @@ def endpoint(url: str) -> str:
     try:
         parts = urlsplit(url.strip())
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        usable = usable and not parts.query and not parts.fragment  # a path will be appended
     except ValueError:
         usable = False
     if not usable:
-        raise ConfigurationError("the model's base URL must be an http or https address")
+        raise ConfigurationError("the model's base URL must be an http or https address without a query")
     return url.strip()

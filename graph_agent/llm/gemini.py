@@ -136,4 +136,4 @@ async def check(api_key: str, model: str = DEFAULT_MODEL, *, base_url: str | Non
 
 def _root(base_url: str) -> str:
     """`base_url` without the version, which is part of the address in Google's own examples and is appended by the SDK."""
-    return base_url.strip().rstrip("/").removesuffix(_VERSION)
+    return base_url.strip().rstrip("/").removesuffix("/models").rstrip("/").removesuffix(_VERSION)

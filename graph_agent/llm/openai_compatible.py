@@ -42,7 +42,7 @@ class OpenAICompatibleAdapter:
     ) -> None:
         """Raises `ConfigurationError` for a key, name or URL that cannot be one."""
         self._config = configured(_key(api_key, base_url), model, config)
-        self._base_url = endpoint(base_url) if base_url else GEMINI_ENDPOINT
+        self._base_url = _root(endpoint(base_url)) if base_url else GEMINI_ENDPOINT
         self._declarations = TASK_TOOLS if declarations is None else tuple(declarations)
         from graph_agent.llm import connection, openai_chat  # loading takes a while: paid here and not in a turn
 
@@ -119,10 +119,15 @@ def _key(api_key: str, base_url: str | None) -> str:
     return api_key if api_key.strip() or not base_url else NO_KEY
 
 
+def _root(base_url: str) -> str:
+    """`base_url` without the method, which the SDK appends and people copy along."""
+    return base_url.strip().rstrip("/").removesuffix("/chat/completions").rstrip("/")
+
+
 async def check(api_key: str, *, base_url: str | None = None) -> str | None:
     """What `OpenAICompatibleAdapter.check` says, without loading the SDK."""
     from graph_agent.llm.probe import probe
 
-    url = f"{(base_url or GEMINI_ENDPOINT).rstrip('/')}/models"
+    url = f"{_root(base_url or GEMINI_ENDPOINT)}/models"
     headers = {"authorization": f"Bearer {_key(api_key, base_url)}"}
     return await probe(url, headers, "the model's endpoint answers, but not as an OpenAI-compatible one: check the base URL")

@@ -75,7 +75,7 @@ def settings_of(model: str, temperature: float, max_tokens: int, effort: Effort)
 
 
 def messages_of(messages: Sequence[LLMMessage], model: str, system_instruction: str | None) -> list[dict[str, Any]]:
-    """`messages` as `messages`; after a model's calls stands exactly one `tool` message for each of them, in call order."""
+    """`messages` as `messages`; after each message with calls stands one `tool` message for each of them, in call order."""
     sent: list[dict[str, Any]] = [{"role": "system", "content": system_instruction}] if system_instruction else []
     signed = plain_name(model).startswith("gemini") and family_of(model).signs_calls
     names = _CallIds(messages)
@@ -83,17 +83,14 @@ def messages_of(messages: Sequence[LLMMessage], model: str, system_instruction: 
         if all(message.role == "user" for message in exchange.messages):
             sent += [{"role": "user", "content": message.content} for message in exchange.messages]
             continue
-        ids: list[str] = []
+        results = iter(exchange.results)
         for message in exchange.messages:
             made = _assistant(message, signed=signed)
+            sent.append(made)
             for call in made.get("tool_calls") or []:
                 call["id"] = call.get("id") or names.next()
-                ids.append(call["id"])
-            sent.append(made)
-        sent += [
-            {"role": "tool", "tool_call_id": call_id, "content": json.dumps(response, ensure_ascii=False)}
-            for call_id, response in zip(ids, exchange.results, strict=True)
-        ]
+                result = json.dumps(next(results), ensure_ascii=False)
+                sent.append({"role": "tool", "tool_call_id": call["id"], "content": result})
     return sent
 
 

@@ -55,7 +55,19 @@ def test_the_arguments_win_over_the_configuration() -> None:
     assert (config.api_key, config.model, config.timeout_seconds) == ("k", "m", 3)
 
 
-@pytest.mark.parametrize("url", ["", "localhost:11434", "ftp://host", "http://", "http://host:port", "http://host:99999"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:11434",
+        "ftp://host",
+        "http://",
+        "http://host:port",
+        "http://host:99999",
+        "http://host/?key=x",
+        "http://host/#v1",
+    ],
+)
 def test_an_address_that_cannot_be_called_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="http or https"):
         endpoint(url)

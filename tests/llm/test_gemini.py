@@ -87,6 +87,14 @@ class TestRequest:
             "safetySettings": [],
         }
 
+    @pytest.mark.parametrize("path", ["", "/", "//", "/v1beta", "/v1beta/", "/v1beta/models/"])
+    async def test_what_is_there_of_the_address_is_not_appended_again(self, path: str) -> None:
+        async with serving(YES) as wire:
+            adapter = GeminiAdapter("k", base_url=f" {wire.url}/some/where{path} ")
+            await adapter.generate([HELLO], [])
+            await adapter.aclose()
+        assert wire.requests[0].path == "/some/where/v1beta/models/gemini-3.8-flash:generateContent"
+
     async def test_an_old_family_gets_the_temperature_and_no_thinking(self) -> None:
         body = await sent([HELLO], "gemini-2.0-flash", temperature=0.0, max_tokens=100)
         assert body["generationConfig"] == {"temperature": 0.0, "maxOutputTokens": 100}

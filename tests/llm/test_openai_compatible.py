@@ -68,6 +68,15 @@ async def test_the_whole_request_to_a_model_of_gemini() -> None:
     }
 
 
+@pytest.mark.parametrize("path", ["", "/", "//", "/chat/completions", "/chat/completions/"])
+async def test_what_is_there_of_the_address_is_not_appended_again(path: str) -> None:
+    async with serving(YES) as wire:
+        adapter = OpenAICompatibleAdapter("k", "m", base_url=f" {wire.url}/v1{path} ")
+        await adapter.generate([HELLO], [])
+        await adapter.aclose()
+    assert wire.requests[0].path == "/v1/chat/completions"
+
+
 @pytest.mark.parametrize(
     ("model", "settings"),
     [
@@ -109,6 +118,18 @@ async def test_a_call_without_an_id_gets_one_on_the_wire_only() -> None:
         ("call_2", '{"n": 0}'),
         ("call_1", '{"n": 1}'),
         ("call_3", '{"n": 2}'),
+    ]
+
+
+async def test_results_stand_behind_the_message_that_called_for_them() -> None:
+    asked = [LLMMessage(role="assistant", function_calls=[FunctionCall(name="get", id=call_id)]) for call_id in "ab"]
+    body = await sent([HELLO, *asked, result("get", {"n": 2}, "b"), result("get", {"n": 1}, "a")])
+    said = [(message["role"], message.get("tool_call_id"), message["content"]) for message in body["messages"][1:]]
+    assert said == [
+        ("assistant", None, None),
+        ("tool", "a", '{"n": 1}'),
+        ("assistant", None, None),
+        ("tool", "b", '{"n": 2}'),
     ]
 
 

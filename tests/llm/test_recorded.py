@@ -15,7 +15,9 @@ import pytest
 
 from graph_agent.errors import InvalidResponseError, LLMError
 from graph_agent.llm.config import LLMConfig
+from graph_agent.llm.families import FAMILIES, Family
 from graph_agent.llm.gemini import GeminiAdapter
+from graph_agent.llm.gemini_wire import contents_of, response_of
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, ToolDeclaration
 from tests.llm.wire_server import WireServer, says, serving
 
@@ -58,28 +60,44 @@ async def test_a_recorded_answer_goes_back_as_it_came(exchange: dict[str, Any]) 
     result, wire = await _replayed(exchange, messages)
     if not isinstance(result, LLMResponse) or result.finish_reason == "max_tokens":
         return
-    answer = LLMMessage(
-        role="assistant",
-        content=result.content,
-        function_calls=result.function_calls,
-        provider_parts=result.provider_parts,
-    )
-    results = [
-        LLMMessage(role="function", function_response=FunctionResponse(name=call.name, response={"n": n}, id=call.id))
-        for n, call in enumerate(result.function_calls or [])
-    ]
-    stored = [LLMMessage.model_validate_json(one.model_dump_json()) for one in (answer, *results)]
+    stored = _stored(result)
     more = [*stored, LLMMessage(role="user", content="And now?")]
     _, wire = await _replayed(exchange, [*messages, *more])
 
     contents = wire.requests[0].body["contents"]
-    at = len(contents) - (3 if results else 2)
+    at = len(contents) - (3 if result.function_calls else 2)
     assert contents[at] == {"role": "model", "parts": _answer_parts(exchange)}
-    if results:
+    if result.function_calls:
         assert [one["functionResponse"] for one in contents[at + 1]["parts"]] == [
             {**({"id": call["id"]} if "id" in call else {}), "name": call["name"], "response": {"n": n}}
             for n, call in enumerate(_calls(_answer_parts(exchange)))
         ]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.prefix)
+def test_recorded_answers_go_back_in_any_conversation_and_any_order(family: Family) -> None:
+    """Each answer behind another exchange's request, and the next one behind its results: neighbours change nothing."""
+    for n, exchange in enumerate(EXCHANGES):
+        messages = [*_messages(EXCHANGES[n * 7 % len(EXCHANGES)]["request"]), LLMMessage(role="user", content="Go on.")]
+        expected = contents_of(messages, family)
+        for other in (exchange, EXCHANGES[-n], EXCHANGES[n * 5 % len(EXCHANGES)]):
+            try:
+                answer = response_of(json.dumps(other["response"]), other["model"], _tools(other["request"]))
+            except LLMError:
+                continue
+            if answer.finish_reason == "max_tokens":
+                continue
+            parts = _answer_parts(other)
+            messages += _stored(answer)
+            results = [
+                {**({"id": call["id"]} if "id" in call else {}), "name": call["name"], "response": {"n": at}}
+                for at, call in enumerate(_calls(parts))
+            ]
+            expected.append({"role": "model", "parts": parts})
+            expected += [{"role": "user", "parts": [{"functionResponse": one} for one in results]}] if results else []
+            messages.append(LLMMessage(role="user", content="And now?"))
+            expected.append({"role": "user", "parts": [{"text": "And now?"}]})
+        assert contents_of(messages, family) == expected
 
 
 @numbered
@@ -96,6 +114,21 @@ async def test_a_recorded_tool_is_declared_with_its_schema_untouched(exchange: d
     assert [json.dumps(one["parametersJsonSchema"]) for one in sent] == [
         json.dumps(tool.parameters) for tool in _tools(exchange["request"])
     ]
+
+
+def _stored(result: LLMResponse) -> list[LLMMessage]:
+    """An answer and the results of its calls, as they come back from a database."""
+    answer = LLMMessage(
+        role="assistant",
+        content=result.content,
+        function_calls=result.function_calls,
+        provider_parts=result.provider_parts,
+    )
+    results = [
+        LLMMessage(role="function", function_response=FunctionResponse(name=call.name, response={"n": n}, id=call.id))
+        for n, call in enumerate(result.function_calls or [])
+    ]
+    return [LLMMessage.model_validate_json(one.model_dump_json()) for one in (answer, *results)]
 
 
 async def _replayed(exchange: dict[str, Any], messages: list[LLMMessage]) -> tuple[LLMResponse | LLMError, WireServer]:
