@@ -6,6 +6,7 @@ import re
 
 from graph_agent.llm.rules.intents import Change, Complete, Each, Intent, Named, Position, Referent, Refuse, Unnamed
 from graph_agent.llm.rules.naming import belongs_elsewhere, description, position, target
+from graph_agent.llm.rules.phrases import asks_for_a_service
 from graph_agent.llm.rules.text import QUOTE, Line
 from graph_agent.llm.rules.vocabulary import QUESTION_WORDS, words
 
@@ -34,7 +35,7 @@ _COMPLETE = tuple(
         r"(?:i |we )?(?:am|are|have|has)? ?(?:(?:already|just|now|finally|all) )*(?:done with|finished with"
         r"|through with) (?P<x>.+?)",
         r"(?:i|we) (?:have |had )?(?:(?:already|just|now|finally) )*(?:finished|completed|accomplished|took care of"
-        r"|taken care of|got done with|wrapped up|knocked out|did"
+        r"|taken care of|got done with|wrapped up|knocked out|did(?! not\b)"
         rf"|done)(?: with)?(?: doing)? (?P<x>.+?){_LISTED}(?: (?:already|today|yesterday|now|just now|this morning"
         rf"|last night|earlier))*(?: ?[,.;]? (?:so |and |please |you can |can you ){{0,3}}(?:cross|check|tick|mark"
         r"|scratch|take|strike|remove|delete)\b.*)?",
@@ -83,7 +84,8 @@ _SHOULD_SAY = re.compile(
     r"|instead say) (?P<y>.+?)(?: instead)?"
 )
 _NO_TASK_ALONE = re.compile(
-    r"(?:my|the|your|this|that) (?:appointment|time|date|day|color|title|subject|order|destination|background"
+    r"(?:my|the|your|this|that) (?:appointment|time|date|day|color|title|subject|order|destination|background|address"
+    r"|number|plan|seat|mind"
     r"|ringtone|theme|topic)"
 )
 _SURE_VERBS = words("rename reword rephrase retitle")
@@ -93,7 +95,7 @@ _NEVER_BARE = words("switch move adjust fix swap reschedule correct")
 def completion(line: Line, *, wish: bool) -> Intent | None:
     """The task that `line` says is done."""
     text = line.text
-    if len(text) > MAX_LENGTH:
+    if len(text) > MAX_LENGTH or asks_for_a_service(line):
         return None
     for pattern in _COMPLETE:
         match = pattern.fullmatch(text)
@@ -129,7 +131,8 @@ _NO_TASK_BEGINS = QUESTION_WORDS | words(
 
 
 _DAILY_LIFE = re.compile(
-    r"(?:with )?(?:work|school|class|college|university|breakfast|lunch|dinner|supper|eating|talking|speaking|working|shift)"
+    r"(?:with )?(?:my |the )?(?:work|school|class|college|university|breakfast|lunch|dinner|supper|eating|talking|speaking"
+    r"|working|shift)"
     r"(?: (?:early|late|for|today|now|already|at|in|on|yesterday|tonight|and|so|here|with|to|about)\b.*|$)"
 )
 """What people finish every day without having it on a list: "i finished work early"."""
@@ -185,6 +188,8 @@ def _means_task(old: Line, new: Line | None, verb: str, *, wish: bool) -> bool:
         return False
     if any(word.startswith("@task") or word == QUOTE for word in words) or position(old.text) is not None:
         return True
+    if "@other" in words or old.tokens[0].norm[0].isdigit():
+        return False
     if wish or verb in _NEVER_BARE or _NO_TASK_ALONE.fullmatch(old.text):
         return False
     strictly = verb not in _SURE_VERBS

@@ -48,12 +48,12 @@ _DAY = (
 )
 _HOUR = r"(?:\d[\d:.]*(?: ?(?:am|pm|o'clock)|(?= (?:to|about|for|that|on|today|tonight|tomorrow)\b))|noon|midnight)"
 _SPAN = r"(?:\d+|an?|half an|a few|a couple of|[a-z]+) (?:minutes?|mins?|hours?|hrs?|days?|weeks?|months?)"
-_WHEN = (
+WHEN = (
     rf"(?:{_SPAN}|{_DAY}(?: (?:morning|afternoon|evening|night))?(?: (?:at|by) {_HOUR})?|{_HOUR}(?: (?:on )?{_DAY})?)(?![\w'])"
 )
 _AT_START = re.compile(
-    rf"(?P<prefix>for|on|at|by|in) (?P<when>{_WHEN})(?: ,)? (?:to |that )?(?P<what>.+)"
-    rf"|(?P<day>{_WHEN})(?: ,)? (?:to|that|i (?:need|have) to) (?P<rest>.+)"
+    rf"(?P<prefix>for|on|at|by|in) (?P<when>{WHEN})(?: ,)? (?:to |that )?(?P<what>.+)"
+    rf"|(?P<day>{WHEN})(?: ,)? (?:to|that|i (?:need|have) to) (?P<rest>.+)"
 )
 _MARKS = ",.;:?!-\n"
 

@@ -26,7 +26,8 @@ _KIND = (
 )
 _MODIFIER = (
     r"(?!(?:on|to|in|off|from|for|of|and|or|is|are|at|with|by|as|onto|into|it|that|out|up|down|do|have|has|list|lists|me|i|you"
-    r"|please|add|put|if|so|then|my|our|the|this|your|a|an|so|what|where|when|was|were|has|can|delete|remove|just"
+    r"|please|about|regarding|add|put|if|so|then|my|our|the|this|your|a|an|so|what|where|when|was|were|has|can|delete"
+    r"|remove|just"
     r"|also)\b)[\w'-]+"
 )
 _MATTER = (
@@ -78,7 +79,8 @@ _TASK = re.compile(
     r"(?:(?:new|quick|other|recurring|daily|weekly|monthly|small|simple|extra|additional|single|completed|finished"
     r"|pending|important|urgent"
     r"|friendly|little|big|personal|open|existing|different|same) ){0,2}"
-    r"(?:task|reminder|to do(?= :)|todo item|to do item|todo|to do task|todo task|chore|errand)(?: item| entry"
+    r"(?:task|reminder|to do(?= :)|(?<=\ba )to do|(?<=\bnew )to do|(?<=\bnext )to do|todo item|to do item|todo|to do task"
+    r"|todo task|chore|errand)(?: item| entry"
     r"| note| alert| task)?\b"
 )
 _OTHER = re.compile(
@@ -93,14 +95,37 @@ _PLACE = re.compile(
     r"(@list) (?:in|at|around|near|within) (?!the (?:morning|afternoon|evening|app)|order|there|total|full|detail|case|it)\w+"
 )
 _SOMEBODY_ELSES = re.compile(
-    r"^(?:give|find|get|show|make) (?:me )?a list of things to do(?: (?:in|at|near|around|when|while|with|for)\b.*)$"
+    r"(?:(?:give|find|get|show|make|tell|read|need|want|i|do you have|can i have|what is)\b(?! (?:.* )?my\b).*?)?\b(?:an? "
+    r"|some )?lists? of"
+    r" (?:[\w-]+ ){0,2}?things to do\b.*?\b(?:in|at|near|around|when|while|with|for) (?!(?:the |my )?(?:mornings?|afternoon"
+    r"|evening"
+    r"|night|day|weekend|week|month|house|home|today|tomorrow|tonight|me|us|work|order|full|detail|total|\w+day)\b|\d).*"
 )
+"""What there is to do in a place, which is no list of the user's."""
 _KEPT_ELSEWHERE = re.compile(
     r"(?:tell me |show me |read me )?(?:what|which)(?: is| are)?(?: the)?(?: top| first| next| last| best)? (?:music"
     r"|groceries|songs?|movies?|wines?|books|contacts|guests|gifts|recipes|meals"
     r"|drinks|ingredients?|stations?|channels?)\b"
 )
 """A question whose noun says that the list it asks about is another one: "what songs are on my list"."""
+_SERVICE = re.compile(
+    r"(?:e-?mail|text|fax|share|send|forward|message|post)\b(?! (?:me|us|myself)\b) (?:@list|@tasks|that|it|everything|all"
+    r"|what|a)\b"
+    r"(?!.*@task\b).*|(?:translate|spell|define|pronounce|order|buy|purchase|tweet|sing|google|say)\b(?! (?:out|what|the"
+    r"|back|@|me|all|every)).*"
+    r"|(?:make|create|start|build|begin|rename|name|sort|order|reorder|organi[sz]e|prioriti[sz]e|alphabeti[sz]e|archive"
+    r"|back up)(?: me"
+    r"| up| out)*(?: an?| another| new| separate)* @list\b(?! (?:include|have|contain|say|list|show|blank|empty|clear|over)).*"
+    r"|(?:tweet|order|translate)\b.*|play(?! (?:back |me )?(?:@list|@tasks)).*"
+    r"|how (?:do|would|can|does) (?:you|i|we|one) (?:say|spell|write|pronounce)\b.*"
+    r"|.*\b(?:jokes?|story|stories|songs?|poem|trivia|facts?|quotes?|articles?) (?:about|on|regarding|with|of) (?:@list"
+    r"|@tasks?)\b.*"
+    r"|.*(?:@list|@tasks?) (?:apps?|applications?|templates?|software|tools?|in (?:french|spanish|german|italian|japanese"
+    r"|chinese"
+    r"|korean|russian|portuguese|hindi|arabic|dutch|polish|turkish|swedish|greek|latin|mandarin))\b.*",
+    re.DOTALL,
+)
+"""What others do with the list's name: mail it, order what is on it, say it in French."""
 ADDS_IT = re.compile(
     r"(?!(?:what|which|is|are|was|did|do|does|has|have)\b).+? (?:add|put|stick|write|include|place|throw|jot|note|save|log)"
     r" (?:it|that|this|them|those)(?: down)? (?:to|on|onto|in|into) @list.*",
@@ -112,7 +137,12 @@ ADDS_IT = re.compile(
 def marked(line: Line) -> Line:
     """`line` with the domain's nouns as single tokens."""
     line = line.merged(_OTHER, OTHER)
-    if not (_SOMEBODY_ELSES.match(line.text) or _KEPT_ELSEWHERE.match(line.text)):
+    if not (_SOMEBODY_ELSES.fullmatch(line.text) or _KEPT_ELSEWHERE.match(line.text)):
         line = line.merged(_LIST, LIST).merged(_BARE_LIST, LIST)
     line = line.merged(_TASKS, TASKS)
     return line.merged(_TASK, TASK)
+
+
+def asks_for_a_service(line: Line) -> bool:
+    """Whether `line` only names the list, or a task, in asking for something that no task list does."""
+    return bool(_SERVICE.fullmatch(line.text))

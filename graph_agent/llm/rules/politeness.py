@@ -7,11 +7,14 @@ import re
 from graph_agent.llm.rules.text import Line, Token
 
 _POLITE = re.compile(
-    r"(?:(?:hey|hi|hello|yo|okay|alright|all right|well|um|uh|uhm|oh|hmm|and|also|then|now|actually|great|thanks"
+    r"(?:double(?= check\b)|(?:hey|hi|hello|yo|okay|alright|all right|well|um|uh|uhm|oh|hmm|and|also|then|now|actually"
+    r"|great|thanks"
     r"|thank you|sure|yes|yeah|yep|no(?! need| longer)|nope|good morning|good evening|so|but"
-    r"|ai|alexa|siri|google|cortana|assistant|computer|bot|buddy|there|dude|friend|quick question"
-    r"|next(?! (?:\w+day|week|weekend|month|year)\b)|finally"
-    r"|first|afterwards|after that|after this|lastly|secondly|firstly|again|plus|maybe|perhaps|quickly|immediately"
+    r"|ai|alexa|siri|google|cortana|olly|bixby|jarvis|echo|assistant|computer|bot|buddy|there(?! (?:is|are|was|were|should"
+    r"|needs?|must|will|has)\b)|dude|friend|quick question"
+    r"|next(?! (?:\w+day|week|weekend|month|year|item|thing|task|one|on|up|@task)\b)|finally"
+    r"|first(?! (?:thing|item|one|task|@task|on|of|in)\b)|afterwards|after that|after this|lastly|secondly|firstly|again"
+    r"|plus|maybe|perhaps|quickly|immediately"
     r"|urgently|right now|for now)\b ?[,.!;:-]*"
     r"|(?:can|could|would|will|wo) (?:not )?(?:you|u|we)(?: (?:be able to|like to|mind|possibly|also|just|quickly"
     r"|maybe|please|help me to|help me|help|be so kind as to|be kind enough to|go ahead and|for me))*"
@@ -29,8 +32,11 @@ _POLITE = re.compile(
     r"|i wonder if you (?:could|can)|do you think you (?:could|can)|if you (?:could|can|would"
     r"|do not mind)(?: please)? ?,?|when you (?:can|get a chance|have time) ?,?"
     r"|(?:do not forget|remember) to(?= (?:set|add|remind|put|make|create)\b.*(?:@task|@list|remind))"
-    r"|let us(?: (?:go ahead and|just|please))*|go ahead and|go and|hurry up and|hurry and|hurry"
-    r"|do me a favor (?:and|,)|do me a favor|help me(?: to)?(?= (?!remember|remind)\w)|make sure (?:to|you"
+    r"|(?:how|what) about(?: (?:you|we))?(?= (?:\w+ing|remind|add|set|put|make|create|clear|remove|delete)\b)"
+    r"|why do not (?:you|we)"
+    r"|let me(?= (?:add|put|create|make|set|include|write)\b)|let us(?: (?:go ahead and|just|please))*|go ahead and"
+    r"|go (?:on )?and|hurry up and|hurry and|hurry"
+    r"|do me a favor (?:and|,)|do me a favor|help me(?: to)?(?= (?!(?:to )?(?:remember|remind)\b)\w)|make sure (?:to|you"
     r"|that you)|be sure (?:to|and)|try to|try and|feel free to|proceed to|start by|you (?:can|could|should|need to"
     r"|must|have to|may|will)|just|simply|quick|would you mind|do you mind|mind"
     r"|i (?:just )?(?:remembered|realized|realised|noticed|forgot)(?: that)?(?= i (?:need|have|must|should|want"
@@ -88,6 +94,9 @@ _GERUNDS = {
     "deleting": "delete",
     "erasing": "erase",
     "clearing": "clear",
+    "wiping": "wipe",
+    "emptying": "empty",
+    "getting": "get",
     "taking": "take",
     "crossing": "cross",
     "showing": "show",

@@ -23,7 +23,7 @@ from graph_agent.llm.rules.intents import (
     Unnamed,
 )
 from graph_agent.llm.rules.naming import description, position
-from graph_agent.llm.rules.phrases import marked
+from graph_agent.llm.rules.phrases import asks_for_a_service, marked
 from graph_agent.llm.rules.politeness import WISH, readings, without_politeness
 from graph_agent.llm.rules.removing import removal
 from graph_agent.llm.rules.showing import showing
@@ -166,6 +166,8 @@ def _talk(line: Line) -> Intent:
         return Dangling()
     if position(text) is not None:
         return Dangling(known=True)
+    if asks_for_a_service(bare) or _REMARK.fullmatch(text):
+        return Refuse("out_of_scope")
     hint = _hint(text)
     if hint:
         return hint
@@ -188,12 +190,22 @@ def _talk(line: Line) -> Intent:
 
 
 _REMOVES = re.compile(
-    r"\b(?:remov\w+|delet\w+|clear\w*|eras\w+|empty|emptied|blank|wip(?:e|ed|ing)|cancel\w*|cross\w*|scratch\w*|off"
-    r"|out of|get rid|no longer|eliminat\w+|undo)\b"
+    r"\b(?:remov\w+|delet\w+|clear\w*|eras\w+|empty|emptied|blank|wip(?:e|ed|ing)|cancel\w*|cross\w*|scratch\w*"
+    r"|(?<!go )(?<!goes )(?<!went )(?<!gone )off"
+    r"|out of|(?:get )?rid|no longer|eliminat\w+|undo|trash|bin|gone|disappear|nothing|zero)\b"
 )
 _ADDS = re.compile(
     r"\b(?:add\w*|put\w*|includ\w+|plac(?:e|ed|ing)|remind|remember|forget|write|written|append\w*|insert\w*|new|missing)\b"
 )
+_REMARK = re.compile(
+    r"(?:@list|@tasks?) (?:is|are|was|were|looks?|seems?|feels?|keeps?|makes?|gets?|got|did|do|does|never"
+    r"|always)\b(?! (?:what|it)\b).*"
+    r"|(?:i|we|you) (?:really |just |also |do not |never )?(?:love|hate|like|dislike|enjoy|lost|made|wrote|built|shared?"
+    r"|use|used|ignored?"
+    r"|printed|missed|got|heard|see|saw) (?:@list|@tasks?)\b(?!.*\b(?:what|which|off|from|remov\w+|delet\w+)\b).*",
+    re.DOTALL,
+)
+"""What is said of the list, or of a reminder, without asking for anything."""
 _SETS = re.compile(r"\b(?:set|make|create|add|need|want|assign|appreciate|schedule|leave|get)\b(?: \w+){0,3} @task\b")
 
 

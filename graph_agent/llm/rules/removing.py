@@ -52,7 +52,16 @@ _EVERYTHING = tuple(
         rf"(?:i (?:want|need|would like) |let us (?:get|have) |get )(?:to (?:have|get|see) )?{_ALL}(?: that is"
         r"| i have)? (?:off|off of|out of|from|on|in) @list(?: (?:to be )?(?:deleted|removed|gone|erased|cleared"
         r"|wiped|taken off|crossed off|dropped))?.*",
-        r"make sure (?:that )?(?:nothing|there is nothing)(?: is)?(?: left)? (?:on|in) @list.*|(?:start|begin"
+        r"(?:make sure (?:that )?)?(?:nothing|there (?:is|should be|must be|needs to be) nothing)(?: is"
+        r"| should be)?(?: left)? (?:on|in) @list.*"
+        r"|(?:set|put|turn|bring|reset) @list (?:back )?(?:to (?:zero|blank|empty|nothing|scratch)|in the (?:trash|bin"
+        r"|garbage))\b.*"
+        rf"|(?:@list|(?:all )?@tasks) ?[,:]? ?(?:{EMPTY_VERBS}) (?:it|them|that|all of (?:it|them)"
+        rf"|everything)(?: all)?(?: out| off)?"
+        rf"|{_ALL} (?:off|off of|out of) @list"
+        r"|(?:all )?@tasks (?:should|can|must|need to|have to|could) (?:be|get|go)(?: all)? ?(?:erased|deleted|removed"
+        r"|cleared|wiped|gone|away|off)?"
+        r"|(?:start|begin"
         r"|go)(?: over| again| fresh)? (?:with|from) (?:a |an )?(?:blank|clean|empty|fresh|new) (?:@list|todo list"
         r"|to do list|list).*",
         r"start (?:over|fresh|again|anew)(?: with)? ?@list.*|start (?:a )?(?:new|fresh|blank|clean) @list.*"
@@ -100,6 +109,11 @@ _OFF_LIST = tuple(
         r"i (?:want|need|would like) (?P<x>(?!to ).+?) (?:off of|off|out of|gone from) @list.*",
         r"@list (?:no longer|does not) needs?(?: to (?:have|include))?(?P<x> .+?)(?: (?:on|in) it)?",
         r"make sure (?:that )?(?P<x>.+?) (?:is|are) (?:not|no longer|off)(?: on| of| from)? @list.*",
+        r"make (?P<x>.+?) (?:disappear|vanish|go away|come off)(?: from| off(?: of)?)? @list.*",
+        r"(?:rid|relieve|strip|purge|clear|cleanse|free) @list of (?P<x>.+)",
+        rf"(?:off|from|off of|out of) @tasks ?,? ?(?:please )?{REMOVE_VERBS}(?: off| out| away)? (?P<x>.+)",
+        r"(?:i (?:want|need|would like) |get |have )(?P<x>.*@task.*?) (?:to be )?(?:gone|removed|deleted|erased|off|cleared"
+        r"|taken off)",
         r"(?P<x>.+?) (?:is|are) (?:not|no longer) (?:needed|wanted|necessary|required"
         r"|supposed to be)(?: any ?more)? (?:on|in) @list.*",
         r"(?:@list|it) (?:should not|should no longer|must not|must no longer|does not need to|no longer needs to"
@@ -113,7 +127,7 @@ _OF_TASK = re.compile(
     re.DOTALL,
 )
 _BARE = re.compile(
-    r"(?:delete|remove|erase|get rid of|scratch|cross off|cross out|cross(?= .* (?:off|out)$)|take(?= .* off$)"
+    r"(?:delete|remove|erase|get rid of|scratch|cross off|cross out|cross(?= .* (?:off|out)$)|(?:take|get|pull)(?= .* off$)"
     r"|knock(?= .* off$)|scrap|strike|strike out|take off|trash)(?: off| out)? (?P<x>.+?)(?: off| out)?",
     re.DOTALL,
 )
@@ -180,7 +194,7 @@ def removal(line: Line, *, wish: bool) -> Intent | None:
             match = pattern.fullmatch(text)
             if match:
                 return Delete(target(line.group(match, "x")))
-    if "@list" in text or "remind" in text:
+    if "@list" in text or "@task" in text or "remind" in text:
         for pattern in _OFF_LIST:
             match = pattern.fullmatch(text)
             if match:

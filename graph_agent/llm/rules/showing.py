@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from graph_agent.llm.rules.duties import asks_for_duties
 from graph_agent.llm.rules.intents import Intent, Show, Status
 from graph_agent.llm.rules.naming import description, names_nothing
-from graph_agent.llm.rules.phrases import ADDS_IT
+from graph_agent.llm.rules.phrases import ADDS_IT, asks_for_a_service
 from graph_agent.llm.rules.text import Line, read_line
 from graph_agent.llm.rules.vocabulary import (
-    FOREIGN_TOPICS,
     QUESTION_STARTS,
     READ_VERBS,
     TIME_WORDS,
@@ -32,7 +32,7 @@ _NOT_READING = (
     r"(?!remind (?:me|us|myself) (?:to|that|about|i|later|at|on|in|tomorrow)\b|get (?!me\b|us\b|my\b|the\b|@|a list"
     r"|all\b|every|out\b|up\b)|list (?!@|me\b|out\b|off\b|all\b|every|what|the\b|my\b|any|for\b|down\b|things|items"
     r"|each|some|your|our|only|tasks)|make |take (?!me\b|a\b|us\b)|help (?:me )?(?:to )?(?:remember to|remind)"
-    r"|call (?!out\b|off\b|up\b|@)|tell me to\b|update (?!me\b|us\b)|use |do not |name )"
+    r"|call (?!out\b|off\b|up\b|@)|tell me to\b|update (?!me\b|us\b)|(?:how|what) about |use |do not |name )"
 )
 _LEAD = (
     rf"{_NOT_READING}(?:{_WANT}(?:{READ_VERBS}|what|which|when|where|how|if|whether|(?:remember|recall|figure out"
@@ -47,7 +47,7 @@ _WH_LATE = re.compile(
     r"(?:the )?(?:items|contents?|things|stuff|tasks|everything|anything|all|entries|rundown|summary|status"
     r"|@tasks)\b.*?(?:on|in|from|of|off) @list\b.*|(?:@tasks|@list)(?: (?:please|now|today|for today|for tomorrow"
     r"|tomorrow|contains what|is what|includes what|has what|status|this week|for this week|again|items|summary"
-    r"|read out|contents?))?|.* @list (?:is|are|includes?|contains?|has) what.*|@tasks of @list.*"
+    r"|read out|contents?))?|(?:.* )?(?:@list|@tasks) (?:is|are|includes?|contains?|has) what.*|@tasks of @list.*"
     r"|i (?:just )?(?:need|want|would like) (?:@list|@tasks)(?: now| for the day| for today)?|i .*\bwhat (?:is"
     r"|was) on @list.*|.*@list.* did i"
     r"|i (?:had|have|made|gave you|set|need|want|would like) (?:@list|@tasks)\b ?,?(?: .*\bwhat|(?: to be)? (?:read"
@@ -62,72 +62,25 @@ _SHOW_ALL = re.compile(
 )
 _SINGLE = re.compile(
     r"(?:is there|are there|was there|do i|did i|have i|have i got|has|when is|when was|when did|when do|when will|what time is"
-    r"|at what time is|what is|which|what|how many|do you have|did you|have you|tell me (?:if|whether|about)"
-    r"|let me know if|check (?:if|whether|for)|see if|show(?: me)?|read(?: me)?|view|find|look (?:for|up)"
+    r"|at what time is|what is|which|what(?! about)|how many|do you have|did you|have you|tell me (?:if|whether|about|when"
+    r"|what time)"
+    r"|let me know (?:if|whether|when)|check (?:if|whether|for)|see if|show(?: me)?|read(?: me)?|view|find|look (?:for|up)"
     r"|is)\b(?!.*\b(?:mean|means|app|apps|definition|best)\b).*@task\b.*",
     re.DOTALL,
 )
+_CHECK = re.compile(
+    rf"(?:{_WANT}(?:(?:tell me|let me know|check|see|find out|verify|confirm|know|make sure|be sure|look)(?: (?:and|to|see"
+    rf"|check|if"
+    r"|whether|that))* )(?:i (?:have|had|set|made|put|added|created|already)|there (?:is|was|are)|you (?:have|set|made|put"
+    r"|added))\b"
+    r".*(?:@list|@tasks?)\b.*|.*(?:@list|@tasks?)\b.*? (?:did|do|have|is|was|has) (?:not )?(?:i|it|there|you)"
+    r"(?: not)?(?: (?:there|on it|on there|in there|right))?)",
+    re.DOTALL,
+)
+"""What is to be made sure of, and what ends in doubt: "i think i put laundry on my list, did i"."""
 _CAPABILITY = re.compile(
     r".*\b(?:can|could|do|are|will|would|does|may) (?:you|u|this|the app|it) ?(?:able to )?(?:do|handle|perform"
     r"|help|support|take|complete|manage|offer|for)\b.*|how (?:do|can|should|would|to|does)\b.*"
-)
-
-_WHAT = r"(?:what|which)(?: all| else| other| exactly)*(?: @tasks?| things?| stuff| items?| chores?| jobs?| work)?"
-_TO_DO = re.compile(
-    rf"{_WANT}(?:(?:{READ_VERBS})(?: (?:me|us|out|to me|over|about|on|up|through|for me|know|of|with me|you))* )?(?:"
-    rf"{_WHAT}(?: do| did| must| should)? (?:i|we)(?: still| really| also)? (?:have|need|got|must|ought|had|supposed"
-    r"|should|left|yet|have yet|have left|have got|have still got)(?: yet| left| still| remaining| set up| set"
-    r"| listed| saved)?(?: to)?(?: (?:be )?(?:do|doing|accomplish|complete|get done|finish|get to"
-    r"|take care of|tackle|handle|done|remember|work on|work|get through))?"
-    rf"|{_WHAT} (?:have|am) (?:i|we)(?: got| not| yet| still| supposed| meant)?(?: left)?(?: to)? (?:to do|do|left to do"
-    r"|left|got|complete|finish|get done|accomplish|remember|to complete|supposed to be doing|finished"
-    r"|completed|gotten to"
-    r"|gotten around to)"
-    r"|what (?:i|we) (?:was|were|am|are) (?:supposed|meant|going) to (?:do|be doing|get done|remember|finish)"
-    rf"|{_WHAT} (?:was|were) (?:i|we) (?:supposed|meant|going|planning|trying|wanting)(?: to)? (?:do|get done"
-    r"|remember|finish|accomplish)"
-    rf"|{_WHAT} (?:is|are|was|were)(?: still| there| all)?(?: left| remaining| pending| due| outstanding"
-    r"| up| next| overdue)(?: for me)?(?: to (?:do|be done|complete|finish|accomplish|get done))?"
-    rf"|{_WHAT} (?:is|are)(?: still| there| left| yet)*(?: for me)?(?: left)? to (?:do|be done|get done|complete|finish)"
-    rf"|what (?:i|we)(?: have)?(?: already| just)? (?:completed|finished|done|accomplished|got done)"
-    rf"|{_WHAT} (?:is|are|has been|have been)(?: already| all)? (?:done|finished|completed|complete)"
-    rf"|{_WHAT} (?:needs?|has|have) to (?:be done|get done|be completed)"
-    rf"|{_WHAT} (?:is|are) (?:there )?(?:on )?(?:for me )?to (?:do|be done)"
-    r"|what (?:is|are) (?:all )?(?:the |my )?(?:things?|stuff|items|jobs|work) (?:that )?(?:i|we) (?:have|need|must"
-    r"|want|should|got|wanted|planned|still need|still have)(?: to)?(?: do| get done| accomplish| remember| finish"
-    r"| complete| be doing)?"
-    r"|(?:is there |do i have |have i got |do i still have |are there )?(?:any ?thing|something|any (?:thing|stuff"
-    r"|work)|more|things left)(?: else| left| more)*(?: (?:that )?(?:i|we) (?:have|need|must|should"
-    r"|still need|still have|am supposed))? ?(?:for me )?(?:to do|to get done|to be done|to complete|left to do"
-    r"|to remember|due|left|pending|that needs to be done|to take care of|outstanding|to finish|to accomplish)"
-    rf"|what (?:was|is) (?:it|that thing|the thing)(?: that)? i (?:need|needed|have|had|wanted|was supposed) to (?:do|remember)"
-    r"|am i supposed to (?:do|remember) anything|is there (?:something|anything)(?: that)? i am forgetting"
-    r"|am i forgetting anything"
-    rf"|do i have to do anything|do i need to do anything"
-    r"|what (?:have|did) (?:i|we)(?: already| just)? (?:completed?|finish|finished|done|accomplished?|get done"
-    r"|got done|gotten done)"
-    r"|(?:everything|all|all the things|all of the things|the things|things|the stuff) (?:that )?(?:i|we) (?:have"
-    r"|need|must|got|still have|still need)(?: left)? to (?:do|get done|accomplish|finish|complete)"
-    rf"){_TODAY}"
-)
-_MEMORY = re.compile(
-    rf"{_WANT}(?:(?:{READ_VERBS})\b(?: (?:me|us|back|out|to|about|of|know|to me|you|over|up))* )?"
-    r"(?:(?:what|which|everything|anything|all|the|those|these|that|any|things?|stuff|of)\b.*?\b(?:i|me"
-    r"|we)\b.*?\b(?:remember|remembering|remembered|remind|reminded|reminding|forget|forgetting|forgotten|recall"
-    r"|note)\b"
-    r"|(?:is|was|are|were) there (?:something|anything|things)(?: else)? (?:that )?i (?:need|needed|want|wanted"
-    r"|have|had|was|am|asked|told)\b.*\b(?:remember|remind|reminded|do)"
-    r"|(?:did|do|have|was|am|were) (?:i|we|you)\b.*\b(?:want|wanted|ask|asked|tell|told|need|needed|have|had"
-    r"|supposed|set|meant|say|said)\b.*\b(?:remember|reminded|remind)"
-    r"|(?:is|was|are|were) (?:there )?(?:something|anything|things)(?: else)? (?:that )?you (?:were|are|had|have|need|needed"
-    r"|should|wanted|was|will)\b.*\b(?:remind|remembering|remember)"
-    r"|(?:what|which)\b.*?\b(?:are|were|will|should|did|have|would) .*?\byou\b.*\b(?:remind|reminding|reminded) (?:me|us)\b"
-    r"|i (?:wanted|needed|had|asked you|told you|meant|was supposed|was trying)(?: you)? to (?:remember"
-    r"|remind me of) (?:what|some|something|things|stuff|a few)\b.*"
-    r"|(?:what|which)\b.*? (?:did|have|had|was) i (?:ask|asked|tell|told|say|said|want|wanted"
-    r"|asking)(?: for)? (?:you|to you)?\b.*\b(?:do|remember|remind|keep|note)\b"
-    r").*",
-    re.DOTALL,
 )
 
 _ON = (
@@ -191,25 +144,21 @@ def showing(line: Line, *, wish: bool) -> Intent | None:  # noqa: ARG001 - "i wa
     """What `line` asks to see."""
     source = read_line(line.original).text if "@" in line.text else line.text
     text = line.text
-    if len(text) > MAX_LENGTH or ADDS_IT.fullmatch(text):
+    if len(text) > MAX_LENGTH or ADDS_IT.fullmatch(text) or asks_for_a_service(line):
         return None
+    if _CHECK.fullmatch(text):
+        return Show(about=_about(line))
     if text == "list" or _SHOW_ALL.fullmatch(text):
         return Show(status=_status(source))
-    if "@task" not in text and "@list" not in text:
-        if _TO_DO.fullmatch(text):
-            return Show(status=_status(source))
-        if _MEMORY.fullmatch(text) and (
-            "remind" in source or not (FOREIGN_TOPICS - {"you", "your"}).intersection(source.split())
-        ):
-            return Show()
-        return None
-    if _TO_DO.fullmatch(text):
+    if asks_for_duties(line):
         return Show(status=_status(source))
+    if "@task" not in text and "@list" not in text:
+        return None
     if _CAPABILITY.fullmatch(text) and "i " not in text.split("@", 1)[0]:
         return None
     single = "@list" not in text and "@tasks" not in text
     if not (_SINGLE.fullmatch(text) if single else _GENERAL.fullmatch(text) or _WH_LATE.fullmatch(text)):
-        return Show() if _MEMORY.fullmatch(text) else None
+        return None
     return Show(status=_status(source), about=_about(line))
 
 

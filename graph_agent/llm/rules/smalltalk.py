@@ -38,7 +38,12 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"|should) i use (?:you|this)|what is this|what are your (?:features|capabilities|functions|skills"
             r"|abilities)|what (?:are you )?capable of|commands|menu|what are my options"
             r"|how (?:do|can|could|would|should) i (?:add|create|make|delete|remove|complete|finish|change|rename"
-            r"|edit|update|list|see|show|set|mark)\b.*",
+            r"|edit|update|list|see|show|set|mark)\b.*|what is an? (?:new )?(?:task|reminder|chore|list|to ?do|(?:to ?do"
+            r"|task) list)"
+            r"|what are your (?:tasks|duties)|(?:how|why) (?:do|does|should|would) (?:an? |any )?(?:reminders?|tasks?"
+            r"|(?:to ?do |task )?lists?)"
+            r" (?:work|help|exist|matter)|do you (?:do|have|make|keep|support) (?:reminders|tasks|lists)"
+            r"|what (?:can you|are you able to|could you) remind (?:me|people) (?:of|about)",
         ),
         (
             "identity",
@@ -57,7 +62,8 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "thanks",
             r"(?:many |great |awesome |perfect |cool |okay |great )?(?:thanks?|thank you|thankyou|cheers"
             r"|much appreciated|i appreciate (?:it|that|your help|this))(?: (?:so much|a lot|you|very much"
-            r"|a million|a bunch|again|for (?:that|your help|the help|everything|helping|all your help)|man|buddy"
+            r"|a million|a bunch|again|for (?:(?:the|that|your|a) (?:reminders?|tip|info|update)|reminding (?:me|us)"
+            r"|(?:telling|showing) me|that|your help|the help|everything|helping|all your help)|man|buddy"
             r"|much|loads))*|i appreciate your help ,? ?thank you",
         ),
         (

@@ -64,6 +64,12 @@ NORMAL_FORMS = {
     "shouldn't": "should not",
     "shouldnt": "should not",
     "mustn't": "must not",
+    "wat": "what",
+    "wht": "what",
+    "waht": "what",
+    "whta": "what",
+    "wich": "which",
+    "whcih": "which",
     "frist": "first",
     "fisrt": "first",
     "firts": "first",
@@ -159,7 +165,7 @@ REMOVE_VERBS = (
     r"|discard|eliminate|trash|kill|pull|throw"
     r"|toss|cut|scrap|ditch|clean|knock|purge|nix|lose|forget|forget about|strip|bump|kick|subtract|exclude|omit"
     r"|undo|unlist|unadd"
-    r"|withdraw|deduct|dismiss|dispose of|do away with|leave|keep|blot|rub|cast|x)"
+    r"|withdraw|deduct|detach|rid|chuck|dismiss|dispose of|do away with|leave|keep|blot|rub|cast|x)"
 )
 """Verbs that take a thing off a list, when the list is named behind them."""
 
@@ -168,7 +174,7 @@ EMPTY_VERBS = (
     r"|destroy|flush|void|eliminate"
     r"|discard|dump|start over|restart|drop|ditch|kill|cancel|undo|toss|throw away|throw out|take away|do away with"
     r"|dispose of|refresh"
-    r"|obliterate|zero|cross off|scratch|strike|cut|annihilate|zap|forget|burn|shred)"
+    r"|obliterate|zero|chuck|free|cross off|scratch|strike|cut|annihilate|zap|forget|burn|shred)"
 )
 """Verbs that empty a list, when the list itself is their object."""
 
@@ -180,12 +186,13 @@ READ_VERBS = (
     r"|inform|search|scan|browse|count|name|announce|let|verify|confirm|examine|inspect|report|dictate|load"
     r"|describe|explain|call|rattle"
     r"|detail|output|return|send|peek|update|wonder|wondering|curious|figure|go|use|consult|refresh|help|make"
-    r"|narrate|outline|specify|identify)"
+    r"|narrate|outline|specify|identify|brief|reread|re-read|recheck|catch|fill|knowing|seeing|hearing)"
 )
 """Verbs that want to be told what a list says."""
 
 QUESTION_STARTS = (
-    r"(?:what|which|when|where|who|how|why|is|are|was|were|am|do (?:i|we|you|any)|does|did|has|have (?:i|we|you"
+    r"(?:what|which|when|where|who|how|why|is|are|was|were|am|do (?:i|we|you|any)|do(?= @(?:list|tasks) (?:have|include"
+    r"|contain|say|show|mention|cover|list))|does|did|has|have (?:i|we|you"
     r"|any)|any|anything|at what|in what|on what"
     r"|will (?:i|we)|would i|should (?:i|we)|whether|if|shall i)"
 )
@@ -212,6 +219,7 @@ FOREIGN_TOPICS = words(
     calories recipe recipes restaurant restaurants joke jokes coin dice die trivia text message messages email
     emails call calls contact contacts notification notifications order orders package cart subscription password
     vacation days history memory cache app apps file files folder folders photo photos picture pictures data
+    mail inbox spam junk device devices schedule browser cookies wallpaper ringtone headlines tweet facebook twitter
     hold voicemail charge charges fee fees purchase purchases
     database computer server username profile conversation location percent tip assistant ai bot you your yourself
     """
@@ -314,6 +322,13 @@ CARDINALS = {
     "nine": 9,
     "ten": 10,
 }
+
+NUMBERS = CARDINALS.keys() | words(
+    """
+    eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy
+    eighty ninety hundred thousand million point half percent
+    """
+)
 
 PRONOUNS = frozenset(
     phrase.strip()

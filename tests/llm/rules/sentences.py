@@ -797,6 +797,31 @@ MORE_TO_ADD: tuple[str, ...] = _lines(
     i have to fix the tap. can you add that to my list?
     my list needs toothpaste
     add toothpaste pls
+    create a to do to bleed the radiators
+    go on and add oiling the hinges to my chores
+    help me to remember to collect the parcel
+    i need to remember the casserole dish
+    let me put something on my to do list
+    make sure i'm reminded to top up the parking
+    see to it that i'm reminded to prune the roses
+    be certain i remember to pack the charger
+    conjure up a reminder to soak the beans
+    i am needing a reminder to book the vet
+    how about setting a reminder to air the duvet
+    how about you remind me to air the duvet
+    why don't you remind me to air the duvet
+    tell me at six to switch off the slow cooker
+    tell me when i get home to hang the coats
+    give me a nudge to message the plumber
+    squeeze a nap into my to do list
+    window cleaning to my to do list please
+    i have one more thing for my list, mend the gate
+    next item for my list is mend the gate
+    my list: mend the gate
+    put down mending the gate as a to do
+    include ring aunt jo among my tasks
+    set up a few reminders for me
+    what about a reminder for the quiz at 9
     """
 )
 
@@ -1077,6 +1102,26 @@ MORE_TO_SHOW: tuple[str, ...] = _lines(
     any chores for me today
     any open tasks
     any todos
+    what must i do tomorrow
+    i forgot what i needed to get done
+    i had something to remember what was it
+    i had a few things to do today what were they
+    was i supposed to do anything this morning
+    how many things do i still have to finish
+    do i have much left to do this week
+    let me see what i must do today
+    what are you supposed to remind me of tonight
+    what do you need to remind me about
+    confirm i have a reminder for the gas man
+    i want to know if there is a reminder for the gas man
+    i think i put ironing on my list, did i
+    i believe there is a reminder for the gas man, is there
+    do my reminders mention the gas man
+    double check my reminders for the gas man
+    wat is on my list
+    ironing is on my list
+    olly read my reminders
+    tomorrow my chores are what
     """
 )
 
@@ -1283,6 +1328,19 @@ MORE_TO_REMOVE: tuple[str, ...] = _lines(
     cross everything off
     discard my to do list
     dispose of my to do list
+    there should be nothing on my list
+    set my list back to zero
+    put my whole to do list in the bin
+    rid my list of ironing
+    make ironing disappear from my list
+    how about emptying my to do list
+    why don't you empty my to do list
+    all my tasks, erase them
+    every chore, clear them
+    everything off my list
+    detach ironing from my list
+    from my chores take away ironing
+    i want the ironing task gone
     """
 )
 
@@ -1705,5 +1763,46 @@ MORE_OTHER: tuple[str, ...] = _lines(
     lol
     no way
     help
+    what is a chore
+    what are your tasks
+    how does a to do list work
+    how would i say to do list in welsh
+    what's a to do list in italian
+    what's the nicest to do list app
+    i want to hear a joke about to do lists
+    email my to do list to my sister
+    tweet that my to do list is finished
+    order the stuff on my list from the shop
+    play the third song on my list
+    give me a list of cheap things to do this weekend in porto
+    list of things to do near lisbon
+    add seventy five to two hundred and six
+    remind me when hanukkah is
+    text mom saying remind me to bring the plates
+    make a note on my savings account that i moved
+    do i have to do it now
+    who tells people what to do
+    what can you remind me about
+    i did not order that
+    i finished my lunch
+    change 3 ounces to grams
+    change my address to 4 elm road
+    rename my playlist
+    remove all devices
+    my reminder did not go off
+    the reminder you set was wrong
+    that reminder was handy
+    this task is hard
+    your reminder came late
+    why did my reminder not go off
+    my list is too long
+    my to do list is a mess
+    i lost my list
+    thanks for the reminder
+    thank you for reminding me
+    you didn't remind me
+    i have a reminder set already
+    rename my list to work
+    make a new to do list
     """
 )
