@@ -10,8 +10,13 @@ from graph_agent.policy.rules import ToolRule
 _RECEIPT_LENGTH = 160
 
 
+_MOST_READ = 4_000
+"""Characters of a text that are looked at, to show a few of them."""
+
+
 def one_line(text: str, limit: int = 80) -> str:
     """`text` on one line without control, format and bidi characters, cut with an ellipsis after `limit` characters."""
+    text = text[:_MOST_READ]
     if not (text.isascii() and text.isprintable()):
         text = "".join(" " if character.isspace() else character for character in text)
         text = "".join(character for character in text if unicodedata.category(character)[0] != "C")
@@ -22,7 +27,8 @@ def one_line(text: str, limit: int = 80) -> str:
 def receipt(rule: ToolRule, result: ToolResult) -> str | None:
     """The receipt of one call, or None where there is nothing to tell: a read, or a definite failure.
 
-    A server that keeps the ledger may word it (`data["receipt"]`); of any other the constitution's summary is told.
+    A server that keeps the ledger may word it (`data["receipt"]`), on one line and without names of tools; of any other what
+    the tool is called is told.
     """
     if not rule.mutating:
         return None
@@ -31,4 +37,5 @@ def receipt(rule: ToolRule, result: ToolResult) -> str | None:
     if not result.success:
         return None
     worded = result.data.get("receipt") if isinstance(result.data, dict) and rule.traits.ledger else None
-    return one_line(worded if isinstance(worded, str) and worded.strip() else rule.title, _RECEIPT_LENGTH)
+    told = one_line(rule.for_people(worded), _RECEIPT_LENGTH) if isinstance(worded, str) else ""
+    return told or one_line(rule.title, _RECEIPT_LENGTH)

@@ -60,7 +60,7 @@ def clean_reply(text: str, hidden_names: Collection[str]) -> str:
     """
     shown = _visible(_NEWLINES.sub("\n", _ESCAPES.sub("", text)))
     shown = _without_steps(shown)
-    shown = _in_plain_words(_without_calls(shown, hidden_names), hidden_names)
+    shown = in_plain_words(_without_calls(shown, hidden_names), hidden_names)
     shown = _REASON.sub("", shown)
     shown = "\n".join(line.rstrip() for line in shown.split("\n"))
     return _cut(re.sub(r"\n{3,}", "\n\n", shown).strip())
@@ -169,7 +169,8 @@ def _longest_first(names: frozenset[str]) -> list[str]:
     return sorted(names, key=lambda name: (-len(name), name))
 
 
-def _in_plain_words(text: str, names: Collection[str]) -> str:
+def in_plain_words(text: str, names: Collection[str]) -> str:
+    """`text` with `names`, however they are spelled, as words: `add_task` becomes "add task"."""
     text = _NAMING.sub("", text)
     pattern = _hidden(frozenset((*names, *_ALWAYS_HIDDEN)))
     return pattern.sub(_plain, text) if pattern else text

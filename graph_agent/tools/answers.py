@@ -14,6 +14,7 @@ from mcp.types import (
     METHOD_NOT_FOUND,
     REQUEST_TIMEOUT,
     CallToolResult,
+    ContentBlock,
     InputRequiredResult,
     ReadResourceResult,
     TextContent,
@@ -21,8 +22,8 @@ from mcp.types import (
 )
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.models.canonical import canonical_json
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.budget import fit_data
 
 RESOURCE_NOT_FOUND = -32002
 """The code of protocol versions before 2026-07-28."""
@@ -83,8 +84,7 @@ def from_answer(answer: CallToolResult | InputRequiredResult | BaseException | N
         return _unpacked(structured)
     if isinstance(structured, dict | list):
         return _with_data(structured)
-    text = "\n".join(block.text for block in answer.content if isinstance(block, TextContent))
-    return _with_data({"text": text} if structured is None else {"result": structured})
+    return _with_data(_spoken(answer.content) if structured is None else {"result": structured})
 
 
 def from_settlement(answer: CallToolResult | InputRequiredResult | BaseException | None) -> ToolResult:
@@ -137,14 +137,21 @@ def _unpacked(envelope: dict[str, Any]) -> ToolResult:
     return _failure(code, _one_line(error) if isinstance(error, str) else str(FAILED.error))
 
 
+def _spoken(content: list[ContentBlock]) -> dict[str, Any]:
+    """The text of an answer; of pictures, sounds and files only that they were there."""
+    data: dict[str, Any] = {"text": "\n".join(block.text for block in content if isinstance(block, TextContent))}
+    if unread := sorted({block.type for block in content if not isinstance(block, TextContent)}):
+        data["not_shown"] = unread
+    return data
+
+
 def _with_data(data: dict[str, Any] | list[Any] | None) -> ToolResult:
     try:
-        canonical_json(data)
-    except ValueError:
-        # NaN and infinities parse but are not JSON: no record could hold them.
+        return ToolResult(success=True, data=fit_data(data))
+    except (ValueError, TypeError, RecursionError):
+        # NaN and infinities parse but are not JSON, and a server in this process may nest without end: no record holds that.
         return UNUSABLE
-    return ToolResult(success=True, data=data)
 
 
 def _one_line(text: str) -> str:
-    return "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in text)[:MAX_SENTENCE]
+    return "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in text[:MAX_SENTENCE])

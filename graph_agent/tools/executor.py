@@ -10,7 +10,15 @@ from urllib.parse import quote
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.server.mcpserver import MCPServer
-from mcp.types import CallToolResult, InputRequiredResult, RequestParamsMeta, Tool
+from mcp.types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    RequestParamsMeta,
+    Tool,
+)
+from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
 from graph_agent.models.llm import ToolDeclaration
@@ -29,6 +37,7 @@ PREVIEW_META = "graph_agent/preview"
 DEFAULT_TIMEOUT_SECONDS = 10.0
 READY_SECONDS = 2.0
 
+_ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
@@ -154,8 +163,9 @@ class McpToolExecutor:
         started = self._clock.monotonic()
         session = await self._open(limit)
         left = limit - (self._clock.monotonic() - started)
-        if session is None or left <= 0:
+        if session is None or self._session is None or left <= 0:
             return answers.NotSentError()
+        self._session.news = 0
         answer = await attempt(request(session), left)
         if isinstance(answer, BaseException) and answers.ends_session(answer) and self._session is not None:
             self._session.abandon()
@@ -203,5 +213,7 @@ def _meta(user_id: str, operation_key: str | None, mode: str) -> RequestParamsMe
 def _tool_call(
     tool_name: str, parameters: dict[str, Any], meta: RequestParamsMeta
 ) -> Callable[[ClientSession], Awaitable[CallToolResult | InputRequiredResult]]:
-    # The session's own call, not the client's: that one would send again by itself.
-    return lambda session: session.call_tool(tool_name, parameters, meta=meta, allow_input_required=True)
+    # Neither the client's call, which would send again by itself, nor the session's, which would match the result against
+    # the server's own output schema, patterns and all, in this event loop.
+    call = CallToolRequest(params=CallToolRequestParams(name=tool_name, arguments=parameters, _meta=meta))
+    return lambda session: session.send_request(call, _ANSWER)

@@ -52,6 +52,15 @@ def rule(**traits: Any) -> ToolRule:
     [
         ({"ledger": True}, ToolResult(success=True, data={"receipt": "added\n'x'\u202e"}), "added 'x'"),
         ({"ledger": True, "title": "Add task"}, ToolResult(success=True, data={}), "Add task"),
+        (
+            {"ledger": True},
+            ToolResult(success=True, data={"receipt": "ran `delete_task` for add-task"}),
+            "ran delete task for add task",
+        ),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": "\x00\u200b\u202e"}), "Create new tasks"),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": "x" * 9_000_000}), "x" * 159 + "…"),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": ["added"]}), "Create new tasks"),
+        ({"title": "delete_task\x1b[31m"}, ToolResult(success=True), "delete task[31m"),
         ({}, ToolResult(success=True, data={"receipt": "a stranger's word"}), "Create new tasks"),
         ({"read_only": True}, ToolResult(success=True, data={"receipt": "read"}), None),
         ({}, ToolResult(success=False, error_code=ToolErrorCode.NOT_FOUND), None),

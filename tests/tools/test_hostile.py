@@ -1,0 +1,171 @@
+"""Servers that mean harm, over stdio and in this process: every call ends in time, as what it was, and the process goes on."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import StdioServerParameters
+from mcp.server.mcpserver import MCPServer
+from mcp.types import CallToolResult
+
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.budget import LEFT_OUT, MAX_KEPT_BYTES
+from graph_agent.tools import session
+from graph_agent.tools.executor import McpToolExecutor
+
+HERE = Path(__file__).parent
+
+
+def hostile(what: str, timeout: float = 30) -> McpToolExecutor:
+    server = StdioServerParameters(command=sys.executable, args=["-IS", str(HERE / "hostile.py"), what])
+    return McpToolExecutor(server, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "hangs up",
+        "dies at the greeting",
+        "speaks an unknown version",
+        "dies at the list",
+        "lists thousands",
+        "lists without end",
+        "lists one name twice",
+        "lists a schema that is none",
+        "lists a schema of twenty megabytes",
+    ],
+)
+async def test_a_server_that_cannot_be_relied_on_is_not_used(what: str) -> None:
+    async with hostile(what) as executor:
+        assert executor.get_available_tools() == []
+        assert not await executor.ready()
+        result = await executor.execute("act", {}, "ann", operation_key="k")
+        assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, False)
+
+
+@pytest.mark.parametrize("what", ["says nothing", "never greets", "never lists", "lists a schema without ground"])
+async def test_a_server_that_says_nothing_usable_is_given_up_in_time(what: str) -> None:
+    async with hostile(what, timeout=2) as executor:
+        result = await executor.execute("act", {}, "ann", deadline=0.2)
+        assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, False)
+
+
+@pytest.mark.parametrize(
+    ("what", "data"),
+    [
+        ("answers twice", {"text": "first"}),
+        ("answers another first", {"text": "yours"}),
+        ("answers with every kind", {"text": "one", "not_shown": ["audio", "image", "resource", "resource_link"]}),
+        ("says one thing and means another", {"deleted": 2}),
+        ("promises another output", {"text": "a" * 40 + "!"}),
+        ("talks nonsense first", {"text": "after all"}),
+        # A ping is all that a server may ask for.
+        ("asks before it answers", {"granted": [1004]}),
+        ("cancels the call", {"text": "done"}),
+        ("floods with news", {"text": "after the flood"}),
+    ],
+)
+async def test_an_answer_is_taken_as_it_is(what: str, data: dict[str, Any]) -> None:
+    async with hostile(what, timeout=120) as executor:
+        assert (await executor.execute("act", {}, "ann")).data == data
+        assert await executor.ready()
+
+
+@pytest.mark.parametrize(
+    ("what", "code"),
+    [
+        ("dies in the call", "UNKNOWN_ERROR"),
+        ("fails with a secret", "TOOL_EXECUTION_ERROR"),
+        ("errs with a secret", "UNKNOWN_ERROR"),
+        ("answers with an odd result", "UNKNOWN_ERROR"),
+        ("answers not a number", "UNKNOWN_ERROR"),
+        ("answers beyond measure", "UNKNOWN_ERROR"),
+        ("never ends its line", "UNKNOWN_ERROR"),
+    ],
+)
+async def test_an_answer_that_cannot_be_used_is_a_failure_in_our_words(what: str, code: str) -> None:
+    async with hostile(what) as executor:
+        result = await executor.execute("act", {}, "ann")
+        assert (result.success, result.error_code, result.data) == (False, code, None)
+        assert "hunter2" not in str(result.error)
+        assert await executor.ready()
+
+
+@pytest.mark.parametrize("what", ["never answers", "answers only another", "answers with no result", "answers without ground"])
+async def test_a_call_that_gets_no_answer_is_unknown_when_its_time_is_up(what: str) -> None:
+    async with hostile(what) as executor:
+        result = await executor.execute("act", {}, "ann", deadline=0.5)
+        assert (result.error_code, result.unknown) == (ToolErrorCode.TIMEOUT_ERROR, True)
+        assert await executor.ready()
+
+
+async def test_a_flood_of_news_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MAX_NEWS", 200)
+    async with hostile("floods with news without end") as executor:
+        assert (await executor.execute("act", {}, "ann")).error_code is ToolErrorCode.UNKNOWN_ERROR
+        assert await executor.ready()
+
+
+async def test_of_an_answer_at_great_length_the_beginning_is_kept() -> None:
+    async with hostile("answers at great length") as executor:
+        data = (await executor.execute("act", {}, "ann")).data
+        assert isinstance(data, dict)
+        assert len(data["text"]) < MAX_KEPT_BYTES
+        assert data[LEFT_OUT]["bytes"] == 5_000_011
+
+
+async def test_why_a_server_is_not_used_is_said_in_our_words(caplog: pytest.LogCaptureFixture) -> None:
+    async with hostile("lists one name twice"):
+        pass
+    lines = [record.getMessage() for record in caplog.records if record.name == session.logger.name]
+    assert lines == ["the connection to an MCP server failed (it serves two tools of one name)"]
+    assert logging.getLogger(session.logger.name).isEnabledFor(logging.WARNING)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+async def test_a_server_in_this_process_cannot_hand_over_what_no_record_holds() -> None:
+    server: MCPServer[Any] = MCPServer("near", log_level="ERROR")
+
+    @server.tool()
+    async def act() -> CallToolResult:
+        return CallToolResult(content=[], structured_content=nested(5000))
+
+    async with McpToolExecutor(server, timeout=10) as executor:
+        result = await executor.execute("act", {}, "ann")
+        assert (result.success, result.unknown) == (False, True)
+        assert ToolResult.model_validate(result.to_json()) == result
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "too_large"),
+    [
+        ({"Content-Type": "application/json"}, b"x" * 100, False),
+        ({"Content-Type": "application/json"}, b"x" * 101, True),
+        ({"Content-Type": "application/json", "Content-Encoding": "gzip"}, b"x", True),
+        # Events are counted one by one, by the SDK: a stream of them has no end.
+        ({"Content-Type": "text/event-stream"}, b"x" * 101, False),
+    ],
+)
+async def test_an_answer_over_http_is_measured(
+    headers: dict[str, str], body: bytes, too_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "MAX_MESSAGE_BYTES", 100)
+    wire = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, stream=httpx2.ByteStream(body)))
+    async with session.measuring_client(transport=wire) as client:
+        if too_large:
+            with pytest.raises(httpx2.HTTPError):
+                await client.get("http://127.0.0.1/mcp")
+        else:
+            assert (await client.get("http://127.0.0.1/mcp")).content == body
