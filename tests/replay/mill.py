@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -32,19 +33,23 @@ from graph_agent.policy.confirmation import Signer
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.replies import RATE_LIMIT_REPLY
 from graph_agent.ports import AuditWriter, ToolServer
+from tests.still import stand_still
 from tests.turns import TableServer, asks, calls, done, failed, says
 
 UNKNOWN = failed(ToolErrorCode.TIMEOUT_ERROR, "no answer in time")
 TASK = "00000000-0000-0000-0000-0000000000aa"
 
 
+PuppetStep = LLMResponse | LLMError | Callable[[], None] | None
+
+
 class Puppet:
-    """A model that says what the next turn needs it to say; None hangs."""
+    """A model that says what the next turn needs it to say; None hangs, and so does a function, after it was called."""
 
     model = "puppet"
 
     def __init__(self) -> None:
-        self.steps: list[LLMResponse | LLMError | None] = []
+        self.steps: list[PuppetStep] = []
         self.hanging = asyncio.Event()
 
     async def generate(
@@ -57,6 +62,9 @@ class Puppet:
         system_instruction: str | None = None,  # noqa: ARG002
     ) -> LLMResponse:
         step = self.steps.pop(0)
+        if callable(step):
+            step()
+            await asyncio.Event().wait()
         if step is None:
             self.hanging.set()
             await asyncio.Event().wait()
@@ -108,6 +116,7 @@ class Mill:
         self.writer = writer
         self.random = random.Random(seed)
         self.clock = ManualClock()
+        self.reasons = itertools.cycle(["unclear_intent", "multiple_matches", "missing_context"])
         self.ids = BrokenIds()
         self.signer = Signer(b"a key for tests only")
         self.confirmations = MemoryConfirmations()
@@ -140,7 +149,7 @@ class Mill:
 
     async def turn(
         self,
-        *steps: LLMResponse | LLMError | None,
+        *steps: PuppetStep,
         context: DecisionContext | None = None,
         engine: LLMAgentEngine | None = None,
     ) -> DecisionRecord:
@@ -201,8 +210,7 @@ async def a_long_list(mill: Mill) -> DecisionRecord:
 
 
 async def asked_by_form(mill: Mill) -> DecisionRecord:
-    reason = mill.random.choice(["unclear_intent", "multiple_matches", "missing_context"])
-    return await mill.turn(calls(("ask_user", {"question": "Which one?", "reason": reason})))
+    return await mill.turn(calls(("ask_user", {"question": "Which one?", "reason": next(mill.reasons)})))
 
 
 async def asked_in_text(mill: Mill) -> DecisionRecord:
@@ -346,11 +354,11 @@ async def used_before(mill: Mill) -> DecisionRecord:
 
 async def deadline_of_the_model(mill: Mill) -> DecisionRecord:
     steps = [calls(("add_task", {"description": mill.word()}))] * mill.random.randrange(2)
-    return await mill.turn(*steps, None, engine=mill.engine(timeout_seconds=0.06))
+    return await mill.turn(*steps, lambda: mill.clock.advance(seconds=30))
 
 
 async def deadline_of_a_tool(mill: Mill) -> DecisionRecord:
-    mill.server.answers["add_task"] = lambda _: _never()
+    mill.server.answers["add_task"] = lambda _: _never(mill.clock)
     mill.server.settlements.append(done({"receipt": "added 'x'"}))
     batch = calls(("list_tasks", {}), ("add_task", {"description": "x"}), ("add_task", {"description": "y"}))
     return await mill.turn(batch, engine=mill.engine(timeout_seconds=0.06))
@@ -365,14 +373,19 @@ async def shut_down(mill: Mill) -> DecisionRecord:
     return await _ended(mill, [], lambda _, engine: engine.aclose())
 
 
-async def failed_inside(mill: Mill) -> DecisionRecord:
-    """A node meets an exception that nobody expected, and meets it again when its turn is walked to an end."""
+async def failed_inside(mill: Mill, times: int = 1) -> DecisionRecord:
+    """A node meets an exception that nobody expected."""
     name = mill.ids.new()
     mill.puppet.steps = [calls(("add_task", {"description": "x"}), ("delete_task", {"task_id": TASK}))]
-    mill.ids.broken = mill.random.randrange(1, 3)
+    mill.ids.broken = times
     record = (await mill.engine().run(mill.asks(), decision_id=name)).record
     mill.ids.broken = 0
     return record
+
+
+async def failed_inside_twice(mill: Mill) -> DecisionRecord:
+    """The node meets it again when its turn is walked to an end."""
+    return await failed_inside(mill, 2)
 
 
 async def died_and_was_closed(mill: Mill) -> DecisionRecord:
@@ -399,8 +412,7 @@ async def died_twice(mill: Mill) -> DecisionRecord:
     return await _died(mill, ask_model=mill.random.random() < 0.5, deaths=2)
 
 
-async def turned_away(mill: Mill) -> DecisionRecord:
-    outcome = mill.random.choice([OutcomeCategory.RATE_LIMITED, OutcomeCategory.USER_INPUT])
+async def turned_away(mill: Mill, outcome: OutcomeCategory = OutcomeCategory.RATE_LIMITED) -> DecisionRecord:
     terms = await mill.engine().prepare()
     digests = terms.digests
     header = RecordHeader(
@@ -414,6 +426,10 @@ async def turned_away(mill: Mill) -> DecisionRecord:
         prompt=digests.prompt,
     )
     return await write_refused(mill.writer, header, terms.texts, outcome, RATE_LIMIT_REPLY)
+
+
+async def turned_away_for_its_text(mill: Mill) -> DecisionRecord:
+    return await turned_away(mill, OutcomeCategory.USER_INPUT)
 
 
 async def with_the_real_task_server(mill: Mill) -> DecisionRecord:
@@ -436,17 +452,17 @@ KINDS: tuple[Kind, ...] = (
     form_beside_a_call, the_model_failed, the_model_failed_after_a_change, the_model_said_nonsense, cut_off_by_tokens, the_cap,
     refused_calls, a_foreign_user, the_tool_failed, the_read_failed_and_was_tried_again, nobody_knows,
     nobody_knows_without_a_ledger, held_for_confirmation, confirmed, declined_by_the_user, neither_yes_nor_no, expired, void,
-    used_before, cancelled, shut_down, failed_inside, died_and_was_closed, died_and_went_on, died_with_a_confirmation,
-    died_twice, turned_away, with_the_real_task_server,
+    used_before, cancelled, shut_down, failed_inside, failed_inside_twice, died_and_was_closed, died_and_went_on,
+    died_with_a_confirmation, died_twice, turned_away, turned_away_for_its_text, with_the_real_task_server,
+    deadline_of_the_model, deadline_of_a_tool,
 )  # fmt: skip
-SLOW_KINDS: tuple[Kind, ...] = (deadline_of_the_model, deadline_of_a_tool)
-"""They wait for a deadline in real time."""
 
 
 async def ground(mill: Mill, rounds: int) -> AsyncIterator[DecisionRecord]:
-    """So many rounds of every kind of turn, two of the slow ones."""
-    for number in range(rounds):
-        for kind in KINDS if number >= 2 else (*KINDS, *SLOW_KINDS):
+    """So many rounds of every kind of turn, in an event loop that goes by the mill's clock."""
+    stand_still(mill.clock)
+    for _ in range(rounds):
+        for kind in KINDS:
             mill.server.answers.clear()
             mill.server.settlements.clear()
             mill.server.previews["delete_task"] = done({"description": "call mom"})
@@ -506,6 +522,7 @@ async def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel()
 
 
-async def _never() -> ToolResult:
+async def _never(clock: ManualClock) -> ToolResult:
+    clock.advance(seconds=0.06)
     await asyncio.Event().wait()
     raise AssertionError("it never comes back")
