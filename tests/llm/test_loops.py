@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -140,36 +141,39 @@ async def test_250_calls_at_once_are_all_answered_and_never_all_in_flight(speake
 
 @each
 async def test_a_hundred_calls_at_once_leave_the_loop_responsive(speaker: Speaker) -> None:
+    """No trip of the loop does more than a tenth of their work; what that is in seconds, `make bench` says."""
     history = [HELLO, LLMMessage(role="assistant", content="Yes.")] * 10
     async with serving(says(speaker.answer(text="Yes."))) as wire:
         adapter = speaker.adapter(wire.url, LLMConfig(api_key="x"))
         await adapter.generate([HELLO], [TOOL])
-        async with Lag() as worst:
+        async with Trips() as trips:
             await asyncio.gather(*(adapter.generate([*history, HELLO], [TOOL] * 10) for _ in range(100)))
         await adapter.aclose()
-    assert max(worst) < 0.2
+    assert max(trips) < sum(trips) / 10
 
 
-class Lag:
-    """How long the loop works between two trips, for as long as the context lasts, in seconds of this thread's CPU.
+class Trips:
+    """The work of each trip of the loop, for as long as the context lasts, in seconds of this thread's CPU.
 
-    Not of the wall clock: what other processes take from the machine is not the adapter's doing.
+    Not of the wall clock: what other processes take from the machine is not the adapter's doing. Nor is a collection.
     """
 
     async def __aenter__(self) -> list[float]:
-        self._late = [0.0]
+        gc.disable()
+        self._trips: list[float] = []
         self._task = asyncio.create_task(self._watch())
         await asyncio.sleep(0)
-        return self._late
+        return self._trips
 
     async def __aexit__(self, *_error: object) -> None:
+        gc.enable()
         self._task.cancel()
 
     async def _watch(self) -> None:
         while True:
             began = time.thread_time()
-            await asyncio.sleep(0.002)
-            self._late.append(time.thread_time() - began)
+            await asyncio.sleep(0)
+            self._trips.append(time.thread_time() - began)
 
 
 async def test_a_turnstile_lets_one_through_on_each_trip_of_the_loop() -> None:
