@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ MAX_DEPTH = 64
 MOST_TOKENS = 2**24
 """No model takes or says as many in one call. More is nonsense, and a few such counts would not fit a column of the log."""
 
-_PREFIXES = ("default_api.", "default_api:", "functions.", "tools.")
+_NAMESPACE = re.compile(r"\A(?:\s*(?:default_api[.:]|functions\.|tools\.))+")
 """Namespaces that models put before a tool's name: Gemini's own, and those of chat templates."""
 
 
@@ -112,10 +113,8 @@ def call_of(name: Any, arguments: Any, call_id: Any, tools: Sequence[ToolDeclara
 
 
 def plain_call_name(name: str) -> str:
-    """`default_api.add_task` is `add_task`."""
-    for prefix in _PREFIXES:
-        name = name.removeprefix(prefix)
-    return name.strip()
+    """`default_api.add_task` is `add_task`, and a plain name is itself."""
+    return _NAMESPACE.sub("", name).strip()
 
 
 def usage_of(prompt: Any, completion: Any, total: Any) -> TokenUsage | None:

@@ -212,9 +212,10 @@ def _kept(message: LLMMessage) -> dict[str, Any] | None:
 def _sent_back(call: dict[str, Any]) -> dict[str, Any]:
     """A call as it came, with what the protocol demands and its server left out."""
     function = call["function"]
-    given = function.get("arguments")
-    written = given if isinstance(given, str) and given.strip() else json.dumps(given or {}, ensure_ascii=False)
-    return {"type": "function", **call, "function": {**function, "arguments": written}}
+    written = function.get("arguments")
+    if not isinstance(written, str) or not written.strip():
+        written = json.dumps(written if isinstance(written, dict) else {}, ensure_ascii=False)
+    return {**call, "type": "function", "function": {**function, "arguments": written}}
 
 
 class _CallIds:

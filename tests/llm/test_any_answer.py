@@ -92,3 +92,5 @@ def goes_back(answer: LLMResponse) -> None:
     assert len(given_results) == len(results)
     sent = openai_wire.messages_of([HELLO, message, *results], "m", None)
     assert sum(one["role"] == "tool" for one in sent) == len(results)
+    written = [call["function"]["arguments"] for one in sent for call in one.get("tool_calls", ())]
+    assert all(json.loads(arguments) is None or isinstance(json.loads(arguments), dict) for arguments in written)

@@ -136,7 +136,7 @@ async def test_results_stand_behind_the_message_that_called_for_them() -> None:
 async def test_a_call_goes_back_with_what_the_protocol_demands_and_its_server_left_out() -> None:
     made = [
         {"id": "a", "index": 0, "function": {"name": "get", "arguments": {"n": "é"}}},
-        {"id": "b", "function": {"name": "get", "arguments": ""}},
+        {"id": "b", "type": None, "function": {"name": "get", "arguments": " "}},
         {"id": "c", "function": {"name": "get"}},
     ]
     answer = await answered(SPEAK.wrap({"role": "tool", "content": "On it.", "tool_calls": made}))

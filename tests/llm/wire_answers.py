@@ -211,6 +211,11 @@ CALLS = (
         calls(("measure", NOTE, None)),
     ),
     Scenario(
+        "a name with several prefixes",
+        one(lambda s: s.answer(calls=[Call(name=" tools.default_api. functions.measure")])),
+        calls(("measure", NOTE, None)),
+    ),
+    Scenario(
         "a name with the prefix tools.",
         one(lambda s: s.answer(calls=[Call(name="tools.measure")])),
         calls(("measure", NOTE, None)),
