@@ -134,7 +134,7 @@ async def test_a_failure_in_mid_sequence_is_told_and_recorded() -> None:
     rename = ("update_task", {"task_id": "t1", "description": "x"})
     server = TableServer({"update_task": failed(ToolErrorCode.NOT_FOUND, "there is no such task")})
     finished = await engine_of(calls(ADD, rename), says("Added, but I couldn't rename it."), server=server).run(asks())
-    assert finished.decision.effects == ["did add_task"]
+    assert finished.decision.effects == ["did add task"]
     assert [row.error_code for row in finished.record.invocations] == [None, "NOT_FOUND"]
 
 
@@ -463,7 +463,7 @@ async def test_a_turn_of_a_dead_process_is_finished_from_its_record() -> None:
     finished = await engine.finish(decision_id, ask_model=True)
     assert finished is not None
     assert finished.decision.response_text == "Added."
-    assert finished.decision.effects == ["did add_task"]
+    assert finished.decision.effects == ["did add task"]
     assert len(server.sent) == 1
     assert await engine.finish(decision_id, ask_model=True) == type(finished)(finished.record)
 
@@ -474,7 +474,7 @@ async def test_the_sweeper_ends_such_a_turn_with_the_honest_reply() -> None:
     finished = await engine_of(server=server, audit=audit, clock=None).finish(decision_id, ask_model=False)
     assert finished is not None
     assert finished.record.status is RecordStatus.INTERRUPTED
-    assert finished.decision.response_text == f"{TROUBLE} Already done: did add_task."
+    assert finished.decision.response_text == f"{TROUBLE} Already done: did add task."
     assert isinstance(await audit.load(decision_id), DecisionRecord)
 
 

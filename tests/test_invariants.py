@@ -726,7 +726,7 @@ async def test_a_turn_ended_while_it_is_finished_keeps_what_was_recorded() -> No
         turn.cancel()
         await asyncio.gather(turn, return_exceptions=True)
         for record in audit.records.values():
-            assert record.decision.effects == ["did add_task"] * 3, f"forgotten after {ticks} steps"
+            assert record.decision.effects == ["did add task"] * 3, f"forgotten after {ticks} steps"
         assert server.sent == []
     assert ticks > 10
 
@@ -748,7 +748,7 @@ async def test_a_turn_that_is_finished_sends_a_change_again_only_to_a_ledger(led
     keys = [key for *_, key in server.sent]
     assert keys == [f"{decision_id}:1"] * (2 if ledger else 1)
     assert finished is not None
-    assert finished.decision.effects == (["did add_task"] if ledger else ["not known whether this was done: Add task"])
+    assert finished.decision.effects == (["did add task"] if ledger else ["not known whether this was done: Add task"])
 
 
 class Hanging:

@@ -105,7 +105,7 @@ def from_preview(answer: ReadResourceResult | InputRequiredResult | BaseExceptio
     texts = [content.text for content in answer.contents if isinstance(content, TextResourceContents)]
     try:
         shown = json.loads(texts[0]) if texts else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return NO_PREVIEW
     if not isinstance(shown, dict) or not isinstance(shown.get("description"), str):
         return NO_PREVIEW

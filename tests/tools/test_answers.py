@@ -67,6 +67,7 @@ def resource(text: str) -> ReadResourceResult:
     [
         resource("no json"),
         resource("[]"),
+        resource("[" * 100_000),
         resource("{}"),
         resource('{"description": 1}'),
         resource('{"description": "a", "n": NaN}'),
