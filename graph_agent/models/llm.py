@@ -14,6 +14,8 @@ from graph_agent.models.base import Frozen
 
 MAX_RESPONSE_TOKENS = 1024
 DEFAULT_TEMPERATURE = 0.0
+MAX_TOKENS_COUNTED = 2**53 - 1
+"""More than this no JSON number says exactly, and twice that no database column holds."""
 
 
 class LLMErrorCode(StrEnum):
@@ -97,16 +99,13 @@ class ToolDeclaration(Frozen):
 class TokenUsage(Frozen):
     """Tokens of one call, or of a turn. Providers' totals may not add up, so `total_tokens` is kept as it was given."""
 
-    prompt_tokens: int = Field(ge=0)
-    completion_tokens: int = Field(ge=0)
-    total_tokens: int = Field(ge=0)
+    prompt_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
+    completion_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
+    total_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            total_tokens=self.total_tokens + other.total_tokens,
-        )
+        mine, theirs = dict(self), dict(other)
+        return TokenUsage(**{name: min(count + theirs[name], MAX_TOKENS_COUNTED) for name, count in mine.items()})
 
 
 class LLMRequest(Frozen):

@@ -122,6 +122,10 @@ def test_usage_adds_up_field_by_field() -> None:
     assert one + one == TokenUsage(prompt_tokens=2, completion_tokens=4, total_tokens=18)
     with pytest.raises(ValidationError):
         TokenUsage(prompt_tokens=-1, completion_tokens=0, total_tokens=0)
+    with pytest.raises(ValidationError):
+        TokenUsage(prompt_tokens=2**53, completion_tokens=0, total_tokens=0)
+    many = TokenUsage(prompt_tokens=2**53 - 1, completion_tokens=0, total_tokens=0)
+    assert many + many == many
 
 
 def test_a_declaration_needs_a_name() -> None:
