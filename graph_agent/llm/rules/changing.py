@@ -80,7 +80,8 @@ _CHANGE = re.compile(
     re.DOTALL,
 )
 _SHOULD_SAY = re.compile(
-    r"(?P<x>.+?) should (?:say|read|be|actually be|actually say|really be|now say|be changed to"
+    r"(?P<x>(?!is |are |do |did |what |which |was ).+?) should (?:say|read|be|actually be|actually say|really be|now say"
+    r"|be changed to"
     r"|instead say) (?P<y>.+?)(?: instead)?"
 )
 _NO_TASK_ALONE = re.compile(
@@ -185,6 +186,8 @@ def alteration(line: Line, *, wish: bool) -> Intent | None:
 def _means_task(old: Line, new: Line | None, verb: str, *, wish: bool) -> bool:
     words = {token.norm for token in old.tokens}
     if old.text.split(" ")[0] in {"me", "us", "you"} or old.text in {"my", "the", "your", "this", "that"}:
+        return False
+    if verb in _NEVER_BARE and old.text.isdigit():
         return False
     if any(word.startswith("@task") or word == QUOTE for word in words) or position(old.text) is not None:
         return True

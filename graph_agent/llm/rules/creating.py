@@ -6,7 +6,7 @@ import re
 
 from graph_agent.llm.rules.intents import Create, Intent, Offer
 from graph_agent.llm.rules.naming import WHEN, belongs_elsewhere, description
-from graph_agent.llm.rules.reminding import REMINDING, Builder
+from graph_agent.llm.rules.reminding import ENSURE, REMINDING, Builder
 from graph_agent.llm.rules.text import Line
 from graph_agent.llm.rules.vocabulary import (
     ACTION_VERBS,
@@ -25,7 +25,7 @@ _ONTO = r"(?:to|on|among|amongst|as (?:a )?part of|onto|in|into|at|under|down on
 _NEED = (
     r"i (?:(?:am|will|would|could|can|may|might|do|just|really|also|still|going|to|have) )*(?:need|needing|want|wanting"
     r"|like|love|require"
-    r"|appreciate|use|prefer|to have)"
+    r"|appreciate|use|prefer|desire|to have)"
 )
 _PRONOUN = r"(?:it|that|this|them|those|these|that one)"
 
@@ -58,7 +58,11 @@ _ASKS = re.compile(
 )
 
 
-_NEGATED = re.compile(r"\b(?:do not|does not|did not|should not|need not|must not|will not|no longer)$")
+_NEGATED = re.compile(
+    r"^(?:no|nothing|none|clean slate|fresh start)\b|^an? (?:clean slate|fresh start|end)\b|[,;] ?(?:so |and )?(?:delete"
+    r"|remove|erase|clear|wipe)\b|"
+    r"\b(?:do not|does not|did not|should not|need not|must not|will not|no longer)$"
+)
 _MEDIA = re.compile(r"(?:this|that|these|those|the)(?: \w+)? (?:songs?|tracks?|album|tune|music|artist|band|movie|video)")
 """What is playing, never a task."""
 
@@ -68,9 +72,14 @@ def _from_task(line: Line, match: re.Match[str]) -> Intent | None:
     asked = line.group(match, "x")
     if not match["lead"] and (_DEFINITE.match(asked.original.lower()) or _REMARK.match(asked.text)):
         return None
+    sent = _SENT.match(asked.text)
+    if line.text.startswith("send ") and sent and sent[1] not in ACTION_VERBS:
+        return Offer(line.original)
     return Create(description(asked))
 
 
+_SENT = re.compile(r"@task to (?!me\b|us\b|myself\b)(\w+)")
+"""Who gets a reminder, where it is sent: "send a reminder to bob"."""
 _DEFINITE = re.compile(r"(?:my|our|the|this|that|your|every|each|any|some)\b")
 _REMARK = re.compile(
     r"@task (?:is|was|are|were|did|does|do not|has|had|have|never|always|can|will|should|would(?! be (?:great|nice|good|helpful"
@@ -128,11 +137,14 @@ def _from_bare_add(line: Line, match: re.Match[str]) -> Intent | None:
         return None
     if words[0].isdigit() and re.search(r"\b(?:to|and|plus) [\d.]+", text):
         return None
-    if _KEPT_APART.search(text):
+    if _KEPT_APART.search(text) or "@other" in text or _SHOWN_HERE.match(text):
         return None
+    if words[0] == "my" or (words[0] not in ACTION_VERBS and "appointment" in words):
+        return Offer(asked.original)
     return Create(description(asked))
 
 
+_SHOWN_HERE = re.compile(r"(?:this|that|these|those|it)\b.* to\b|to\b")
 _KEPT_APART = re.compile(
     r"\b(?:to|into|onto) (?:my|the|our|this|that|your) (?:\w+$|(?:\w+ )?(?:schedule|agenda|diary|planner|cart|basket|itinerary"
     r"|queue|favorites|library|collection|lineup)\b)"
@@ -174,7 +186,7 @@ _FRAMES: tuple[tuple[re.Pattern[str], Builder], ...] = tuple(
             _from_x,
         ),
         (
-            r"(?:to|on|in) @list ?[,:;]? ?(?:i (?:also )?(?:need|want|would like) |there (?:should|needs to"
+            r"(?:to|on|in|for) @list ?[,:;]? ?(?:i (?:also )?(?:need|want|would like) |there (?:should|needs to"
             r"|must) be |should be )(?P<x>.+)",
             _from_x,
         ),
@@ -252,7 +264,7 @@ _FRAMES: tuple[tuple[re.Pattern[str], Builder], ...] = tuple(
         ),
         (r"(?:make|do|put)(?: me)? an? (?:addition|entry|item|note)(?: to| on| in)? @list ?[:,]?(?P<x>.+)", _from_x),
         (
-            r"make sure (?:that )?(?P<x>.+?) (?:is|are|gets?|goes)(?: put| added| placed| written"
+            rf"{ENSURE} (?P<x>.+?) (?:is|are|gets?|goes)(?: put| added| placed| written"
             r"| included)?(?: down)? (?:on|to|onto|in) @list(?P<tail>.*)",
             _from_x_and_tail,
         ),
@@ -271,9 +283,11 @@ _FRAMES: tuple[tuple[re.Pattern[str], Builder], ...] = tuple(
             _from_unknown_verb,
         ),
         (
-            rf"(?:give|send|shoot|drop|throw)(?: me| us)? an? (?:quick |little )?(?:nudge|ping|poke|buzz|shout|holler"
-            rf"|heads up|alert|notification)"
-            rf"(?: (?:at|by|in|on) {WHEN})? to (?P<x>.+)",
+            rf"(?:{_NEED}|give|send|shoot|drop|throw|set|make|create|add)(?: up)?(?: me| us)? an? (?:quick "
+            rf"|little )?(?:nudge|ping|poke|buzz|shout|holler"
+            rf"|heads up|alert)(?: for me)?"
+            rf"(?: (?:at|by|in|on) {WHEN})? (?:to|so (?:that )?i (?:remember|do not forget)(?: to)?) (?P<x>(?!wake|notify"
+            rf"|tell|let|warn).+)",
             _from_x,
         ),
         (rf"{_MAKE}(?: up| me| us| down)* (?P<x>.+?)(?: as| into) @task", _from_x),

@@ -24,31 +24,34 @@ _EVERYDAY = TIME_WORDS | words(
     remember remembering remind reminded reminding reminds forget forgot forgotten forgetting recall wonder wondering
     curious if whether to of with accomplish accomplished complete completed finish finished tackle handle take care
     attend through up off please again exactly right okay hey would could can will like ahead back over out home
-    earlier previously really also even ever help figure find pull bring afterwards @task @tasks
+    earlier previously really also even ever help figure find pull bring afterwards think thought believe note @task @tasks
     """
 )
 _ASKS = re.compile(
     r"\b(?:what|which|how (?:many|much)|(?:is|are|was|were) there|(?:do|did|am|was|were|have|had|must) (?:i|we)|(?:do|did|are"
-    r"|were|have) you|(?:tell|show|give) (?:me|us)|find out|(?:pull|bring) up|remind (?:me|us) (?:of|the|what|which"
+    r"|were|have) you|(?:tell|show|give) (?:me|us)|know (?:the|all|what|which|everything|any)|find out|(?:pull|bring) up"
+    r"|remind (?:me"
+    r"|us) (?:of|the|what|which"
     r"|about what)|let (?:me|us) (?:see|hear|know)|list|read|any ?thing|forg[eo]t\w*)\b"
 )
 _DUTY = re.compile(
     r"\bto (?:help me )?(?:be )?(?:do|doing|done|get done|get to|get through|accomplish|accomplished|complete|completed"
     r"|finish|finished"
-    r"|remember|reminded|tackle|handle|attend to|take care of)\b(?! (?:it|that|so)\b| this$)|\bmust (?:i|we) do\b"
+    r"|remember|reminded|tackle|handle|attend to|take care of)\b(?! (?:it|that|so)\b| this$)|\bbe reminded\b"
+    r"|\bneeds? (?:doing|to get done)\b|\bmust (?:i|we) do\b"
     r"|\b(?:i|we) (?:must do|should remember)\b|\byou\b.*\bremind(?:ing|ed)? (?:me|us)\b|\b(?:i|we) (?:was|were"
     r"|am) remembering\b"
     r"|\bforgetting\b|\bfor me today\b|\b(?:i|we) have for (?:today|tomorrow)$"
 )
 _NO_DUTY = re.compile(
-    r"\b(?:can|could|should|would|like) (?:i|we|you|to) (?:do|like|remember)\b|\b(?:want\w*|try|trying|like|going) to (?:do"
+    r"\b(?:can|could|should|would|like) (?:i|we|you|to) (?:do|like|remember)\b|\b(?:want\w*|try|trying|like) to (?:do"
     r"|get)\b"
     r"|\byou (?:have|had|need|like|want|supposed|going)(?: got| left)? to (?:do|get|finish)\b|\b(?:so|too) much to\b"
-    r"|\b(?:can|could) you\b|\bable to\b"
+    r"|\b(?:can|could) you\b|\bable to\b|\b(?:am|are) (?:i|we) going to (?:do|get)\b"
 )
 
 
-_LEAD = rf"(?:(?:{READ_VERBS})\b(?: (?:me|us|out|up|over|about|on|of))* )?"
+_LEAD = rf"(?:(?:{READ_VERBS})\b(?: (?:me|us|out|up|over|about|on|of|know|see|hear))* )?"
 _WHAT = r"(?:what|which)(?: all| else| other| exactly)*(?: @tasks?| things?| stuff| items?| jobs?| work| ones)?"
 _WHEN = (
     r"(?: ,| (?:my list|according to @list|(?:off|per|on|from) @list|still|else|left|remaining|due|pending|again|exactly|right"
@@ -65,7 +68,10 @@ _REPORT = re.compile(
 )
 _TOLD_BEFORE = re.compile(
     r"(?:did|have|was|were) (?:i|we|you)\b.*\b(?:ask|asked|tell|told|say|said|want|wanted|need|needed|supposed|meant)\b"
-    r".*\b(?:remind|reminded|remember)\b.*",
+    r".*\b(?:remind|reminded|remember)\b.*|(?:are|were) you (?:going|supposed|set|scheduled|about) to remind (?:me|us)\b.*"
+    r"|(?:is|was|are) .+ (?:something|one of the things|a thing|things) (?:that )?i (?:have|had|need|needed|am supposed"
+    r"|was supposed) to (?:do"
+    r"|remember|get done)\b.*",
     re.DOTALL,
 )
 """Whether a reminder was asked for, whatever it is about."""

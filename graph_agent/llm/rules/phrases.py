@@ -97,7 +97,8 @@ _PLACE = re.compile(
 _SOMEBODY_ELSES = re.compile(
     r"(?:(?:give|find|get|show|make|tell|read|need|want|i|do you have|can i have|what is)\b(?! (?:.* )?my\b).*?)?\b(?:an? "
     r"|some )?lists? of"
-    r" (?:[\w-]+ ){0,2}?things to do\b.*?\b(?:in|at|near|around|when|while|with|for) (?!(?:the |my )?(?:mornings?|afternoon"
+    r" (?:[\w-]+ ){0,2}?(?:things|stuff) to do\b.*?\b(?:in|at|near|around|when|while|with|for) (?!(?:the |my )?(?:mornings?"
+    r"|afternoon"
     r"|evening"
     r"|night|day|weekend|week|month|house|home|today|tomorrow|tonight|me|us|work|order|full|detail|total|\w+day)\b|\d).*"
 )
@@ -117,8 +118,10 @@ _SERVICE = re.compile(
     r"|back up)(?: me"
     r"| up| out)*(?: an?| another| new| separate)* @list\b(?! (?:include|have|contain|say|list|show|blank|empty|clear|over)).*"
     r"|(?:tweet|order|translate)\b.*|play(?! (?:back |me )?(?:@list|@tasks)).*"
+    r"|(?:send|email|text|forward|mail) (?!me\b|us\b|@)\w+ (?:@list|@tasks)\b.*"
+    r"|.*\b(?:meaning|definition|synonyms?|antonyms?|words?|plural|spelling) (?:of |for )?(?:@list|@tasks?)\b.*"
     r"|how (?:do|would|can|does) (?:you|i|we|one) (?:say|spell|write|pronounce)\b.*"
-    r"|.*\b(?:jokes?|story|stories|songs?|poem|trivia|facts?|quotes?|articles?) (?:about|on|regarding|with|of) (?:@list"
+    r"|.*\b(?:jokes?|story|stories|songs?|poem|trivia|facts?|articles?) (?:about|on|regarding|with|of) (?:@list"
     r"|@tasks?)\b.*"
     r"|.*(?:@list|@tasks?) (?:apps?|applications?|templates?|software|tools?|in (?:french|spanish|german|italian|japanese"
     r"|chinese"
@@ -128,7 +131,7 @@ _SERVICE = re.compile(
 """What others do with the list's name: mail it, order what is on it, say it in French."""
 ADDS_IT = re.compile(
     r"(?!(?:what|which|is|are|was|did|do|does|has|have)\b).+? (?:add|put|stick|write|include|place|throw|jot|note|save|log)"
-    r" (?:it|that|this|them|those)(?: down)? (?:to|on|onto|in|into) @list.*",
+    r" (?:it|that|this|them|those)(?: down)? (?:to|on|onto|in|into) (?:@list|@tasks)\b.*",
     re.DOTALL,
 )
 """A plan to be put on the list: "i have to call mom, put that on my list"."""

@@ -9,6 +9,7 @@ from graph_agent.llm.rules.changing import alteration, completion
 from graph_agent.llm.rules.clauses import pieces, series
 from graph_agent.llm.rules.creating import creation
 from graph_agent.llm.rules.intents import (
+    Change,
     Command,
     Complete,
     Create,
@@ -79,15 +80,16 @@ def _foreign_writing(message: str) -> bool:
 def _commands(line: Line) -> tuple[Command, ...]:
     whole = line.trimmed()
     if _COLON.fullmatch(without_politeness(whole).text):
-        one = _command(whole)
-        return (one,) if isinstance(one, Command) else ()
+        named = next(filter(None, (creation(each, wish=wish) for each, wish in readings(whole))), None)
+        return (named,) if isinstance(named, Command) else ()
     parts = pieces(whole)
     found: list[Command] = []
     at = 0
     while at < len(parts):
         # the longest stretch from here whose continuation does not stand as a command of its own
         end = at + 1
-        while end < len(parts) and not _stands_alone(parts[end]):
+        shows = isinstance(_command(parts[at].trimmed()), Show)
+        while end < len(parts) and not _stands_alone(parts[end], behind_show=shows):
             end += 1
         stretch = Line(line.source, tuple(token for piece in parts[at:end] for token in piece.tokens))
         one = _command(stretch.trimmed())
@@ -113,8 +115,11 @@ def _names_domain(line: Line) -> bool:
     return "@list" in line.text or "@task" in line.text or "remind me" in line.text or "forget" in line.text
 
 
-def _stands_alone(piece: Line) -> bool:
+def _stands_alone(piece: Line, *, behind_show: bool) -> bool:
+    """`behind_show`: an act on a task cannot be part of a description there, as it could behind "add ..."."""
     bare = without_politeness(piece)
+    if behind_show and isinstance(_command(bare), Complete | Delete | Change):
+        return True
     return bool(_STRONG.fullmatch(bare.text)) and isinstance(_command(bare), Command)
 
 
@@ -195,7 +200,8 @@ _REMOVES = re.compile(
     r"|out of|(?:get )?rid|no longer|eliminat\w+|undo|trash|bin|gone|disappear|nothing|zero)\b"
 )
 _ADDS = re.compile(
-    r"\b(?:add\w*|put\w*|includ\w+|plac(?:e|ed|ing)|remind|remember|forget|write|written|append\w*|insert\w*|new|missing)\b"
+    r"\b(?:add\w*|put\w*|includ\w+|plac(?:e|ed|ing)|remind|remember|forget|write|written|append\w*|insert\w*|new|missing"
+    r"|addition|something for)\b"
 )
 _REMARK = re.compile(
     r"(?:@list|@tasks?) (?:is|are|was|were|looks?|seems?|feels?|keeps?|makes?|gets?|got|did|do|does|never"

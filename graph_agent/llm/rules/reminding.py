@@ -12,7 +12,7 @@ from graph_agent.llm.rules.vocabulary import ACTION_VERBS, CARDINALS, FOREIGN_VE
 
 Builder = Callable[[Line, re.Match[str]], Intent | None]
 """Makes an intent of a line that has matched a frame; None where the frame promised too much."""
-_ENSURE = r"(?:make sure|make certain|make it so|be sure|be certain|see to it|see|ensure)(?: that)?"
+ENSURE = r"(?:make sure|make certain|make it so|be sure|be certain|see to it|see|ensure)(?: that)?"
 _NUMBER = "|".join(CARDINALS)
 _REMIND_OF_EVENT = re.compile(
     r"\b(?:appointments?|meetings?|birthdays?|anniversary|class|classes|interview|party|game|date|dinner|lunch"
@@ -21,7 +21,8 @@ _REMIND_OF_EVENT = re.compile(
 )
 _LOOKS_BACK = re.compile(
     r"(?:how|who|whose|where|why|which|what|whether|if i|if (?:\w+ ){1,2}(?:is|are|was|were|do|does)\b(?!.* to )"
-    r"|when (?:is|are|was|were|do|does|did|will|my|the|i (?:last|did)|(?:[\w']+ ){1,4}(?:is|are|was|were|starts?|ends?)$))\b"
+    r"|when (?!.* to \w)(?:is|are|was|were|do|does|did|will|my|the|i (?:last|did)|(?:[\w']+ ){1,4}(?:is|are|was|were|starts?"
+    r"|ends?)\b))\b"
 )
 
 
@@ -38,6 +39,10 @@ def _from_reminding(line: Line, match: re.Match[str]) -> Intent | None:
         when = _without_alarm(before)
         return Create(f"{named} {when.original}" if when.tokens and not names_nothing_but_asking(when) else named)
     text = asked.text
+    if text.startswith(("your ", "you ")):
+        return None
+    if text.startswith("when ") and not _LOOKS_BACK.match(text) and " to " not in text:
+        return Create(None)
     if "who" in match.groupdict() and not (match["who"] or match.groupdict().get("soft") or _TO_ONESELF.match(text)):
         return Offer(line.original)
     if text.startswith(("of ", "again of ", "the ", "my ")):
@@ -100,9 +105,12 @@ def _from_note(line: Line, match: re.Match[str]) -> Intent | None:
     asked = line.group(match, "x").trimmed()
     if re.match(r"(?:of |that |down |on |in |to |for |about )?(?:my|the|your)\b", asked.text) and belongs_elsewhere(asked):
         return None
-    return Create(description(line.group(match, "x")))
+    if not asked.text.startswith("to ") and _ON_ACCOUNT.search(asked.text) and belongs_elsewhere(asked):
+        return Offer(description(asked) or asked.original)
+    return Create(description(asked))
 
 
+_ON_ACCOUNT = re.compile(r"\b(?:on|in|to|for) (?:my|the|your)\b")
 _DUTIES = ("i need ", "i have ", "i must ", "i should ", "we need ", "we have ")
 _PERSONS = words("i you your my we he she")
 
@@ -151,12 +159,13 @@ REMINDING: tuple[tuple[re.Pattern[str], Builder], ...] = tuple(
         # "remind me to X"
         (
             r"(?:i (?:just |really |also )?(?:need|want|would like|would love|have|wish|like"
-            r"|prefer)(?: for)?(?: you)? (?:to (?:be |get )?|a )?|help |do |you (?:can|should|must|need to) "
-            rf"|be sure to |{_ENSURE}(?: to| (?:i|you|we)(?: (?:am|are|get|will|be))*) |remember to |do not forget to "
+            r"|prefer)(?: for)?(?: you)? (?:to (?:be |get )?|a )?|help |do |have (?:me|us) |you (?:can|should|must|need to) "
+            rf"|be sure to |{ENSURE}(?: to| (?:i|you|we)(?: (?:am|are|get|will|be))*) |remember to |do not forget to "
             rf"|could i be |can i be "
             r"|may i be |send me a |set (?:up )?a )?(?:please )?(?:(?:remind|reminded|reminding)|(?:notify|notified"
             r"|alert|alerted|nudge|nudged|prompt|prompted|ping|pinged|poke|buzz|bug)(?=(?: me| us)?(?: (?:at|on|in|before|after"
-            r"|every|next|this|tomorrow|tonight|today|later)\b.*)? to\b)|(?P<soft>tell"
+            r"|every|next|this|tomorrow|tonight|today|later)\b.*)? to\b(?! (?:any|all|the|an?|changes)\b))|told(?= to\b)"
+            r"|(?P<soft>tell"
             rf"|ask)(?= (?:me|us)(?: (?:(?:at|by|in|on|around|every|after|before) )?(?:{WHEN}|(?:{_NUMBER})\b)| (?:when"
             rf"|once|as soon"
             r" as) i (?:\w+ ){1,4}?)? ?to\b))(?P<who> me| us| myself)?(?: please)?\b(?P<x>.*)",
@@ -178,8 +187,9 @@ REMINDING: tuple[tuple[re.Pattern[str], Builder], ...] = tuple(
         ),
         # remembering and notes
         (
-            r"(?P<verb>(?:(?:you |to )?(?:also )?(?:do not|never) (?:let me |let us )?forget"
-            rf"|{_ENSURE} (?:i|we) (?:will |can )?(?:do not forget|remember|never forget)|(?:i |we )?(?:better not"
+            r"(?P<verb>(?:(?:you |to )?(?:also )?(?:do not|never) (?:let me |let us |(?:allow|permit) (?:me|us) to )?forget"
+            r"|(?:keep|stop|prevent) (?:me|us) from forgetting|tell (?:me|us) not to forget"
+            rf"|{ENSURE} (?:i|we) (?:will |can )?(?:do not forget|remember|never forget)|(?:i |we )?(?:better not"
             r"|can not|must not|should not|do not want to|had better not|dare not) forget|(?:help me |help "
             r"|i (?:really )?(?:need|want|have|got|ought|would like)(?: you)?(?: to)? (?:to )?|i (?:must|should"
             r"|better|gotta) |let me |make me |it is (?:very |really |super )?(?:important|essential|crucial|vital"

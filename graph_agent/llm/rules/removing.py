@@ -11,7 +11,7 @@ from graph_agent.llm.rules.text import Line
 from graph_agent.llm.rules.vocabulary import DELETE_VERBS, EMPTY_VERBS, REMOVE_VERBS
 
 _ALL = (
-    r"(?:everything|every thing|all|all of it|all of them|all of the (?:items|things|tasks)|(?:all|every|each"
+    r"(?:everything|every thing|all|all of it|all of them|all of the (?:items|things|tasks)|(?:all )?@tasks|(?:all|every|each"
     r"|all the|all of the|all of my|the) (?:items?|things?|entries|entry|stuff|contents?|single (?:item|thing"
     r"|entry)|one)|it all|them all|the whole thing|whatever is|anything|the (?:entire|whole) (?:thing|contents?)"
     r"|any(?: and all)? items?|contents)"
@@ -49,9 +49,11 @@ _EVERYTHING = tuple(
         r"(?:i )?(?:do not|no longer) (?:need|want) (?:@list|@tasks)(?: any ?more)?",
         rf"{_ALL}(?: that is)? (?:on|in|from) @list (?:should|can|could|must|needs? to|has to|have to|may) (?:be|go"
         r"|get|come)\b.*",
-        rf"(?:i (?:want|need|would like) |let us (?:get|have) |get )(?:to (?:have|get|see) )?{_ALL}(?: that is"
-        r"| i have)? (?:off|off of|out of|from|on|in) @list(?: (?:to be )?(?:deleted|removed|gone|erased|cleared"
-        r"|wiped|taken off|crossed off|dropped))?.*",
+        rf"(?:i (?:want|need|would like) |let us (?:get|have) |get )(?:to (?:have|get) )?{_ALL}(?: that is"
+        r"| i have)? (?:(?:off|off of|out of|from) @list(?: (?:to be )?(?:deleted|removed|gone|erased|cleared|wiped"
+        r"|taken off|crossed off"
+        r"|dropped))?|(?:on|in) @list (?:to be )?(?:deleted|removed|gone|erased|cleared|wiped|taken off|crossed off"
+        r"|dropped)).*",
         r"(?:make sure (?:that )?)?(?:nothing|there (?:is|should be|must be|needs to be) nothing)(?: is"
         r"| should be)?(?: left)? (?:on|in) @list.*"
         r"|(?:set|put|turn|bring|reset) @list (?:back )?(?:to (?:zero|blank|empty|nothing|scratch)|in the (?:trash|bin"
@@ -59,6 +61,9 @@ _EVERYTHING = tuple(
         rf"|(?:@list|(?:all )?@tasks) ?[,:]? ?(?:{EMPTY_VERBS}) (?:it|them|that|all of (?:it|them)"
         rf"|everything)(?: all)?(?: out| off)?"
         rf"|{_ALL} (?:off|off of|out of) @list"
+        rf"|.*@list\b.* (?:{EMPTY_VERBS}) (?:it|them) all|.*[,;] ?(?:so )?(?:{EMPTY_VERBS}) (?:everything|it all|all) (?:on"
+        rf"|in|off"
+        rf"|from) @list"
         r"|(?:all )?@tasks (?:should|can|must|need to|have to|could) (?:be|get|go)(?: all)? ?(?:erased|deleted|removed"
         r"|cleared|wiped|gone|away|off)?"
         r"|(?:start|begin"
@@ -87,7 +92,7 @@ _OFF_LIST = tuple(
         rf"(?!{_EITHER_WAY}\b(?!.* (?:off|from|out of)(?: of)? @list))(?:{REMOVE_VERBS}|get|mark|put|want|need"
         rf"|like) (?:off|out|away)?(?: of)? ?(?P<x>.*?) ?\b{_OFF} (?:the top of |the bottom of )?@list\b(?P<tail>.*)",
         rf"(?:{REMOVE_VERBS}) (?:it |that |this )?(?:off|out|from)(?: of| from)? @list ?[:,]? ?(?P<x>.+)",
-        r"(?:(?:i )?(?:do not|no longer|never)|there is no|no) (?:need for|need|want|have"
+        r"(?:(?:i )?(?:do not|no longer|never)|there is no|i have no|no) (?:need for|use for|more|need|want|have|keep|leave"
         r"|wanna)(?: to have)?(?: to)? ?(?P<x>.+?)(?: to be"
         r"| being)?(?: (?:listed|included|any ?more|anymore|still))* (?:on|in|to stay on|to be on|from) @list\b.*",
         r"(?:(?:can|could|should|may|will|would) |i (?:want|need|would like|would love|prefer) |let us (?:get"
@@ -111,6 +116,9 @@ _OFF_LIST = tuple(
         r"make sure (?:that )?(?P<x>.+?) (?:is|are) (?:not|no longer|off)(?: on| of| from)? @list.*",
         r"make (?P<x>.+?) (?:disappear|vanish|go away|come off)(?: from| off(?: of)?)? @list.*",
         r"(?:rid|relieve|strip|purge|clear|cleanse|free) @list of (?P<x>.+)",
+        r"put an end to (?P<x>.*(?:@task|@list).*)",
+        rf"(?:go|get|look|head)(?: back)?(?: in)? ?(?:to|into|in) @list and (?:please )?{REMOVE_VERBS}(?: off| out"
+        rf"| away)? (?P<x>.+)",
         rf"(?:off|from|off of|out of) @tasks ?,? ?(?:please )?{REMOVE_VERBS}(?: off| out| away)? (?P<x>.+)",
         r"(?:i (?:want|need|would like) |get |have )(?P<x>.*@task.*?) (?:to be )?(?:gone|removed|deleted|erased|off|cleared"
         r"|taken off)",
@@ -141,7 +149,11 @@ _TO_DELETE = rf"(?!cross|scratch|strike){REMOVE_VERBS}"
 """What is done and crossed off is done; what is done and removed is gone."""
 MAX_REPORT = 400
 """A longer sentence is no report of a single task."""
-_FRESH = re.compile(r"(?:start|begin)(?: with| on)? @list(?: over)?")
+_FRESH = re.compile(
+    r"(?:(?:start|begin)(?: with| on)?|i (?:want|need|would like)|make (?:me )?a (?:clean slate|fresh start"
+    r"|blank page) (?:of|on|with)) @list"
+    r"(?: over)?"
+)
 _FRESH_WORDS = re.compile(r"\b(?:new|fresh|blank|clean|empty|over)\b", re.IGNORECASE)
 _SO = r"(?:so |and |please |can you |could you |you can |just |then |now |go ahead and ){0,4}"
 _IT_OFF = rf"(?:it|that|this|them)(?: one)?(?: {_OFF})*(?: @list)?(?: now| for me)*"
@@ -228,5 +240,9 @@ def removal(line: Line, *, wish: bool) -> Intent | None:
     return None
 
 
+_READ_OUT = re.compile(r"(?:an?|the)? ?(?:quick )?(?:read|reading|list|look|run|run ?down|summary|recap|overview|breakdown)\b")
+
+
 def _reads(text: str) -> bool:
-    return text.startswith(("to know", "to see", "to hear", "to read", "what ", "know what", "read ", "show ", "tell "))
+    asking = ("to know", "to see", "to hear", "to read", "what ", "know what", "read ", "show ", "tell ")
+    return bool(_READ_OUT.match(text)) or text.startswith(asking)

@@ -32,7 +32,8 @@ _NOT_READING = (
     r"(?!remind (?:me|us|myself) (?:to|that|about|i|later|at|on|in|tomorrow)\b|get (?!me\b|us\b|my\b|the\b|@|a list"
     r"|all\b|every|out\b|up\b)|list (?!@|me\b|out\b|off\b|all\b|every|what|the\b|my\b|any|for\b|down\b|things|items"
     r"|each|some|your|our|only|tasks)|make |take (?!me\b|a\b|us\b)|help (?:me )?(?:to )?(?:remember to|remind)"
-    r"|call (?!out\b|off\b|up\b|@)|tell me to\b|update (?!me\b|us\b)|(?:how|what) about |use |do not |name )"
+    r"|call (?!out\b|off\b|up\b|@)|tell me to\b|update (?!me\b|us\b)|see (?:that|to it)\b|i (?:want|need"
+    r"|would like) to make an?\b|(?:how|what) about |use |do not |name )"
 )
 _LEAD = (
     rf"{_NOT_READING}(?:{_WANT}(?:{READ_VERBS}|what|which|when|where|how|if|whether|(?:remember|recall|figure out"
@@ -47,9 +48,12 @@ _WH_LATE = re.compile(
     r"(?:the )?(?:items|contents?|things|stuff|tasks|everything|anything|all|entries|rundown|summary|status"
     r"|@tasks)\b.*?(?:on|in|from|of|off) @list\b.*|(?:@tasks|@list)(?: (?:please|now|today|for today|for tomorrow"
     r"|tomorrow|contains what|is what|includes what|has what|status|this week|for this week|again|items|summary"
-    r"|read out|contents?))?|(?:.* )?(?:@list|@tasks) (?:is|are|includes?|contains?|has) what.*|@tasks of @list.*"
+    r"|read out|contents?))?|(?:.* )?(?:@list|@tasks)(?: for \w+)? (?:is|are|includes?|contains?|has) what.*|@tasks of @list.*"
     r"|i (?:just )?(?:need|want|would like) (?:@list|@tasks)(?: now| for the day| for today)?|i .*\bwhat (?:is"
     r"|was) on @list.*|.*@list.* did i"
+    r"|i (?:want|need|would like|would love) (?:an? |the )?(?:quick )?(?:run ?down|run through|summary|recap|overview|list"
+    r"|look|breakdown|update"
+    r"|report|review|status|items|contents?|reading|read ?out) (?:of|on|at|about|for|in) (?:@list|@tasks)\b.*"
     r"|i (?:had|have|made|gave you|set|need|want|would like) (?:@list|@tasks)\b ?,?(?: .*\bwhat|(?: to be)? (?:read"
     r"|shown|displayed|listed|recited|repeated|told|opened|pulled up|brought up)).*"
     rf"|@tasks(?: (?:been )?(?:set up|set|saved|scheduled|made|coming up|there|for us))*{_TODAY}"
@@ -62,8 +66,8 @@ _SHOW_ALL = re.compile(
 )
 _SINGLE = re.compile(
     r"(?:is there|are there|was there|do i|did i|have i|have i got|has|when is|when was|when did|when do|when will|what time is"
-    r"|at what time is|what is|which|what(?! about)|how many|do you have|did you|have you|tell me (?:if|whether|about|when"
-    r"|what time)"
+    r"|(?:at|for) what time is|what is|which|what(?! about)|how many|do you have|did you|have you|tell me (?:if|whether"
+    r"|about|when|what|which|how|my|the)"
     r"|let me know (?:if|whether|when)|check (?:if|whether|for)|see if|show(?: me)?|read(?: me)?|view|find|look (?:for|up)"
     r"|is)\b(?!.*\b(?:mean|means|app|apps|definition|best)\b).*@task\b.*",
     re.DOTALL,
@@ -74,12 +78,16 @@ _CHECK = re.compile(
     r"|whether|that))* )(?:i (?:have|had|set|made|put|added|created|already)|there (?:is|was|are)|you (?:have|set|made|put"
     r"|added))\b"
     r".*(?:@list|@tasks?)\b.*|.*(?:@list|@tasks?)\b.*? (?:did|do|have|is|was|has) (?:not )?(?:i|it|there|you)"
-    r"(?: not)?(?: (?:there|on it|on there|in there|right))?)",
+    r"(?: not)?(?: (?:there|on it|on there|in there|right))?"
+    r"|.*(?:@list|@tasks?)\b.* (?:is (?:that|it) (?:right|correct|true)|can you (?:check|see|look|confirm|verify))"
+    r"|i (?:(?:am|do|can|not) )*(?:wonder|wondering|curious|forget|forgot|sure|remember|recall|know) (?:if|whether) (?:i"
+    r"|there|you)\b.*(?:@list|@tasks?)\b.*)",
     re.DOTALL,
 )
 """What is to be made sure of, and what ends in doubt: "i think i put laundry on my list, did i"."""
 _CAPABILITY = re.compile(
-    r".*\b(?:can|could|do|are|will|would|does|may) (?:you|u|this|the app|it) ?(?:able to )?(?:do|handle|perform"
+    r".*\b(?:can|could|do|are|will|would|does|may) (?:you|u|this|the app|it) ?(?:able to )?(?:do|handle|perform|set|make"
+    r"|create|keep|remember|store"
     r"|help|support|take|complete|manage|offer|for)\b.*|how (?:do|can|should|would|to|does)\b.*"
 )
 

@@ -40,6 +40,8 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"|how (?:do|can|could|would|should) i (?:add|create|make|delete|remove|complete|finish|change|rename"
             r"|edit|update|list|see|show|set|mark)\b.*|what is an? (?:new )?(?:task|reminder|chore|list|to ?do|(?:to ?do"
             r"|task) list)"
+            r"|(?:how many|what (?:kinds?|sorts?|types?) of|which|what) (?:reminders|tasks|lists) can you (?:set|make|do"
+            r"|keep|create|handle)"
             r"|what are your (?:tasks|duties)|(?:how|why) (?:do|does|should|would) (?:an? |any )?(?:reminders?|tasks?"
             r"|(?:to ?do |task )?lists?)"
             r" (?:work|help|exist|matter)|do you (?:do|have|make|keep|support) (?:reminders|tasks|lists)"

@@ -156,7 +156,7 @@ DELETE_VERBS = (
     r"(?:delete|remove|erase|get rid of|scratch|strike|cross off|cross out|take off|drop|trash|scrap|cancel|forget"
     r"|forget about|never mind|take away|kill"
     r"|dump|clear|discard|ditch|nix|cut"
-    r"|eliminate|purge|dismiss|wipe)"
+    r"|eliminate|purge|dismiss|wipe|lose|axe|chuck)"
 )
 """Verbs that delete a task wherever they stand."""
 
@@ -165,7 +165,7 @@ REMOVE_VERBS = (
     r"|discard|eliminate|trash|kill|pull|throw"
     r"|toss|cut|scrap|ditch|clean|knock|purge|nix|lose|forget|forget about|strip|bump|kick|subtract|exclude|omit"
     r"|undo|unlist|unadd"
-    r"|withdraw|deduct|detach|rid|chuck|dismiss|dispose of|do away with|leave|keep|blot|rub|cast|x)"
+    r"|withdraw|deduct|axe|scrub|detach|rid|chuck|dismiss|dispose of|do away with|leave|keep|blot|rub|cast|x)"
 )
 """Verbs that take a thing off a list, when the list is named behind them."""
 
@@ -174,7 +174,7 @@ EMPTY_VERBS = (
     r"|destroy|flush|void|eliminate"
     r"|discard|dump|start over|restart|drop|ditch|kill|cancel|undo|toss|throw away|throw out|take away|do away with"
     r"|dispose of|refresh"
-    r"|obliterate|zero|chuck|free|cross off|scratch|strike|cut|annihilate|zap|forget|burn|shred)"
+    r"|obliterate|zero|scrub|axe|chuck|free|cross off|scratch|strike|cut|annihilate|zap|forget|burn|shred)"
 )
 """Verbs that empty a list, when the list itself is their object."""
 
@@ -186,7 +186,7 @@ READ_VERBS = (
     r"|inform|search|scan|browse|count|name|announce|let|verify|confirm|examine|inspect|report|dictate|load"
     r"|describe|explain|call|rattle"
     r"|detail|output|return|send|peek|update|wonder|wondering|curious|figure|go|use|consult|refresh|help|make"
-    r"|narrate|outline|specify|identify|brief|reread|re-read|recheck|catch|fill|knowing|seeing|hearing)"
+    r"|narrate|outline|specify|identify|brief|reread|re-read|recheck|catch|fill|listen|knowing|seeing|hearing)"
 )
 """Verbs that want to be told what a list says."""
 
@@ -199,7 +199,8 @@ QUESTION_STARTS = (
 
 FOREIGN_LISTS = words(
     """
-    shopping grocery groceries play playlist music song songs wish bucket contact contacts wine guest price email
+    order wedding mail reservation shopping grocery groceries play playlist music song songs wish bucket contact contacts
+    wine guest price email
     mailing friends friend watch wait waiting movie movies dinner packing christmas gift invite block black white
     call phone drink menu channel station reading book books recipe ingredient ingredients meal
     """
@@ -219,6 +220,7 @@ FOREIGN_TOPICS = words(
     calories recipe recipes restaurant restaurants joke jokes coin dice die trivia text message messages email
     emails call calls contact contacts notification notifications order orders package cart subscription password
     vacation days history memory cache app apps file files folder folders photo photos picture pictures data
+    bookmark bookmarks address addresses flyer quote equation sentence lyrics application zone
     mail inbox spam junk device devices schedule browser cookies wallpaper ringtone headlines tweet facebook twitter
     hold voicemail charge charges fee fees purchase purchases
     database computer server username profile conversation location percent tip assistant ai bot you your yourself

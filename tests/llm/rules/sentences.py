@@ -822,6 +822,18 @@ MORE_TO_ADD: tuple[str, ...] = _lines(
     include ring aunt jo among my tasks
     set up a few reminders for me
     what about a reminder for the quiz at 9
+    do not allow me to forget the umbrella
+    keep me from forgetting the umbrella
+    have me reminded to oil the hinges
+    i need an alert to turn the roast at 5
+    i need to be told to turn the roast at 5
+    for my list i need to oil the hinges
+    see that ironing gets added to my list
+    i need to pass by the bakery, add it to my tasks
+    make a new to do: get the fence done
+    remind me when the bread is done to turn off the oven
+    remind me when i get home
+    add a dentist appointment
     """
 )
 
@@ -1122,6 +1134,15 @@ MORE_TO_SHOW: tuple[str, ...] = _lines(
     ironing is on my list
     olly read my reminders
     tomorrow my chores are what
+    for what time is my reminder set
+    are you going to remind me about the quiz
+    i need a summary of my tasks
+    i want to see everything on my list
+    i want to know the things i must do
+    i am wondering if i have a reminder for the quiz
+    is "call Jo" on my list
+    is sweeping the yard something i have to do today
+    i thought i put ironing on my list, can you check
     """
 )
 
@@ -1341,6 +1362,13 @@ MORE_TO_REMOVE: tuple[str, ...] = _lines(
     detach ironing from my list
     from my chores take away ironing
     i want the ironing task gone
+    everything on my list is done, so delete it all
+    go into my list and remove ironing
+    i have no need for ironing on my list
+    put an end to the reminder for the quiz
+    i need a fresh start, delete everything on my list
+    make a clean slate of my list
+    do not keep ironing on my list
     """
 )
 
@@ -1804,5 +1832,16 @@ MORE_OTHER: tuple[str, ...] = _lines(
     i have a reminder set already
     rename my list to work
     make a new to do list
+    remind me your age
+    remind me when rent is due
+    alert me to any storms
+    add my home address
+    add this to my gym mix
+    new playlist
+    what is the meaning of chore
+    what kind of reminders can you set
+    send jo the list
+    give me a list of stuff to do in leeds
+    is there a song i should hear
     """
 )

@@ -22,6 +22,7 @@ def _batches(world_turn_batches: tuple[tuple[FunctionCall, ...], ...]) -> list[l
         ("show my list and add milk", [["list_tasks", "add_task"]]),
         ("show my tasks and then mark the first one complete", [["list_tasks"], ["complete_task"]]),
         ("list my tasks then complete the grocery one", [["list_tasks"], ["complete_task"]]),
+        ("list my tasks and complete laundry", [["list_tasks"], ["complete_task"]]),
         ("add call mom and delete the groceries task", [["add_task", "list_tasks"], ["delete_task"]]),
         ("mark groceries as done and show my list", [["list_tasks"], ["complete_task", "list_tasks"]]),
         ("rename laundry to wash the towels and mark groceries as done", [["list_tasks"], ["update_task", "complete_task"]]),
