@@ -55,6 +55,7 @@ def _from_x_and_tail(line: Line, match: re.Match[str]) -> Intent | None:
 _ASKS = re.compile(
     r"^(?:remember|recall|tell|know|see|check|find|show)\b.*|.*\b(?:what|which|if|whether|nothing|update|rundown"
     r"|summary|overview)\b|^sure\b"
+    r"|^(?:an? |the )?(?:quick |full |short )?(?:run|read|look|list|recap|peek|glance|breakdown|copy|report|sense|idea)$"
 )
 
 

@@ -1143,6 +1143,9 @@ MORE_TO_SHOW: tuple[str, ...] = _lines(
     is "call Jo" on my list
     is sweeping the yard something i have to do today
     i thought i put ironing on my list, can you check
+    could i get a run down of my list
+    can i have a recap of my list
+    could i get a look at my list
     """
 )
 
