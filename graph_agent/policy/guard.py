@@ -16,11 +16,10 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.argument_check import MAX_ARGUMENT_DEPTH
+from graph_agent.policy.argument_check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 from graph_agent.policy.rules import Policy, ToolRule
 
 MAX_CALLS_PER_ROUND = 5
-MAX_ARGUMENT_BYTES = 16 * 1024
 
 SKIPPED = "skipped: the turn stopped before this call"
 AWAITING = "waiting for the user's confirmation"
@@ -183,7 +182,7 @@ def _check(
     try:
         slip = rule.check.slip(arguments)
     except Exception:
-        # The validator fails in a way of its own: then nothing is permitted.
+        # Too dear to check, or the validator fails in a way of its own: then nothing is permitted.
         raise _Refusal(ToolErrorCode.VALIDATION_ERROR, "the arguments cannot be checked") from None
     if slip is not None:
         where = f" at {slip.where}" if slip.where else ""
