@@ -1,4 +1,7 @@
-"""An MCP server over stdio that does one bad thing, named by its first argument. Run as a script; raw JSON-RPC, no SDK."""
+"""An MCP server over stdio that does one bad thing, named by its first argument. Run as a script; raw JSON-RPC, no SDK.
+
+However bad, it ends when nobody is at its pipes any more, within a minute.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +55,8 @@ def list_tools(request: dict[str, Any]) -> None:
             answer(request, tools=[TOOL, {**TOOL, "description": "acts otherwise"}])
         case "lists a schema that is none":
             answer(request, tools=[{**TOOL, "inputSchema": "any"}])
-        case "lists a schema of twenty megabytes":
-            answer(request, tools=[{**TOOL, "inputSchema": {"type": "object", "description": "x" * 20_000_000}}])
+        case "lists a large schema":
+            answer(request, tools=[{**TOOL, "inputSchema": {"type": "object", "description": "x" * 1_000_000}}])
         case "lists a schema without ground":
             nested = '{"properties":{"a":' * 5000 + "{}" + "}}" * 5000
             plain = json.dumps({**TOOL, "inputSchema": "HERE"}).replace('"HERE"', nested)
@@ -116,11 +119,6 @@ def call_tool(request: dict[str, Any]) -> None:
             )  # fmt: skip
         case "answers at great length":
             answer(request, content=text("x" * 5_000_000))
-        case "answers beyond measure":
-            answer(request, content=text("x" * 50_000_000))
-        case "never ends its line":
-            while True:
-                sys.stdout.write("x" * 65536)
         case "talks nonsense first":
             print("\x1b[31mnot json\x00", flush=True)
             sys.stdout.buffer.write(b"\xff\xfe\n[]\n{}\n\n")

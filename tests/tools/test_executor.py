@@ -356,6 +356,8 @@ async def served(tasks: Database, port: int = 0) -> AsyncIterator[str]:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
+    # Whoever comes before the server is up waits for it.
+    listener.listen()
     app = streamable_http_app(build_task_server(tasks))
     server = GuestServer(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
     # In a thread: a server that shares the client's loop could not hang up on it.
@@ -382,7 +384,7 @@ async def test_the_same_calls_work_over_http(tasks: Database) -> None:
 
 async def test_a_server_that_goes_away_comes_back_without_a_restart(tasks: Database) -> None:
     async with served(tasks) as url:
-        executor = McpToolExecutor(url, timeout=10)
+        executor = McpToolExecutor(url, timeout=60)
         assert await executor.ready()
     assert not await executor.ready()
     assert not (await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")).success

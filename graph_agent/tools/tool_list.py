@@ -1,0 +1,36 @@
+"""The tools a server lists, read within limits: a list that never ends does not hang the start, nor fill the memory."""
+
+from __future__ import annotations
+
+from mcp import ClientSession
+from mcp.types import PaginatedRequestParams, Tool
+
+MAX_PAGES = 100
+MAX_TOOLS = 2_000
+MAX_LIST_BYTES = 16 * 1024 * 1024
+"""Of all the tools together, as JSON."""
+
+
+class ToolListError(Exception):
+    """A list of tools that nobody can rely on; its message is ours."""
+
+
+async def all_tools(session: ClientSession) -> list[Tool]:
+    """Every tool, each name once. Raises `ToolListError` for a list without end or measure, or with one name for two tools."""
+    tools: dict[str, Tool] = {}
+    size, cursor = 0, None
+    for _ in range(MAX_PAGES):
+        page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        if len(tools) + len(page.tools) > MAX_TOOLS:
+            raise ToolListError("its list of tools is too long")
+        size += sum(len(tool.model_dump_json().encode()) for tool in page.tools)
+        if size > MAX_LIST_BYTES:
+            raise ToolListError("its list of tools is too large")
+        for tool in page.tools:
+            if tool.name in tools:
+                raise ToolListError("it serves two tools of one name")
+            tools[tool.name] = tool
+        cursor = page.next_cursor
+        if cursor is None:
+            return list(tools.values())
+    raise ToolListError("its list of tools does not end")
