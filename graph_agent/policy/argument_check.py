@@ -51,7 +51,8 @@ class ArgumentCheck:
             raise SchemaRefusedError("is not valid JSON Schema")
         schema = Schema(original)
         closed = schema.closed()
-        self._cost = max(each.cost(MAX_ARGUMENT_DEPTH, _price) for each in (schema, Schema(closed)))
+        # Below the last level stand single values, which a schema is soon done with.
+        self._cost = max(each.cost(MAX_ARGUMENT_DEPTH - 1, _price) for each in (schema, Schema(closed)))
         if self._cost * _SMALL_ARGUMENTS > MAX_STEPS:
             raise SchemaRefusedError("asks too much of one value")
         self._validators = (_compiled(schema.root), _compiled(closed))

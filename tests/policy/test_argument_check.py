@@ -84,7 +84,10 @@ def test_what_a_schema_leaves_open_on_purpose_stays_open(schema: dict[str, Any])
 
 def test_closing_never_permits_what_the_original_refuses() -> None:
     """A branch that holds only while it is open is a second match; closed alone, the first one would be the only one."""
-    inner = [{"properties": {"p": {"properties": {"a": {}}}}}, {"properties": {"p": {"properties": {"b": {}}}}}]
+    inner: list[dict[str, Any]] = [
+        {"properties": {"p": {"properties": {"a": {}}}}},
+        {"properties": {"p": {"properties": {"b": {}}}}},
+    ]
     assert not fits({"oneOf": inner}, {"p": {"a": 1}})
     assert not fits({"properties": {"p": {}}, "not": inner[0]}, {"p": {"z": 1}})
     holding = {"type": "array", "contains": {"properties": {"a": {"properties": {}}}}, "maxContains": 1}
