@@ -239,13 +239,11 @@ async def test_usage_counts_thoughts_as_completion() -> None:
 
 async def test_a_drip_ends_with_the_turns_deadline() -> None:
     clock = SystemClock()
-    began = clock.monotonic()
-    async with serving(drips(b" " * 1000, 0.02)) as wire:
+    async with serving(drips(b" " * 100_000, 0.02)) as wire, asyncio.timeout(60):
         adapter = GeminiAdapter("k", base_url=wire.url)
         with turn_deadline(clock, clock.monotonic() + 0.8), pytest.raises(LLMTimeoutError):
             await adapter.generate([HELLO], [])
         await adapter.aclose()
-    assert clock.monotonic() - began < 1.5
 
 
 async def test_a_call_that_is_cancelled_lets_go_of_the_server() -> None:

@@ -11,7 +11,7 @@ from tests.llm.wire_server import Reply, babbles, closes, drips, half, hangs, la
 from tests.llm.wire_speakers import Speaker
 
 YES = text("Yes.")
-SHORT = 0.3
+SHORT = 1.0
 """Seconds for one attempt, where a scenario waits for it to run out."""
 
 
