@@ -120,7 +120,7 @@ INVARIANTS: dict[int, tuple[str, ...]] = {
     19: ("test_a_turn_is_answered_within_its_deadline_whatever_hangs",),
     20: (
         "test_tokens_and_result_sizes_are_capped",
-        "test_a_reply_of_megabytes_is_not_read_to_its_end",
+        "test_a_reply_of_megabytes_is_cut_and_takes_time_in_proportion_at_most",
         "tests/api/test_chat_route.py::test_what_no_room_is_left_for_is_turned_away_at_once",
     ),
     21: (
