@@ -10,7 +10,7 @@ from contextlib import contextmanager
 TIMES = 8
 """The longer text is so many times as long: work in proportion grows by 8, quadratic work by 64."""
 
-_MOST = 24
+_MOST = 40
 _NOISE = 0.05
 """Seconds that are not judged: quadratic work on the lengths tested here takes many times as much."""
 
