@@ -145,8 +145,8 @@ ADD: dict[str, str] = {
 }
 
 ASK_ADD: tuple[str, ...] = (
-    "set a reminder",
-    "please remind me of something",
+    "set a new reminder",
+    "please remind me of one thing",
     "add a task",
     "create a new task",
     "i want to add something to my list",
@@ -314,7 +314,7 @@ REMOVE: tuple[str, ...] = (
     "can you delete a chore for me",
     "unset my reminder for 5",
     "no need for yoga on my todo list",
-    "remove laundry from my todo list",
+    "remove the ironing from my todo list",
     "delete the groceries task",
     "delete milk from my list",
     "delete milk",
