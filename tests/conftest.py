@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import signal
 import tempfile
 import uuid
@@ -73,3 +74,9 @@ def signals_are_left_as_they_were() -> Iterator[None]:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     yield
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_logged() -> None:
+    """A command run in this process turns the log down for good, and the next test would look for a line in vain."""
+    logging.getLogger().setLevel(logging.WARNING)
