@@ -26,7 +26,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.rules import compile_policy
-from graph_agent.policy.terms import Terms
+from graph_agent.policy.snapshot import Terms
 
 ROUNDS = {"direct answer": 0, "one tool": 1, "four tool rounds": 4}
 LIMITS = {"direct answer": 1.3, "one tool": 1.1, "four tool rounds": 1.0}

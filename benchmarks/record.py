@@ -25,16 +25,16 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from graph_agent.audit.blobs import keep_texts
+from graph_agent.record.blobs import keep_texts
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.projection import call_rows, decision_row, invocation_rows
+from graph_agent.record.projection import call_rows, decision_row, invocation_rows
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.audit.tables import DecisionLog, LLMCallLog, ToolInvocationLog, table_of
+from graph_agent.record.tables import DecisionLog, LLMCallLog, ToolInvocationLog, table_of
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.db import Database, migrate
-from graph_agent.engine import LLMAgentEngine
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import LLMError, RateLimitError
-from graph_agent.llm.rules import RuleBasedAdapter
+from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import LLMResponse
@@ -216,7 +216,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = arguments.store or str(Path(folder) / "record.db")
         database = Database.open(store if "://" in store else f"sqlite:///{Path(store).absolute()}")
-        migrate(database, "graph_agent.audit")
+        migrate(database, "graph_agent.record")
         stands = database.read_now(lambda connection: connection.scalar(select(func.count()).select_from(DecisionLog)))
         if not stands:
             started = time.perf_counter()

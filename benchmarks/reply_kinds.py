@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from graph_agent.policy.reply_kind import ReplyKind, classify_reply
+from graph_agent.reply.plain_text import ReplyKind, classify_reply
 
 LABELLED = Path(__file__).parent.parent / "tests" / "policy" / "replies.yaml"
 LEAST_ACCURACY = 0.95

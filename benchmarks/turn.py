@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.spin import spin
-from graph_agent.audit.writer import DatabaseAuditWriter
-from graph_agent.conversations import ConfirmationStore
+from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.chat.conversations import ConfirmationStore
 from graph_agent.db import Database, migrate
-from graph_agent.engine import LLMAgentEngine
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.llm.declarations import TASK_TOOLS, select
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
@@ -50,8 +50,8 @@ async def full_engine(folder: Path) -> AsyncIterator[LLMAgentEngine]:
     """An engine on real databases in `folder`, with the shipped task server in the process."""
     tasks, log = (Database.open(f"sqlite:///{folder / name}") for name in ("tasks.db", "log.db"))
     migrate(tasks, "graph_agent.task_server")
-    migrate(tasks, "graph_agent.conversations")
-    migrate(log, "graph_agent.audit")
+    migrate(tasks, "graph_agent.chat.conversations")
+    migrate(log, "graph_agent.record")
     async with McpToolExecutor(build_task_server(tasks)) as tools:
         yield LLMAgentEngine(
             OneToolModel(),

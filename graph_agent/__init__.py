@@ -19,14 +19,14 @@ if TYPE_CHECKING:
         get_default_config,
         run_agent,
     )
-    from graph_agent.audit.baselines import BaselineService, DriftReport
+    from graph_agent.audit.drift.baselines import BaselineService, DriftReport
     from graph_agent.audit.queries import LogQueryService
-    from graph_agent.audit.recorder import Recorder
-    from graph_agent.audit.tables import DecisionLog, LLMCallLog, ToolInvocationLog
-    from graph_agent.audit.writer import DatabaseAuditWriter
-    from graph_agent.chat import ChatService
+    from graph_agent.turn.recorder import Recorder
+    from graph_agent.record.tables import DecisionLog, LLMCallLog, ToolInvocationLog
+    from graph_agent.record.writer import DatabaseAuditWriter
+    from graph_agent.chat.service import ChatService
     from graph_agent.clock import ManualClock, SequentialIds, SystemClock
-    from graph_agent.engine import FinishedTurn, LLMAgentEngine, step
+    from graph_agent.turn.engine import FinishedTurn, LLMAgentEngine, step
     from graph_agent.errors import (
         ConfigurationError,
         ConstitutionError,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from graph_agent.llm.config import LLMConfig
     from graph_agent.llm.gemini import GeminiAdapter
     from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
-    from graph_agent.llm.rules import RuleBasedAdapter
+    from graph_agent.rules_model import RuleBasedAdapter
     from graph_agent.llm.scripted import ScriptedAdapter
     from graph_agent.models.config import MAX_TOOL_ITERATIONS, AgentEngineConfig
     from graph_agent.models.decision import (
@@ -82,24 +82,24 @@ if TYPE_CHECKING:
     from graph_agent.task_server.models import Task
     from graph_agent.task_server.server import build_task_server
     from graph_agent.tools.executor import McpToolExecutor
-    from graph_agent.validation import ValidationReport, ValidationService
+    from graph_agent.validation.service import ValidationReport, ValidationService
 
     ALLOWED_TOOLS: frozenset[str]
 
 _HOMES = {
     "agent_service": ("AgentConfiguration", "AgentLoopConfig", "AgentResponse", "SystemPrompt", "ToolBinding",
                       "bind_mcp_tools", "get_default_config", "run_agent"),
-    "audit.recorder": ("Recorder",),
-    "audit.tables": ("DecisionLog", "LLMCallLog", "ToolInvocationLog"),
-    "audit.writer": ("DatabaseAuditWriter",),
-    "audit.baselines": ("BaselineService", "DriftReport"),
+    "turn.recorder": ("Recorder",),
+    "record.tables": ("DecisionLog", "LLMCallLog", "ToolInvocationLog"),
+    "record.writer": ("DatabaseAuditWriter",),
+    "audit.drift.baselines": ("BaselineService", "DriftReport"),
     "audit.queries": ("LogQueryService",),
-    "validation": ("ValidationReport", "ValidationService"),
+    "validation.service": ("ValidationReport", "ValidationService"),
     "graph.authorized": ("run_authorized",),
-    "chat": ("ChatService",),
+    "chat.service": ("ChatService",),
     "replay": ("replay",),
     "clock": ("ManualClock", "SequentialIds", "SystemClock"),
-    "engine": ("FinishedTurn", "LLMAgentEngine", "step"),
+    "turn.engine": ("FinishedTurn", "LLMAgentEngine", "step"),
     "errors": ("ConfigurationError", "ConstitutionError", "GraphAgentError", "InvalidResponseError", "LLMError",
                "LLMTimeoutError", "RateLimitError", "ServiceError", "ToolNotFoundError", "UndeclaredOutcomeError"),
     "graph.build": ("build_graph",),
@@ -109,7 +109,7 @@ _HOMES = {
     "llm.config": ("LLMConfig",),
     "llm.gemini": ("GeminiAdapter",),
     "llm.openai_compatible": ("OpenAICompatibleAdapter",),
-    "llm.rules": ("RuleBasedAdapter",),
+    "rules_model": ("RuleBasedAdapter",),
     "llm.scripted": ("ScriptedAdapter",),
     "models.config": ("MAX_TOOL_ITERATIONS", "AgentEngineConfig"),
     "models.decision": ("MAX_HISTORY_MESSAGES", "MAX_MESSAGE_LENGTH", "AgentDecision", "DecisionContext", "DecisionType",

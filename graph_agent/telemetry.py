@@ -18,7 +18,7 @@ from typing import Any
 
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
-from graph_agent.engine import FinishedTurn, LLMAgentEngine, StepListener
+from graph_agent.turn.engine import FinishedTurn, LLMAgentEngine, StepListener
 from graph_agent.errors import ConfigurationError, LLMError, ServiceError
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter

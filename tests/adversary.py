@@ -13,14 +13,14 @@ from typing import Any
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
-from graph_agent.audit.recorder import Recorder
-from graph_agent.audit.tables import Base as LogBase
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.turn.recorder import Recorder
+from graph_agent.record.tables import Base as LogBase
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.clock import ManualClock, RandomIds
-from graph_agent.conversations import ConfirmationStore
-from graph_agent.conversations.tables import metadata as conversation_tables
+from graph_agent.chat.conversations import ConfirmationStore
+from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.db import Database
-from graph_agent.engine import FinishedTurn, LLMAgentEngine
+from graph_agent.turn.engine import FinishedTurn, LLMAgentEngine
 from graph_agent.errors import LLMError
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnRuntime
@@ -32,9 +32,9 @@ from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDe
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordStatus
 from graph_agent.policy.confirmation import Consent, Signer, read_consent
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.reply_forms import REPLY_FORMS
+from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.policy.rules import compile_policy
-from graph_agent.policy.terms import Terms
+from graph_agent.policy.snapshot import Terms
 from graph_agent.ports import LLMAdapter
 from graph_agent.task_server.server import build_task_server
 from graph_agent.task_server.tables import OperationState

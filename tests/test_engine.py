@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from graph_agent.audit.memory import MemoryAuditWriter
+from graph_agent.turn.memory_writer import MemoryAuditWriter
 from graph_agent.clock import ManualClock
-from graph_agent.engine import LLMAgentEngine
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import (
     ConfigurationError,
     InvalidResponseError,

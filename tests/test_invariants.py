@@ -18,13 +18,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from graph_agent.audit.memory import MemoryAuditWriter
-from graph_agent.audit.tables import Base as LogBase
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.turn.memory_writer import MemoryAuditWriter
+from graph_agent.record.tables import Base as LogBase
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.db import Database
-from graph_agent.engine import FinishedTurn, LLMAgentEngine
-from graph_agent.errors import LLMError, RateLimitError, RecordUnavailableError, ServiceError, ToolErrorCode, TurnTakenOverError
+from graph_agent.turn.engine import FinishedTurn, LLMAgentEngine
+from graph_agent.errors import (
+    LLMError,
+    RateLimitError,
+    RecordUnavailableError,
+    ServiceError,
+    ToolErrorCode,
+    TurnTakenOverError,
+)
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import TOPOLOGY
 from graph_agent.models.config import AgentEngineConfig
@@ -35,8 +42,8 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.budget import MAX_RESULT_BYTES
 from graph_agent.policy.confirmation import Consent, Signer, read_consent
 from graph_agent.policy.guard import AuthorizedCall
-from graph_agent.policy.reply_forms import REPLY_FORMS
-from graph_agent.policy.terms import Terms
+from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.policy.snapshot import Terms
 from tests.adversary import (
     CANARY,
     HELD,

@@ -17,10 +17,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 
 from graph_agent import telemetry
-from graph_agent.audit.memory import MemoryAuditWriter
+from graph_agent.turn.memory_writer import MemoryAuditWriter
 from graph_agent.bootstrap import temporary_runtime
 from graph_agent.clock import ManualClock, SequentialIds
-from graph_agent.engine import LLMAgentEngine
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import RecordUnavailableError, ServiceError, ToolErrorCode
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter

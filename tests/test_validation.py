@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from graph_agent.audit.baselines import BaselineService
-from graph_agent.audit.fixtures import Fixture, shipped_suite
-from graph_agent.audit.reports import ReportKind, latest_reports
+from graph_agent.audit.drift.baselines import BaselineService
+from graph_agent.validation.fixtures import Fixture, shipped_suite
+from graph_agent.audit.drift.reports import ReportKind, latest_reports
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.llm.rules import RuleBasedAdapter
+from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.ports import LLMAdapter
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
-from graph_agent.validation import EngineRunner, FixtureResult, ValidationService
+from graph_agent.validation.service import EngineRunner, FixtureResult, ValidationService
 
 CONSTITUTION = (Path(__file__).parents[1] / "constitution.md").read_text(encoding="utf-8")
 Service = Callable[[LLMAdapter], ValidationService]
@@ -38,7 +38,7 @@ async def service(log: Database) -> AsyncGenerator[Service]:
 @pytest.fixture
 def log() -> Any:
     database = Database.open("sqlite://")
-    migrate(database, "graph_agent.audit")
+    migrate(database, "graph_agent.record")
     yield database
     database.close_now()
 

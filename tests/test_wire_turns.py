@@ -17,14 +17,14 @@ import pytest
 from graph_agent.agent_service.run import converse
 from graph_agent.api.app import create_app
 from graph_agent.clock import ManualClock
-from graph_agent.engine import FinishedTurn, LLMAgentEngine
+from graph_agent.turn.engine import FinishedTurn, LLMAgentEngine
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.models.decision import DecisionContext, DecisionType, Message, OutcomeCategory
 from graph_agent.models.llm import TokenUsage
 from graph_agent.policy.budget import MAX_RESULT_BYTES
-from graph_agent.policy.replies import CAP_REPLY, CUT_MARK, FAILURE_REPLY, RATE_LIMIT_REPLY
+from graph_agent.reply.fixed import CAP_REPLY, CUT_MARK, FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.agent_service.world import at, surroundings
 from tests.chat.world import World, migrated, open_world
 from tests.llm.wire_scenarios import Outcome, Scenario

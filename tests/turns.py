@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph_agent.clock import ManualClock, SequentialIds
-from graph_agent.engine import LLMAgentEngine
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.declarations import TASK_TOOLS
 from graph_agent.llm.scripted import ScriptedAdapter

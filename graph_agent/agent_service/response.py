@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from graph_agent.agent_service.history import MARK
-from graph_agent.engine import FinishedTurn
+from graph_agent.turn.engine import FinishedTurn
 from graph_agent.graph.state import EndingKind, Turn
 from graph_agent.llm.openai_wire import messages_of
 from graph_agent.models.base import Frozen

@@ -15,8 +15,8 @@ from graph_agent.agent_service.prompt import SystemPrompt
 from graph_agent.agent_service.response import AgentResponse, refused, responded
 from graph_agent.agent_service.surroundings import Surroundings, kept_open
 from graph_agent.agent_service.tool_binding import ToolBinding
-from graph_agent.audit.refused import write_refused
-from graph_agent.engine import LLMAgentEngine
+from graph_agent.turn.refused import write_refused
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import RecordError, ServiceError, ServiceErrorCode
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.llm.config import LLMConfig

@@ -17,7 +17,7 @@ from graph_agent.api.auth import authenticator
 from graph_agent.api.following import TurnEvents
 from graph_agent.api.shields import LoopbackHostsOnly, SecurityHeaders
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.chat import ChatService
+from graph_agent.chat.service import ChatService
 from graph_agent.errors import ServiceError
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
 from graph_agent.api.schemas import ChatReply, ChatRequest, errors
-from graph_agent.chat import ChatAnswer
+from graph_agent.chat.service import ChatAnswer
 
 router = APIRouter(prefix="/api", tags=["chat"])
 

@@ -16,7 +16,7 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import MetricsSummary
 from graph_agent.audit.queries import MAX_LIMIT, MAX_OFFSET, DecisionPage, LogQueryService
 from graph_agent.audit.trace import LoggedDecision, LoggedModelCall
-from graph_agent.chat import well_formed_id
+from graph_agent.chat.service import well_formed_id
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import ToolInvocation
 

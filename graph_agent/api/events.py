@@ -24,8 +24,8 @@ from graph_agent.api.decisions import AUDITOR
 from graph_agent.api.errors import told_error
 from graph_agent.api.following import NumberedEvent, TurnEvents
 from graph_agent.api.schemas import IdInPath, errors
-from graph_agent.chat import ChatAnswer, well_formed_id
-from graph_agent.graph.events import EventKind
+from graph_agent.chat.service import ChatAnswer, well_formed_id
+from graph_agent.turn.events import EventKind
 
 router = APIRouter(prefix="/api", tags=["events"])
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from graph_agent.api.chat import chat_reply
-from graph_agent.chat import ChatAnswer, ChatService
-from graph_agent.engine import LLMAgentEngine
+from graph_agent.chat.service import ChatAnswer, ChatService
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.graph.events import EventKind, TurnEvent, opening_event, record_events, step_events
-from graph_agent.graph.live import LiveTurn
+from graph_agent.turn.events import EventKind, TurnEvent, opening_event, record_events, step_events
+from graph_agent.turn.live import LiveTurn
 from graph_agent.models.record import DecisionRecord, OpenTurn
 
 _log = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from typing import Any
 from sqlalchemy import Connection, Select, or_, select
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.reading import read
-from graph_agent.audit.tables import DecisionLog, RecordBlob, table_of
+from graph_agent.record.statements import read
+from graph_agent.record.tables import DecisionLog, RecordBlob, table_of
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json

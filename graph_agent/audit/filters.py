@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from sqlalchemy import ColumnElement, Connection, UnaryExpression, func, select
 from sqlalchemy.sql.operators import custom_op
 
-from graph_agent.audit.tables import DecisionLog, table_of
+from graph_agent.record.tables import DecisionLog, table_of
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory, unstorable

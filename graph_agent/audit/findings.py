@@ -21,7 +21,7 @@ from graph_agent.models.record import (
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.confirmation import Consent, alive, read_consent
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.reply_forms import REPLY_FORMS, read_form
+from graph_agent.reply.forms import REPLY_FORMS, read_form
 
 SLOW_MS = 1000
 """A port that takes this long, and most of the turn, is worth a word."""

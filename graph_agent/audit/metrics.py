@@ -13,7 +13,7 @@ from datetime import timedelta
 from sqlalchemy import Connection, func, select
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.tables import DecisionLog, ToolInvocationLog, table_of
+from graph_agent.record.tables import DecisionLog, ToolInvocationLog, table_of
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.record import CallDisposition, RecordStatus
 

@@ -9,10 +9,10 @@ from sqlalchemy import Connection, func, select
 
 from graph_agent.audit.export import LogExport
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.intake import ImportReport, import_records
+from graph_agent.audit.importer import ImportReport, import_records
 from graph_agent.audit.metrics import MetricsSummary, read_metrics
-from graph_agent.audit.reading import QUERY_SECONDS, read
-from graph_agent.audit.tables import DecisionLog, table_of
+from graph_agent.record.statements import QUERY_SECONDS, read
+from graph_agent.record.tables import DecisionLog, table_of
 from graph_agent.audit.trace import ROW_COLUMNS, DecisionTrace, LoggedDecision, read_trace
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode

@@ -10,9 +10,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, select
 
-from graph_agent.audit.blobs import TOUCH_EVERY
-from graph_agent.audit.reading import read, write
-from graph_agent.audit.tables import DecisionLog, LLMCallLog, RecordBlob, RecordEntryRow, ToolInvocationLog, table_of
+from graph_agent.record.blobs import TOUCH_EVERY
+from graph_agent.record.statements import read, write
+from graph_agent.record.tables import DecisionLog, LLMCallLog, RecordBlob, RecordEntryRow, ToolInvocationLog, table_of
 from graph_agent.db import Database
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.record import RecordStatus

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy import Connection, RowMapping, select
 
-from graph_agent.audit.tables import DecisionLog, LLMCallLog, RecordBlob, RecordEntryRow, ToolInvocationLog, table_of
+from graph_agent.record.tables import DecisionLog, LLMCallLog, RecordBlob, RecordEntryRow, ToolInvocationLog, table_of
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, RecordEntry, RecordHeader, RecordStatus, ToolInvocation

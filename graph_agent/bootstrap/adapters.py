@@ -92,7 +92,7 @@ def _read(text: str, reason: str) -> ModelChoice:
 
 def _rules(_settings: Settings, _choice: ModelChoice) -> LLMAdapter:
     # Its grammar takes a third of a second, which `doctor` does not have where another model was chosen.
-    from graph_agent.llm.rules.adapter import RuleBasedAdapter
+    from graph_agent.rules_model.adapter import RuleBasedAdapter
 
     return RuleBasedAdapter()
 

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from graph_agent.agent_service.surroundings import Surroundings
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.bootstrap.secret import chain_key, signing_key
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.conversations import ConfirmationStore
+from graph_agent.chat.conversations import ConfirmationStore
 from graph_agent.policy.confirmation import Signer
 from graph_agent.policy.constitution import Constitution
 from graph_agent.settings import Settings

@@ -11,16 +11,16 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import SecretStr
 
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.bootstrap.adapters import choose_adapter
 from graph_agent.bootstrap.secret import chain_key, signing_key
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
-from graph_agent.chat import ChatService
+from graph_agent.chat.service import ChatService
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.conversations import ConfirmationStore
+from graph_agent.chat.conversations import ConfirmationStore
 from graph_agent.db import Database
-from graph_agent.engine import LLMAgentEngine
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.confirmation import Signer
 from graph_agent.policy.constitution import Constitution

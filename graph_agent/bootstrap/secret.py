@@ -7,7 +7,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from graph_agent.audit.chain import derive_chain_key
+from graph_agent.record.chain import derive_chain_key
 from graph_agent.errors import ConfigurationError
 from graph_agent.settings import Settings
 

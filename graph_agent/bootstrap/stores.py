@@ -10,8 +10,8 @@ from graph_agent.db import Database, DatabaseUnavailableError, migrate
 from graph_agent.errors import ConfigurationError
 from graph_agent.settings import Settings
 
-_TASK_OWNERS = ("graph_agent.task_server", "graph_agent.conversations")
-_LOG_OWNERS = ("graph_agent.audit",)
+_TASK_OWNERS = ("graph_agent.task_server", "graph_agent.chat.conversations")
+_LOG_OWNERS = ("graph_agent.record",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from graph_agent.db import Database, migrate
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
 from graph_agent.settings import Settings
-from graph_agent.validation import EngineRunner, ValidationService
+from graph_agent.validation.service import EngineRunner, ValidationService
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from graph_agent.cli.running import (
-    DONE,
-    FAILED,
-    AsJson,
-    Conversation,
-    Model,
-    Run,
-    User,
-    opened_runtime,
-    tell,
-    wrong_usage,
-)
+from graph_agent.cli.running import DONE, FAILED, AsJson, Conversation, Model, Run, User, opened_runtime, tell, wrong_usage
 from graph_agent.cli.show import answer_object, json_line, out, print_answer
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 

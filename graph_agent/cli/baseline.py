@@ -14,8 +14,8 @@ from graph_agent.cli.show import json_line, out, plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from graph_agent.audit.baselines import DriftReport
-    from graph_agent.audit.drift import Comparison, Drift
+    from graph_agent.audit.drift.baselines import DriftReport
+    from graph_agent.audit.drift.compare import Comparison, Drift
 
 app = typer.Typer(help="Keep how the agent behaves, and find drift.", no_args_is_help=True)
 
@@ -34,7 +34,7 @@ def create(
 ) -> None:
     """Keep how the decisions of a span of time were made."""
     with opened_log() as (database, run):
-        from graph_agent.audit.baselines import BaselineService
+        from graph_agent.audit.drift.baselines import BaselineService
 
         filters = chosen(since=since, until=until, user_id=user, model=by_model)
         baseline = run(BaselineService(database).create_baseline(name, description=description, filters=filters))
@@ -49,7 +49,7 @@ def create(
 def list_baselines(as_json: AsJson = False) -> None:
     """The baselines, newest first; with --json one object a line."""
     with opened_log() as (database, run):
-        from graph_agent.audit.baselines import BaselineService
+        from graph_agent.audit.drift.baselines import BaselineService
 
         baselines = run(BaselineService(database).list_baselines())
     if as_json:
@@ -78,7 +78,7 @@ def compare(
 ) -> None:
     """Compare later decisions with a baseline; exits 1 where the behaviour has drifted."""
     with opened_log() as (database, run):
-        from graph_agent.audit.baselines import BaselineService
+        from graph_agent.audit.drift.baselines import BaselineService
 
         filters = chosen(since=since, until=until, user_id=user, model=by_model)
         report: DriftReport = run(BaselineService(database).compare_to_baseline(name, threshold=threshold, filters=filters))

@@ -14,7 +14,7 @@ from graph_agent.cli.running import DONE, FAILED, AsJson, settings_now, tell, wr
 from graph_agent.cli.show import json_line, out
 
 if TYPE_CHECKING:
-    from graph_agent.audit.verify import VerifyReport
+    from graph_agent.record.tamper.verify import VerifyReport
 
 
 def verify(
@@ -27,8 +27,8 @@ def verify(
     """Verify the log: every record in its chain, every row against its record. Exit code 1 where anything is wrong."""
     given = None if heads is None else _read(heads)
     with opened_log() as (database, run), counting("verifying") as advance:
-        from graph_agent.audit.heads import SignedHeads
-        from graph_agent.audit.verify import verify_log
+        from graph_agent.record.tamper.heads import SignedHeads
+        from graph_agent.record.tamper.verify import verify_log
         from graph_agent.bootstrap import chain_key
 
         outside = None if given is None else SignedHeads.from_text(given)
@@ -47,7 +47,7 @@ def heads(
 ) -> None:
     """Where every chain of the log ends, signed. Keep it outside: with it `log verify` finds an end that was cut off."""
     with opened_log() as (database, run):
-        from graph_agent.audit.heads import sign_heads
+        from graph_agent.record.tamper.heads import sign_heads
         from graph_agent.bootstrap import chain_key
         from graph_agent.clock import SystemClock
 

@@ -96,7 +96,7 @@ def show_decision(
     """Everything about one decision, and why it came out so; with --json the record itself."""
     with opened_log() as (database, run):
         from graph_agent.audit.queries import LogQueryService
-        from graph_agent.audit.writer import DatabaseAuditWriter
+        from graph_agent.record.writer import DatabaseAuditWriter
 
         trace = run(LogQueryService(database).get_decision_trace(decision_id))
         record = run(DatabaseAuditWriter(database).load(decision_id))

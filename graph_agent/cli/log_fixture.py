@@ -24,7 +24,7 @@ def print_fixture(
 ) -> None:
     """A decision, after the turns of its conversation, as a YAML case that expects what was decided."""
     with opened_queries() as (log, run):
-        from graph_agent.audit.fixtures import fixture_of, fixtures_yaml
+        from graph_agent.validation.fixtures import fixture_of, fixtures_yaml
 
         record = run(log.get_decision_trace(decision_id)).record
         if record is None:

@@ -25,7 +25,7 @@ def prune_decisions(
     settings = settings_now()
     before = datetime.now(UTC) - timedelta(days=days or settings.retention_days)
     with opened_log() as (database, run):
-        from graph_agent.audit.chain_cut import record_cut
+        from graph_agent.record.tamper.pruned import record_cut
         from graph_agent.audit.retention import prune
         from graph_agent.bootstrap import chain_key
 

@@ -13,7 +13,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graph_agent.chat import ChatAnswer
+    from graph_agent.chat.service import ChatAnswer
     from graph_agent.models.decision import AgentDecision
 
 _JOINERS = "\u200c\u200d"

@@ -18,7 +18,7 @@ from graph_agent.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from graph_agent.bootstrap.validating import Validation
-    from graph_agent.validation import FixtureResult, ValidationReport
+    from graph_agent.validation.service import FixtureResult, ValidationReport
 
 
 def validate(
@@ -44,7 +44,7 @@ def validate(
     if as_json and junit:
         wrong_usage("--json and --junit exclude each other")
     settings = settings_now()
-    from graph_agent.audit.fixtures import shipped_suite
+    from graph_agent.validation.fixtures import shipped_suite
     from graph_agent.bootstrap import choose_model, open_validation
 
     if model is not None:
@@ -85,7 +85,7 @@ async def _validated(
 
         report = await service.run_validation(fixtures, baseline, suite=source.stem, parallel=parallel, on_result=told)
     if save_baseline is not None:
-        from graph_agent.audit.baselines import BaselineService
+        from graph_agent.audit.drift.baselines import BaselineService
 
         await BaselineService(validation.log).keep_profiles(
             save_baseline, report.profiles, description=f"validation of {source.stem}"

@@ -16,7 +16,7 @@ How an owner of tables (say `graph_agent.audit`) uses it:
     run()
     # audit/migrations/versions/0001_logs.py: revision = "0001", down_revision = None, def upgrade(): op.create_table(...)
     # at start-up
-    migrate(database, "graph_agent.audit")  # version table: audit_version
+    migrate(database, "graph_agent.record")  # version table: audit_version
     # then
     await database.write(lambda connection: connection.execute(insert(logs), row).close())
 """

@@ -13,6 +13,9 @@ from sqlalchemy import Connection, column, inspect, select, table, text
 
 from graph_agent.db.database import Database
 
+_TABLES_OF = {"graph_agent.record": "audit"}
+"""Owners whose version table has another name than their package."""
+
 
 def migrate(database: Database, owner: str) -> None:
     """Run the migrations of the package `owner` (a dotted name) that `database` does not have yet.
@@ -21,7 +24,7 @@ def migrate(database: Database, owner: str) -> None:
     waits and finds it done. Raises `DatabaseUnavailableError`.
     """
     folder = Path(str(resources.files(owner))) / "migrations"
-    version_table = f"{owner.rpartition('.')[2]}_version"
+    version_table = f"{_TABLES_OF.get(owner, owner.rpartition('.')[2])}_version"
     head = newest_revision(folder)
     if database.read_now(lambda connection: _revision(connection, version_table)) != head:
         database.write_now(lambda connection: _upgrade(connection, folder, version_table, head))

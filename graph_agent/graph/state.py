@@ -12,7 +12,7 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMRe
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.rules import Policy
-from graph_agent.policy.terms import Terms
+from graph_agent.policy.snapshot import Terms
 from graph_agent.ports import TurnPorts
 
 

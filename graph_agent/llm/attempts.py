@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from graph_agent.errors import LLMTimeoutError
 from graph_agent.llm.failures import Failure, timed_out
-from graph_agent.ports import attempt_limit, time_left
+from graph_agent.deadlines import attempt_limit, time_left
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.canonical import digest
-from graph_agent.policy.reply_forms import REPLY_FORMS
+from graph_agent.reply.forms import REPLY_FORMS
 
 SECTION = "## Available Tools"
 CONFIRMATION_MARKER = "(requires confirmation)"

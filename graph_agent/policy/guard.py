@@ -16,7 +16,7 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.argument_check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
+from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 from graph_agent.policy.rules import Policy, ToolRule
 
 MAX_CALLS_PER_ROUND = 5

@@ -11,10 +11,10 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
-from graph_agent.policy.argument_check import ArgumentCheck
-from graph_agent.policy.closing import SchemaRefusedError
+from graph_agent.policy.schema.check import ArgumentCheck
+from graph_agent.policy.schema.strict import SchemaRefusedError
 from graph_agent.policy.constitution import Constitution, ToolGrant
-from graph_agent.policy.reply_text import in_plain_words
+from graph_agent.reply.sanitize import in_plain_words
 
 MAX_DESCRIPTION = 16 * 1024
 """Characters of what a server says of a tool: it stands in every prompt."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from datetime import datetime
 
-from graph_agent.audit.recorder import Recorder
+from graph_agent.turn.recorder import Recorder
 from graph_agent.clock import SystemClock
-from graph_agent.engine import compose_record
+from graph_agent.turn.engine import compose_record
 from graph_agent.errors import ConstitutionError, GraphAgentError
 from graph_agent.graph.build import build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
@@ -19,7 +19,7 @@ from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.record import RECORD_VERSION, DecisionRecord, RecordHeader
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
-from graph_agent.policy.terms import TermDigests, Terms
+from graph_agent.policy.snapshot import TermDigests, Terms
 from graph_agent.ports import LLMAdapter, TurnPorts
 from graph_agent.replay.report import Difference, ReplayReport, compare_outcomes, compare_paths, compare_records
 from graph_agent.replay.supposing import SupposedPorts

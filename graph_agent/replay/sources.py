@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.intake import read_objects
+from graph_agent.audit.importer import read_objects
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord

@@ -6,7 +6,7 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Any
 
-from graph_agent.audit.recorder import Recorder, request_digest
+from graph_agent.turn.recorder import Recorder, request_digest
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import LLMRequest, LLMResponse

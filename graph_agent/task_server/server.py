@@ -26,13 +26,7 @@ from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ports import Clock, IdSource
 from graph_agent.task_server.arguments import OperationMeta, UserMeta, sentence
-from graph_agent.task_server.declarations import (
-    DECLARATIONS,
-    OPERATION_META,
-    PREVIEW_TEMPLATE,
-    USER_META,
-    Declaration,
-)
+from graph_agent.task_server.declarations import DECLARATIONS, OPERATION_META, PREVIEW_TEMPLATE, USER_META, Declaration
 from graph_agent.task_server.models import Outcome
 from graph_agent.task_server.tools import NO_USER, NOT_DONE, NOT_FOUND, Call, TaskTools
 

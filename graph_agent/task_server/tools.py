@@ -18,7 +18,15 @@ from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import digest
 from graph_agent.ports import Clock, IdSource
 from graph_agent.task_server import receipts, store
-from graph_agent.task_server.arguments import AddTask, CompleteTask, DeleteTask, ListTasks, OperationMeta, UpdateTask, sentence
+from graph_agent.task_server.arguments import (
+    AddTask,
+    CompleteTask,
+    DeleteTask,
+    ListTasks,
+    OperationMeta,
+    UpdateTask,
+    sentence,
+)
 from graph_agent.task_server.ledger import Effect, Operation, OperationLedger
 from graph_agent.task_server.models import Outcome, Task, TaskStatus
 

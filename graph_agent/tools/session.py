@@ -16,7 +16,7 @@ from typing import TypeVar
 from mcp import Client, ClientSession
 from mcp.types import Tool
 
-from graph_agent.ports import left_behind
+from graph_agent.deadlines import left_behind
 from graph_agent.tools.tool_list import ToolListError, all_tools
 from graph_agent.tools.transport import Server, transport_to
 

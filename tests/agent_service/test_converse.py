@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from graph_agent.agent_service import AgentLoopConfig, ToolBinding
-from graph_agent.audit.memory import MemoryAuditWriter
+from graph_agent.turn.memory_writer import MemoryAuditWriter
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.llm import LLMMessage
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.replies import UNKNOWN_REPLY
+from graph_agent.reply.fixed import UNKNOWN_REPLY
 from tests.agent_service.world import USER, kept, said, surroundings, talk
 from tests.turns import TableServer, calls, done, failed, says
 

@@ -14,23 +14,16 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from graph_agent.agent_service import (
-    AgentLoopConfig,
-    AgentResponse,
-    SystemPrompt,
-    bind_mcp_tools,
-    kept_open,
-    run_agent,
-)
-from graph_agent.audit.tables import DecisionLog, LLMCallLog
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.agent_service import AgentLoopConfig, AgentResponse, SystemPrompt, bind_mcp_tools, kept_open, run_agent
+from graph_agent.record.tables import DecisionLog, LLMCallLog
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.replies import CAP_REPLY, FAILURE_REPLY, RATE_LIMIT_REPLY
+from graph_agent.reply.fixed import CAP_REPLY, FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.agent_service.world import USER, after_results, answers, at, kept, said, wants
 from tests.llm.wire_server import Reply, WireServer, drips, hangs, says, serving
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from graph_agent.agent_service import AgentConfiguration, AgentResponse, Surroundings
 from graph_agent.agent_service.run import converse
-from graph_agent.audit.memory import MemoryAuditWriter, MemoryConfirmations
+from graph_agent.turn.memory_writer import MemoryAuditWriter, MemoryConfirmations
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.policy.confirmation import Signer

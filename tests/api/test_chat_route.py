@@ -13,7 +13,7 @@ from graph_agent.db import Database
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import LLMErrorCode, LLMResponse
-from graph_agent.policy.replies import FAILURE_REPLY, RATE_LIMIT_REPLY
+from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.chat.world import GatedModel, World, says
 
 Served = Callable[[Runtime], httpx.AsyncClient]

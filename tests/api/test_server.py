@@ -15,7 +15,7 @@ import pytest
 
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
-from graph_agent.policy.replies import FAILURE_REPLY
+from graph_agent.reply.fixed import FAILURE_REPLY
 from tests.api.live import LiveServer, live_server
 from tests.chat.world import says
 

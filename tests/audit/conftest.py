@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graph_agent.audit import chain_tables
+from graph_agent.record import chain_tables
 from graph_agent.db import Database
 
 

@@ -8,19 +8,12 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from graph_agent.audit.blobs import keep_texts
-from graph_agent.audit.projection import call_rows, decision_row, invocation_rows
-from graph_agent.audit.tables import DecisionLog, LLMCallLog, ToolInvocationLog, table_of
+from graph_agent.record.blobs import keep_texts
+from graph_agent.record.projection import call_rows, decision_row, invocation_rows
+from graph_agent.record.tables import DecisionLog, LLMCallLog, ToolInvocationLog, table_of
 from graph_agent.db import Database
 from graph_agent.models.canonical import digest
-from graph_agent.models.decision import (
-    AgentDecision,
-    DecisionContext,
-    DecisionType,
-    IntentType,
-    OutcomeCategory,
-    UserIntent,
-)
+from graph_agent.models.decision import AgentDecision, DecisionContext, DecisionType, IntentType, OutcomeCategory, UserIntent
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from graph_agent.audit.baselines import BaselineService
-from graph_agent.audit.drift import MIN_DECISIONS
+from graph_agent.audit.drift.baselines import BaselineService
+from graph_agent.audit.drift.compare import MIN_DECISIONS
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.profiles import profiles_of, seen_in
-from graph_agent.audit.reports import ReportKind, latest_reports
+from graph_agent.audit.drift.profiles import profiles_of, seen_in
+from graph_agent.audit.drift.reports import ReportKind, latest_reports
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, text, update
 
-from graph_agent.audit.chain import derive_chain_key
-from graph_agent.audit.chain_cut import record_cut
-from graph_agent.audit.chain_tables import RecordChain, RecordLink
-from graph_agent.audit.heads import SignedHeads, sign_heads
-from graph_agent.audit.tables import DecisionLog, LLMCallLog, RecordBlob, ToolInvocationLog
-from graph_agent.audit.verify import FindingKind, VerifyReport, verify_log
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.chain import derive_chain_key
+from graph_agent.record.tamper.pruned import record_cut
+from graph_agent.record.chain_tables import RecordChain, RecordLink
+from graph_agent.record.tamper.heads import SignedHeads, sign_heads
+from graph_agent.record.tables import DecisionLog, LLMCallLog, RecordBlob, ToolInvocationLog
+from graph_agent.record.tamper.verify import FindingKind, VerifyReport, verify_log
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.db import Database, migrate
 from graph_agent.models.llm import LLMResponse, TokenUsage
@@ -65,7 +65,7 @@ def filled(log: Database) -> Log:
 def one_chain(sqlite_url: str) -> Iterator[Database]:
     """A log database with one writing thread, and so with one chain a writer."""
     database = Database.open(sqlite_url)
-    migrate(database, "graph_agent.audit")
+    migrate(database, "graph_agent.record")
     yield database
     database.close_now()
 

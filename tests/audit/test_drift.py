@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graph_agent.audit.drift import (
+from graph_agent.audit.drift.compare import (
     LATENCY_FLOOR_MS,
     chi_squared_tail,
     compare,
@@ -17,7 +17,7 @@ from graph_agent.audit.drift import (
     mann_whitney,
     two_proportions,
 )
-from graph_agent.audit.profiles import Profile, Seen, profiles_of
+from graph_agent.audit.drift.profiles import Profile, Seen, profiles_of
 
 MIX = {"CREATE_TASK": 35, "LIST_TASKS": 25, "COMPLETE_TASK": 15, "GENERAL_CHAT": 10, "AMBIGUOUS": 8, "DELETE_TASK": 7}
 TOOLS = {"CREATE_TASK": "add_task", "LIST_TASKS": "list_tasks", "COMPLETE_TASK": "complete_task", "DELETE_TASK": "delete_task"}

@@ -11,7 +11,7 @@ import pytest
 from graph_agent.audit.export import BATCH
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json, digest
@@ -25,7 +25,7 @@ async def exported(log: Database, form: str = "jsonl", filters: DecisionFilter |
 @pytest.fixture
 def other(tmp_path: Path) -> Any:
     database = Database.open(f"sqlite:///{tmp_path / 'other.db'}")
-    migrate(database, "graph_agent.audit")
+    migrate(database, "graph_agent.record")
     yield database
     database.close_now()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graph_agent.audit.fixtures import (
+from graph_agent.validation.fixtures import (
     Fixture,
     FixtureTask,
     FixtureTurn,

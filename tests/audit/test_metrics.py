@@ -9,7 +9,7 @@ import pytest
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import Durations, MetricsSummary, TokenTotals, ToolUsage, percentile
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.record import CallDisposition, RecordStatus

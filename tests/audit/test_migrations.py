@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from graph_agent.audit.chain_tables import Base
+from graph_agent.record.chain_tables import Base
 from graph_agent.db import Database, migrate
 
 
 def test_the_migrations_build_exactly_the_tables_that_the_code_describes(database: Database) -> None:
-    migrate(database, "graph_agent.audit")
+    migrate(database, "graph_agent.record")
 
     def differences(connection: Connection) -> list[Any]:
         from alembic.autogenerate import compare_metadata

@@ -10,11 +10,11 @@ from sqlalchemy import ClauseElement, Connection, Executable, insert, select, te
 from sqlalchemy.ext.compiler import compiles
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.projection import decision_row
+from graph_agent.record.projection import decision_row
 from graph_agent.audit.queries import COUNTED_EXACTLY, LogQueryService
-from graph_agent.audit.tables import DecisionLog, table_of
+from graph_agent.record.tables import DecisionLog, table_of
 from graph_agent.audit.trace import ROW_COLUMNS
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
@@ -196,7 +196,7 @@ async def test_a_question_that_takes_too_long_is_given_up(log: Database) -> None
         "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000) SELECT max(i) FROM n",
         "postgresql": "SELECT pg_sleep(60)",
     }[log.dialect]
-    from graph_agent.audit.reading import read
+    from graph_agent.record.statements import read
 
     with pytest.raises(ServiceError) as refused:
         await read(log, lambda connection: connection.execute(text(slow)).scalar(), seconds=0.05)

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from sqlalchemy import Connection, func, select
 
-from graph_agent.audit.baselines import BaselineService
-from graph_agent.audit.drift import MIN_DECISIONS
+from graph_agent.audit.drift.baselines import BaselineService
+from graph_agent.audit.drift.compare import MIN_DECISIONS
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.retention import BATCH, prune
-from graph_agent.audit.tables import Base, LLMCallLog, RecordBlob, ToolInvocationLog
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.tables import Base, LLMCallLog, RecordBlob, ToolInvocationLog
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database
 from graph_agent.models.canonical import digest
 from tests.audit.made import NOON, TEXTS, made, put

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from graph_agent.chat import ChatService
+from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType
-from graph_agent.policy.replies import FAILURE_REPLY, RATE_LIMIT_REPLY
+from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.chat.world import GatedModel, World, calls, says
 
 

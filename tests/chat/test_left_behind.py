@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from graph_agent.chat import ChatAnswer, ChatService
+from graph_agent.chat.service import ChatAnswer, ChatService
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.db.lane import Work
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import DecisionContext, DecisionType
-from graph_agent.policy.replies import FAILURE_REPLY
+from graph_agent.reply.fixed import FAILURE_REPLY
 from tests.chat.world import World
 
 T = TypeVar("T")

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
-from graph_agent.chat import ChatService
+from graph_agent.chat.service import ChatService
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.conversations import ConfirmationStore
+from graph_agent.chat.conversations import ConfirmationStore
 from graph_agent.db import Database
-from graph_agent.engine import LLMAgentEngine
-from graph_agent.llm.rules.adapter import RuleBasedAdapter
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.rules_model.adapter import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
-from graph_agent.engine import LLMAgentEngine
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import LLMError, LLMTimeoutError, ToolErrorCode
-from graph_agent.llm.rules import RuleBasedAdapter
+from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter, Step
 from graph_agent.models.decision import DecisionContext, PendingAction
 from graph_agent.models.llm import FunctionCall, LLMResponse

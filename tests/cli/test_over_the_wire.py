@@ -12,7 +12,7 @@ import pytest
 
 from graph_agent.llm import probe
 from graph_agent.llm.families import DEFAULT_MODEL
-from graph_agent.policy.replies import FAILURE_REPLY, RATE_LIMIT_REPLY
+from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.cli.conftest import Cli
 from tests.llm.wire_server import Reply, drips, half, hangs, resets, says, sends
 from tests.llm.wire_speakers import SIGNATURE, SPEAKERS, Call, Speaker

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from graph_agent.clock import ManualClock, RandomIds
-from graph_agent.conversations import ConversationStore, HeldTurn, TurnRequest, TurnStore
+from graph_agent.chat.conversations import ConversationStore, HeldTurn, TurnRequest, TurnStore
 from graph_agent.db import Database, migrate
 from graph_agent.models.decision import AgentDecision, DecisionType, PendingAction
 
@@ -54,7 +54,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def desk_with_limit(database: Database, clock: ManualClock) -> Callable[[int], Desk]:
     """Desks over one empty database; each is a process of its own, all look at one clock."""
-    migrate(database, "graph_agent.conversations")
+    migrate(database, "graph_agent.chat.conversations")
     return lambda turns_per_minute: Desk(database, clock, turns_per_minute)
 
 

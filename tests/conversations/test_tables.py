@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, inspect
 
-from graph_agent.conversations.tables import metadata
+from graph_agent.chat.conversations.tables import metadata
 from graph_agent.db import Database, migrate
 
 
@@ -20,7 +20,7 @@ def _shape(connection: Connection, table: str) -> object:
 
 
 def test_a_migrated_database_is_what_the_tables_declare(database: Database) -> None:
-    migrate(database, "graph_agent.conversations")
+    migrate(database, "graph_agent.chat.conversations")
     tables = sorted(metadata.tables)
     migrated = database.read_now(lambda connection: {name: _shape(connection, name) for name in tables})
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from graph_agent.clock import ManualClock, RandomIds
-from graph_agent.conversations import AbandonedTurn, AnsweredTurn, HeldTurn, TurnRequest
+from graph_agent.chat.conversations import AbandonedTurn, AnsweredTurn, HeldTurn, TurnRequest
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.decision import PendingAction
 from tests.conversations.conftest import LEASE, Desk

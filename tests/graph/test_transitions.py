@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from graph_agent.clock import ManualClock
-from graph_agent.engine import step
+from graph_agent.turn.engine import step
 from graph_agent.errors import RateLimitError, ToolErrorCode
 from graph_agent.graph.topology import END, TOPOLOGY
 from graph_agent.models.decision import DecisionContext, DecisionType, OutcomeCategory, PendingAction

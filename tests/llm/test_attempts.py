@@ -9,7 +9,7 @@ from graph_agent.clock import SystemClock
 from graph_agent.errors import LLMError, LLMTimeoutError, RateLimitError
 from graph_agent.llm.attempts import attempts, place
 from graph_agent.llm.failures import Failure
-from graph_agent.ports import turn_deadline
+from graph_agent.deadlines import turn_deadline
 
 
 class Provider:

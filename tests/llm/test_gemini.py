@@ -16,7 +16,8 @@ from graph_agent.llm.declarations import TASK_TOOLS
 from graph_agent.llm.families import DEFAULT_MODEL
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, TokenUsage, ToolDeclaration
-from graph_agent.ports import LLMAdapter, turn_deadline
+from graph_agent.ports import LLMAdapter
+from graph_agent.deadlines import turn_deadline
 from tests.llm.wire_server import drips, hangs, says, serving
 from tests.llm.wire_speakers import SIGNATURE, Call, GeminiSpeaker
 

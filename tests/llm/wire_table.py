@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from graph_agent.models.llm import LLMErrorCode
-from graph_agent.policy.replies import FAILURE_REPLY, RATE_LIMIT_REPLY
+from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.llm import wire_answers, wire_faults, wire_malformed
 from tests.llm.wire_scenarios import Outcome, Scenario
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_agent.policy.argument_check import ArgumentCheck, UncheckedError
-from graph_agent.policy.closing import SchemaRefusedError
+from graph_agent.policy.schema.check import ArgumentCheck, UncheckedError
+from graph_agent.policy.schema.strict import SchemaRefusedError
 
 
 def check(schema: dict[str, Any]) -> ArgumentCheck:

@@ -16,10 +16,10 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.budget import MAX_RESULT_BYTES, fit_result
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.receipts import one_line, receipt
-from graph_agent.policy.replies import CAP_REPLY, failure_reply, with_receipts
-from graph_agent.policy.reply_forms import FormReply, read_form
+from graph_agent.reply.fixed import CAP_REPLY, failure_reply, with_receipts
+from graph_agent.reply.forms import FormReply, read_form
 from graph_agent.policy.rules import ToolRule, compile_policy
-from graph_agent.policy.terms import Terms
+from graph_agent.policy.snapshot import Terms
 
 
 def test_the_fixed_replies_are_the_contract_sentences() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.reply_kinds import Judged, accuracy, judge
-from graph_agent.policy.phrases import MOVES, english, further_latin, further_scripts, germanic, romance, slavic
-from graph_agent.policy.reply_kind import ReplyKind, classify_reply
+from graph_agent.reply.phrases import MOVES, english, further_latin, further_scripts, germanic, romance, slavic
+from graph_agent.reply.plain_text import ReplyKind, classify_reply
 from tests.growth import grows_with_length
 
 ANSWER = ReplyKind("answer")

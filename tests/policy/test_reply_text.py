@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_agent.models.llm import FunctionCall
-from graph_agent.policy.reply_text import MAX_REPLY_CHARS, clean_reply, imitates_call, read_imitated_form
+from graph_agent.reply.sanitize import MAX_REPLY_CHARS, clean_reply, imitates_call, read_imitated_form
 from tests.growth import grows_with_length
 
 TOOLS = ("add_task", "list_tasks", "update_task", "complete_task", "delete_task")

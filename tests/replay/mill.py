@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from graph_agent.audit.memory import MemoryConfirmations
-from graph_agent.audit.refused import write_refused
+from graph_agent.turn.memory_writer import MemoryConfirmations
+from graph_agent.turn.refused import write_refused
 from graph_agent.clock import ManualClock, RandomIds
-from graph_agent.engine import LLMAgentEngine
+from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import (
     InvalidResponseError,
     LLMError,
@@ -31,7 +31,7 @@ from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.confirmation import Signer
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.replies import RATE_LIMIT_REPLY
+from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.ports import AuditWriter, ToolServer
 from tests.still import stand_still
 from tests.turns import TableServer, asks, calls, done, failed, says

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from graph_agent.audit.chain import derive_chain_key
-from graph_agent.audit.verify import verify_log
-from graph_agent.audit.writer import DatabaseAuditWriter
+from graph_agent.record.chain import derive_chain_key
+from graph_agent.record.tamper.verify import verify_log
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ConstitutionError, RateLimitError
 from graph_agent.graph import build, topology
@@ -36,7 +36,7 @@ KEY = derive_chain_key(b"a secret of sixteen bytes at least")
 @pytest.fixture
 def log() -> Any:
     database = Database.open("sqlite://")
-    migrate(database, "graph_agent.audit")
+    migrate(database, "graph_agent.record")
     yield database
     database.close_now()
 

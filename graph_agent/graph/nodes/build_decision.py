@@ -10,8 +10,8 @@ from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
 from graph_agent.policy.intent import read_intent
-from graph_agent.policy.replies import with_receipts
-from graph_agent.policy.reply_kind import classify_reply
+from graph_agent.reply.fixed import with_receipts
+from graph_agent.reply.plain_text import classify_reply
 from graph_agent.policy.rules import Policy
 
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})

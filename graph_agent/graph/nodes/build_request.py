@@ -5,8 +5,8 @@ from __future__ import annotations
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.llm import LLMMessage, LLMRequest
 from graph_agent.policy.confirmation import Consent, alive, read_consent
-from graph_agent.policy.replies import DECLINED_REPLY
-from graph_agent.policy.reply_forms import REPLY_FORM_DECLARATIONS
+from graph_agent.reply.fixed import DECLINED_REPLY
+from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 from graph_agent.ports import TurnPorts
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import FunctionCall, LLMErrorCode
-from graph_agent.policy.recital import recites
-from graph_agent.policy.replies import CUT_MARK
-from graph_agent.policy.reply_forms import QUESTION_REASONS, REPLY_FORMS, read_form
-from graph_agent.policy.reply_kind import classify_reply
-from graph_agent.policy.reply_text import clean_reply, imitates_call, read_imitated_form
+from graph_agent.reply.prompt_leak import recites
+from graph_agent.reply.fixed import CUT_MARK
+from graph_agent.reply.forms import QUESTION_REASONS, REPLY_FORMS, read_form
+from graph_agent.reply.plain_text import classify_reply
+from graph_agent.reply.sanitize import clean_reply, imitates_call, read_imitated_form
 
 MAX_CALLS_IN_RESPONSE = 64
 """More than this is no plan but a flood; every call of a batch is recorded and answered."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
-from graph_agent.policy.replies import failure_reply
+from graph_agent.reply.fixed import failure_reply
 
 
 async def error_response(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (all nodes have one shape)

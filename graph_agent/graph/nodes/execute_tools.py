@@ -12,8 +12,8 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.confirmation import confirmation_question, describe_call
 from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch, stands_for
 from graph_agent.policy.receipts import one_line, receipt
-from graph_agent.policy.replies import UNKNOWN_REPLY, confirmed_failure_reply
-from graph_agent.policy.reply_forms import REPLY_FORMS
+from graph_agent.reply.fixed import UNKNOWN_REPLY, confirmed_failure_reply
+from graph_agent.reply.forms import REPLY_FORMS
 
 
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
-from graph_agent.policy.replies import CAP_REPLY
+from graph_agent.reply.fixed import CAP_REPLY
 
 
 async def timeout_response(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (all nodes have one shape)

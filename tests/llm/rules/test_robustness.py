@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 
-from graph_agent.llm.rules import vocabulary
-from graph_agent.llm.rules.intents import Delete, Unnamed
-from graph_agent.llm.rules.matching import Task
-from graph_agent.llm.rules.questions import add_or_find, answered, offer, which
-from graph_agent.llm.rules.reading import read
+from graph_agent.rules_model import vocabulary
+from graph_agent.rules_model.intents import Delete, Unnamed
+from graph_agent.rules_model.matching import Task
+from graph_agent.rules_model.questions import add_or_find, answered, offer, which
+from graph_agent.rules_model.reading import read
 from tests.growth import grows_with_length
 from tests.llm.rules.world import MUTATING, World
 

@@ -6,7 +6,7 @@ import pytest
 
 from graph_agent.errors import ToolNotFoundError
 from graph_agent.llm.declarations import TASK_TOOLS, select
-from graph_agent.llm.rules import RuleBasedAdapter
+from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from tests.llm.rules.world import REPLY_FORMS, World
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph_agent.llm.declarations import TASK_TOOLS
-from graph_agent.llm.rules import RuleBasedAdapter
+from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, ToolDeclaration
 
 MUTATING = frozenset({"add_task", "update_task", "complete_task", "delete_task"})
