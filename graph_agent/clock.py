@@ -1,4 +1,4 @@
-"""Time and ids, real and for tests."""
+"""Clocks and sources of ids, for production and for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
-    """The machine's clock, aware UTC."""
+    """The system clock in timezone-aware UTC."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -18,7 +18,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only when `advance` is called."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)) -> None:
         self._now = start
@@ -31,7 +31,7 @@ class ManualClock:
         return self._seconds
 
     def advance(self, **amount: float) -> None:
-        """Move on by a `timedelta` of these keywords; the wall clock may go back, the monotonic one never does."""
+        """Advance by a `timedelta` of these keywords. A negative one sets back the wall clock, never the monotonic clock."""
         step = timedelta(**amount)
         self._now += step
         self._seconds += max(0.0, step.total_seconds())
@@ -45,7 +45,7 @@ class RandomIds:
 
 
 class SequentialIds:
-    """UUIDs that count from 1: the same turn twice gets the same ids."""
+    """UUIDs that count from 1, so that a repeated test gets the same ids."""
 
     def __init__(self) -> None:
         self._count = 0

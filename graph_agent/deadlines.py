@@ -1,9 +1,9 @@
-"""Deadlines, and waiting for work that may not end."""
+"""The deadline of a turn, and a timeout for work that may ignore its cancellation."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ _deadline: ContextVar[tuple[Clock, float] | None] = ContextVar("deadline", defau
 
 @contextmanager
 def turn_deadline(clock: Clock, at: float) -> Iterator[None]:
-    """Within this context the turn ends at `at`, in seconds of `clock.monotonic()`."""
+    """Set the deadline of the current turn to `at`, in seconds of `clock.monotonic()`; tasks created here inherit it."""
     token = _deadline.set((clock, at))
     try:
         yield
@@ -26,7 +26,7 @@ def turn_deadline(clock: Clock, at: float) -> Iterator[None]:
 
 
 def time_left() -> float | None:
-    """Seconds until the current turn ends, never negative; None outside a turn."""
+    """Return the seconds until the deadline of the current turn, never negative; None if no turn is running here."""
     current = _deadline.get()
     if current is None:
         return None
@@ -35,36 +35,19 @@ def time_left() -> float | None:
 
 
 def attempt_limit(own: float) -> float:
-    """How long one attempt may take: its own limit, or half of what the turn has left if that is less."""
+    """Return the seconds that one attempt may take: its own limit, or half of the turn's time left if that is less."""
     left = time_left()
     return own if left is None else min(own, left / 2)
 
 
-async def seen_through(task: asyncio.Task[T]) -> T:
-    """The result of `task`. A caller who is cancelled cancels it, and goes only when it has ended in its own way."""
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-        raise
+async def run_with_timeout(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`. Raise TimeoutError after `seconds`, even if `work` ignores its cancellation.
 
-
-async def answer_within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` returns or raises; TimeoutError after `seconds`, also where it does not let itself be cancelled.
-
-    A cancellation that comes from inside `work`, from a connection that died, is raised as ConnectionError: only the caller's
-    own passes.
+    A cancellation that comes from inside `work`, for example from a connection that was lost, is raised as ConnectionError:
+    the caller sees CancelledError only when it is itself cancelled.
     """
-    task = asyncio.create_task(work)
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    finally:
-        if not task.done():
-            task.cancel()
-            task.add_done_callback(left_behind)
-    if not task.done():
+    task = await wait_for_task(seconds, work)
+    if task is None:
         raise TimeoutError
     failure = ConnectionError("cancelled from inside") if task.cancelled() else task.exception()
     if failure is None:
@@ -74,7 +57,20 @@ async def answer_within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     raise ConnectionError("ended from inside") from failure
 
 
-def left_behind(task: asyncio.Future[Any]) -> None:
-    """Asking for the exception of work that nobody waits for keeps the event loop quiet about it."""
+async def wait_for_task(seconds: float, work: Awaitable[T]) -> asyncio.Future[T] | None:
+    """Return the task of `work` once it has ended in any way; None after `seconds`: it is then cancelled, but not awaited."""
+    # In a separate task, because `asyncio.timeout` does not return while the awaited work ignores its cancellation.
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(ignore_result)
+    return task if task.done() else None
+
+
+def ignore_result(task: asyncio.Future[Any]) -> None:
+    """Mark the exception of an abandoned task as retrieved, so that the event loop does not log it."""
     if not task.cancelled():
         task.exception()

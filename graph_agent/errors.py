@@ -1,26 +1,27 @@
-"""What can go wrong, in one tree.
+"""All exceptions of the package, in one tree.
 
     GraphAgentError
-    ├── ConfigurationError            refuses to start: one clear sentence
+    ├── ConfigurationError            the settings or files are not valid: one sentence
     │   └── ConstitutionError         with the line number
     ├── LLMError                      a model call failed; `code` says how
-    │   ├── RateLimitError            `retry_after` in seconds, where the provider said so
-    │   ├── LLMTimeoutError           also a builtin TimeoutError
-    │   └── InvalidResponseError      the provider answered something that cannot be used
-    ├── ToolNotFoundError             a declaration was asked for that nobody has
-    ├── UndeclaredOutcomeError        a node named an outcome that the topology does not have
+    │   ├── RateLimitError            `retry_after` in seconds, if the provider named a time
+    │   ├── LLMTimeoutError           also a builtin TimeoutError; TimeoutError in the documents
+    │   ├── InvalidResponseError      the provider's response cannot be used
+    │   └── ToolNotFoundError         there is no declaration of this name
+    ├── UndeclaredOutcomeError        a node returned an outcome that the topology does not have
     ├── RecordError                   the record cannot be written or does not fit
-    │   ├── RecordUnavailableError    the log database did not take the row
-    │   ├── RecordMismatchError       a replay asked for something else than was recorded
+    │   ├── RecordUnavailableError    the log database cannot be read or written
+    │   ├── RecordMismatchError       a replay requests something else than the record has
     │   └── TurnTakenOverError        another process finishes this turn, or it is closed already
     └── ServiceError                  `code` is one of ServiceErrorCode; its text may be shown
 
-Expected failure is data (`ToolResult`, `LLMResponse.finish_reason`); these are the surprises. The text of a foreign exception
-never travels in one of them: it is chained with `from`, for the log.
+An expected failure is data (`ToolResult`, `LLMResponse.finish_reason`); exceptions are for the unexpected. They never contain
+the text of a third-party exception, which is chained with `from` for the log.
 """
 
 from __future__ import annotations
 
+import builtins
 from enum import StrEnum
 
 
@@ -39,7 +40,7 @@ class ToolErrorCode(StrEnum):
 
 
 class ServiceErrorCode(StrEnum):
-    """What the services and the API answer instead of a result."""
+    """The error codes of the services and the API."""
 
     STORAGE_ERROR = "STORAGE_ERROR"
     DECISION_NOT_FOUND = "DECISION_NOT_FOUND"
@@ -60,18 +61,19 @@ class ServiceErrorCode(StrEnum):
     IDEMPOTENCY_KEY_REUSED = "IDEMPOTENCY_KEY_REUSED"
     RATE_LIMITED = "RATE_LIMITED"
     SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
+    OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 
 
 class GraphAgentError(Exception):
-    """The root: everything this package raises on purpose."""
+    """The base class of all exceptions that this package raises."""
 
 
 class ConfigurationError(GraphAgentError):
-    """The runtime cannot start with what it was given."""
+    """The runtime cannot start with this configuration."""
 
 
 class ConstitutionError(ConfigurationError):
-    """The constitution breaks its grammar; `line` counts from 1."""
+    """The constitution violates its grammar; `line` counts from 1."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         self.line = line
@@ -79,7 +81,10 @@ class ConstitutionError(ConfigurationError):
 
 
 class LLMError(GraphAgentError):
-    """A model call failed. `code` is one of `LLMErrorCode`'s values; `retry_after` is in seconds."""
+    """A model call failed. `code` is one of `LLMErrorCode`'s values; `retry_after` is in seconds.
+
+    A subclass with a code of its own is handled by its class, whatever `code` it was raised with.
+    """
 
     default_code = "UNAVAILABLE"
 
@@ -91,25 +96,30 @@ class LLMError(GraphAgentError):
 
 
 class RateLimitError(LLMError):
-    """The provider refused for quota."""
+    """The provider refused because of a quota."""
 
     default_code = "RATE_LIMITED"
 
 
-class LLMTimeoutError(LLMError, TimeoutError):
+class LLMTimeoutError(LLMError, builtins.TimeoutError):
     """No complete answer in time."""
 
     default_code = "TIMEOUT"
 
 
+TimeoutError = LLMTimeoutError  # noqa: A001 - the adapter contract's name
+
+
 class InvalidResponseError(LLMError):
-    """An answer that is empty, truncated, malformed or of the wrong shape."""
+    """The response is empty, truncated, malformed or of the wrong shape."""
 
     default_code = "INVALID_RESPONSE"
 
 
-class ToolNotFoundError(GraphAgentError):
-    """No declaration under this name."""
+class ToolNotFoundError(LLMError):
+    """There is no declaration of this name."""
+
+    default_code = "INVALID_RESPONSE"
 
 
 class UndeclaredOutcomeError(GraphAgentError):
@@ -117,26 +127,35 @@ class UndeclaredOutcomeError(GraphAgentError):
 
 
 class RecordError(GraphAgentError):
-    """The record of a decision."""
+    """The record cannot be written or does not fit."""
 
 
 class RecordUnavailableError(RecordError):
-    """The log database did not take a row that must stand before the turn may go on."""
+    """The log database did not store a row that the turn needs before it may continue."""
 
 
 class RecordMismatchError(RecordError):
-    """The graph asked a port for something else than the record holds at this place."""
+    """The graph made another request to a port than the record has at this position."""
 
 
 class TurnTakenOverError(RecordError):
-    """This run of the turn may no longer act or write: another one finishes it, or has."""
+    """This run of the turn may no longer act or write: another one finishes it or has finished it."""
 
 
 class ServiceError(GraphAgentError):
-    """A refusal with a code; `message` is written for the caller."""
+    """A refused request, or one whose outcome is unknown; `message` may be shown to the caller."""
 
-    def __init__(self, code: ServiceErrorCode, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, code: ServiceErrorCode, message: str, *, retry_after: float | None = None, decision_id: str | None = None
+    ) -> None:
         self.code = code
         self.message = message
         self.retry_after = retry_after
+        self.decision_id = decision_id
         super().__init__(f"{code}: {message}")
+
+
+def outcome_unknown(decision_id: str) -> ServiceError:
+    """Return the error of a turn that has its opening row and whose end is not recorded: tools may have been called."""
+    text = "The request was started and its outcome is not known yet: ask again with the same key."
+    return ServiceError(ServiceErrorCode.OUTCOME_UNKNOWN, text, retry_after=1, decision_id=decision_id)

@@ -1,4 +1,4 @@
-"""What the runtime needs from outside, one job each.
+"""The interfaces between the runtime and everything that it depends on.
 
 A port ships with its fake: `ScriptedAdapter` for `LLMAdapter`, `ManualClock` and `SequentialIds` in `clock.py`. `TurnPorts` is
 the one the graph's nodes see; the recorder implements it around all the others.
@@ -6,25 +6,19 @@ the one the graph's nodes see; the recorder implements it around all the others.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from datetime import datetime
-from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol, runtime_checkable
 
 from graph_agent.models.decision import PendingAction
-from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
-from graph_agent.models.record import DecisionRecord, OpenTurn, RecordEntry, RecordHeader
+from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoice, ToolDeclaration
+from graph_agent.models.record import DecisionOpening, DecisionRecord, LLMCall, OpenTurn, RecordEntry, ToolInvocation
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
 
-T = TypeVar("T")
-
 
 class Clock(Protocol):
-    """Time. Only `now` may enter a turn's state; `monotonic` is for deadlines and durations, in seconds."""
+    """A clock. Only `now` is stored in a turn's state; `monotonic` is for deadlines and durations, in seconds."""
 
     def now(self) -> datetime: ...
 
@@ -32,13 +26,13 @@ class Clock(Protocol):
 
 
 class IdSource(Protocol):
-    """New ids: UUIDs as text."""
+    """A source of new ids: UUIDs as text."""
 
     def new(self) -> str: ...
 
 
 class LLMAdapter(Protocol):
-    """One way to a model. Stateless: everything it needs is in the call."""
+    """The connection to a model. It is stateless: a call contains everything that it needs."""
 
     @property
     def model(self) -> str:
@@ -53,21 +47,21 @@ class LLMAdapter(Protocol):
         max_tokens: int = 1024,
         *,
         system_instruction: str | None = None,
+        tool_choice: ToolChoice = "auto",
     ) -> LLMResponse:
-        """One answer of the model.
+        """Return one response of the model.
 
-        Raises `LLMError` or one of its kinds; every foreign exception is translated. Retries once by itself where that can
-        help, inside `time_left()`.
+        Raises `LLMError` or a subclass; exceptions of the SDK are translated. May retry within `time_left()`.
         """
         ...
 
     def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
-        """The declarations of `tools`, in that order. Raises `ToolNotFoundError` for a name it does not have."""
+        """Return the declarations of `tools`, in that order. Raises `ToolNotFoundError` for an unknown name."""
         ...
 
 
 class ToolExecutor(Protocol):
-    """The only way to an effect."""
+    """The execution of tools."""
 
     async def execute(
         self,
@@ -78,27 +72,27 @@ class ToolExecutor(Protocol):
         operation_key: str | None = None,
         deadline: float | None = None,
     ) -> ToolResult:
-        """Run one tool for `user_id`. Never raises for what a tool or server does: failure is in the result.
+        """Run one tool for `user_id`. A failure of the tool or its server is returned as a result, never raised.
 
-        `deadline` is in seconds from now. A result whose `unknown` is true may or may not have taken effect.
+        `deadline` is in seconds from now. If `unknown` of the result is true, the call may have taken effect.
         """
         ...
 
     def get_available_tools(self) -> list[str]:
-        """The names the server serves, in its order."""
+        """Return the names of the tools that the server serves, in its order."""
         ...
 
 
 @runtime_checkable
 class ToolServer(ToolExecutor, Protocol):
-    """A `ToolExecutor` that knows its tools: what the MCP client is."""
+    """A `ToolExecutor` that also has the declarations of its tools, such as the MCP client."""
 
     async def start(self) -> bool:
         """Connect, if it is not connected; False if the server cannot be reached now."""
         ...
 
     def declarations(self) -> list[ToolDeclaration]:
-        """What the server says of its tools, schemas as they came."""
+        """Return the server's declarations of its tools, with unchanged schemas."""
         ...
 
     def traits(self, tool_name: str) -> ToolTraits: ...
@@ -112,22 +106,22 @@ class ToolServer(ToolExecutor, Protocol):
         operation_key: str,
         deadline: float | None = None,
     ) -> ToolResult:
-        """What became of an operation whose outcome is unknown, without ever running it.
+        """Return the outcome of an operation without running it.
 
-        Returns the stored result if it took effect; a failure (TOOL_EXECUTION_ERROR) if it did not and now never will: the
-        key is void. `unknown` stays true when even this cannot be learned.
+        This is the stored result if it took effect, else TOOL_EXECUTION_ERROR: its key is now void, so that it never will.
+        `unknown` of the result is true if the server cannot be asked.
         """
         ...
 
     async def preview(
         self, tool_name: str, parameters: dict[str, Any], user_id: str, *, deadline: float | None = None
     ) -> ToolResult:
-        """What a call would act on, read-only: `data["description"]` is a short text; NOT_FOUND if there is nothing."""
+        """Describe the target of a call without performing it: `data["description"]`, or NOT_FOUND if it does not exist."""
         ...
 
 
 class Confirmations(Protocol):
-    """Where confirmations are used up, in a database of ours."""
+    """The store of used confirmations."""
 
     async def consume(self, pending_id: str, decision_id: str) -> bool:
         """Use up `pending_id` for the turn `decision_id`; False if another turn has. The same turn may ask again."""
@@ -135,7 +129,28 @@ class Confirmations(Protocol):
 
 
 class AuditWriter(Protocol):
-    """The log database, writing side. Every method commits before it returns; if it cannot, `RecordUnavailableError`."""
+    """The writing side of the log. Every method commits before it returns, or raises `RecordUnavailableError`.
+
+    Derive from this class to inherit `write_decision_log` and `write_tool_invocation_log`, which take the fields of a row as
+    keyword arguments.
+    """
+
+    async def write_opening(self, opening: DecisionOpening) -> None:
+        """Insert the opening row. Raises `TurnTakenOverError` if the decision already has one."""
+        ...
+
+    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> LLMResponse:
+        """Store a model's response before anything acts on it. Returns the stored one if another process was first.
+
+        Raises `TurnTakenOverError` if that process sent another request.
+        """
+        ...
+
+    async def write_tool_invocation(
+        self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
+    ) -> None:
+        """Store a call that was sent, with its result."""
+        ...
 
     async def write_decision_log(
         self,
@@ -148,27 +163,20 @@ class AuditWriter(Protocol):
         decision_type: str = "PENDING",
         outcome_category: str = "PENDING",
         duration_ms: int = 0,
-        header: RecordHeader | None = None,
-        blobs: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """The opening row. `blobs` are texts by digest, stored once."""
-        ...
-
-    async def write_llm_call_log(
-        self,
-        *,
-        decision_id: str,
-        sequence: int,
-        response: LLMResponse,
-        request_digest: str,
-        duration_ms: int,
-        entries: Sequence[RecordEntry] = (),
-    ) -> LLMResponse:
-        """A model response, before anything acts on it. Returns the stored one where another process was first.
-
-        Raises `TurnTakenOverError` if that process asked something else.
-        """
-        ...
+        """Insert the opening row; see `write_opening`."""
+        await self.write_opening(
+            DecisionOpening(
+                decision_id=decision_id,
+                conversation_id=conversation_id,
+                user_id=user_id,
+                message=message,
+                intent_type=intent_type,
+                decision_type=decision_type,
+                outcome_category=outcome_category,
+                duration_ms=duration_ms,
+            )
+        )
 
     async def write_tool_invocation_log(
         self,
@@ -182,37 +190,49 @@ class AuditWriter(Protocol):
         error_message: str | None = None,
         duration_ms: int = 0,
         sequence: int = 1,
-        invoked_at: datetime | None = None,
-        entries: Sequence[RecordEntry] = (),
     ) -> None:
-        """A call that was sent, with its result."""
-        ...
+        """Store a call that was sent; see `write_tool_invocation`.
+
+        `sequence` counts the calls of the decision from 1.
+        """
+        invocation = ToolInvocation(
+            sequence=sequence,
+            tool_name=tool_name,
+            parameters=parameters,
+            result=result,
+            success=success,
+            error_code=error_code,
+            error_message=error_message,
+            duration_ms=duration_ms,
+            invoked_at=datetime.now(UTC),
+        )
+        await self.write_tool_invocation(decision_id, invocation)
 
     async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
-        """Entries that must stand before the turn goes on."""
+        """Store entries that must be committed before the turn continues."""
         ...
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
-        """Make the row terminal, only where it is PENDING; returns what stands then, this record or an earlier one."""
+        """Make a PENDING row terminal. Return the stored record: this one, or the one that closed the row earlier."""
         ...
 
     async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:
-        """What stands of a turn: open, closed, or nothing."""
+        """Return the stored part of a turn: its record if it is closed, None if there is no such turn."""
         ...
 
     async def texts(self, digests: Sequence[str]) -> dict[str, str]:
-        """The stored blobs among `digests`."""
+        """Return the stored texts among `digests`, by digest."""
         ...
 
 
 class TurnPorts(Protocol):
-    """Everything a node may reach, all of it recorded, all of it replayable.
+    """The ports of a node. Every answer is recorded and can be replayed.
 
-    The methods never raise for failures outside: they return data. They raise `RecordError` when the turn may not go on.
+    A failure of a model or tool is returned as data. `RecordError` is raised if the turn must not continue.
     """
 
     async def open(self) -> None:
-        """Commit the opening row. Nothing is called before it stands. Raises `RecordUnavailableError`."""
+        """Commit the opening row, before any other port is called. Raises `RecordUnavailableError`."""
         ...
 
     def now(self) -> datetime: ...
@@ -220,7 +240,7 @@ class TurnPorts(Protocol):
     def new_id(self) -> str: ...
 
     def sign(self, pending: PendingAction) -> str:
-        """The signature that binds `pending` to this turn's user and conversation."""
+        """Return the signature that binds `pending` to this turn's user and conversation."""
         ...
 
     def verify(self, pending: PendingAction) -> bool: ...
@@ -230,7 +250,7 @@ class TurnPorts(Protocol):
         ...
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        """One adapter call, committed to the record before it is returned; errors are `finish_reason="error"`."""
+        """Call the model once and commit the response to the record. An error is a response with `finish_reason="error"`."""
         ...
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult: ...
@@ -241,19 +261,5 @@ class TurnPorts(Protocol):
 
     @property
     def interrupted(self) -> bool:
-        """Whether the turn was ended from outside (deadline, cancellation, shutdown, crash): start nothing more."""
+        """True if the turn has been interrupted by its deadline, a cancellation, a shutdown or a crash: start no new call."""
         ...
-
-
-
-
-
-
-
-
-
-
-
-
-
-

@@ -1,25 +1,28 @@
-"""The only reader of the environment."""
+"""The settings of a process. No other module reads environment variables.
+
+The model does not use pydantic-settings, which would also read a variable with the name of a field (HOME for `home`) and takes
+long to import.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from graph_agent.errors import ConfigurationError
 
 
-class Settings(BaseSettings):
-    """What the environment says. Names are the variables' own, without regard to case; empty values count as unset."""
+class Settings(BaseModel):
+    """The settings. Each field's alias is the name of its environment variable."""
 
-    model_config = SettingsConfigDict(
-        frozen=True, extra="ignore", env_ignore_empty=True, populate_by_name=True, validate_default=True
-    )
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, validate_default=True)
 
     home: Path = Field(default=Path("~/.graph_agent"), alias="GRAPH_AGENT_HOME")
-    """Where the default databases, the key and the spool lie."""
+    """The folder of the default databases and of the key."""
     database_url: str = Field(default="", alias="DATABASE_URL")
     """Tasks and conversations."""
     log_database_url: str = Field(default="", alias="LOG_DATABASE_URL")
@@ -40,16 +43,16 @@ class Settings(BaseSettings):
     timeout_seconds: float = Field(default=30, gt=0, le=3600, alias="GRAPH_AGENT_TIMEOUT_SECONDS")
     """A turn's deadline."""
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
-    """For each user, over all replicas."""
+    """The limit for each user, across all replicas."""
     retention_days: int = Field(default=30, ge=1, alias="GRAPH_AGENT_RETENTION_DAYS")
 
     otel: bool = Field(default=False, alias="GRAPH_AGENT_OTEL")
-    """Whether turns are traced; the OpenTelemetry SDK reads its own OTEL_* variables."""
+    """Trace turns with OpenTelemetry; its SDK reads its own OTEL_* variables."""
 
     jwt_secret: SecretStr | None = Field(default=None, alias="GRAPH_AGENT_JWT_SECRET")
     """HS256 key of the bearer tokens, at least 32 bytes."""
     jwks_url: str | None = Field(default=None, alias="GRAPH_AGENT_JWKS_URL")
-    """Where the public keys of the bearer tokens are, instead of a shared key."""
+    """The address of the public keys of the bearer tokens, instead of a shared key."""
     jwt_audience: str | None = Field(default=None, alias="GRAPH_AGENT_JWT_AUDIENCE")
 
     @field_validator("home")
@@ -65,18 +68,18 @@ class Settings(BaseSettings):
         return value
 
     @model_validator(mode="after")
-    def _authentication_is_whole(self) -> Self:
+    def _authentication_is_complete(self) -> Self:
         if self.authenticates and not self.jwt_audience:
             raise ValueError("GRAPH_AGENT_JWT_AUDIENCE is required with bearer tokens")
         if self.authenticates and self.secret is None:
-            raise ValueError("GRAPH_AGENT_SECRET is required with bearer tokens: every replica must sign alike")
+            raise ValueError("GRAPH_AGENT_SECRET is required with bearer tokens: every replica must sign with the same key")
         if self.jwt_secret is not None and self.jwks_url is not None:
             raise ValueError("GRAPH_AGENT_JWT_SECRET and GRAPH_AGENT_JWKS_URL exclude each other")
         return self
 
     @property
     def authenticates(self) -> bool:
-        """Whether requests must carry a bearer token; without, there is one local user on a loopback address."""
+        """True if requests need a bearer token. Otherwise there is one local user, on loopback addresses only."""
         return self.jwt_secret is not None or self.jwks_url is not None
 
     @property
@@ -88,12 +91,17 @@ class Settings(BaseSettings):
         return self.log_database_url or f"sqlite:///{self.home / 'log.db'}"
 
 
-def read_settings() -> Settings:
-    """The settings of this process. Raises `ConfigurationError` with one sentence that names the variable, never its value."""
+def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings of this process. Variable names ignore case, and an empty value counts as unset.
+
+    Raises `ConfigurationError` with one sentence that names the variable, never its value.
+    """
+    variables = {name.upper(): value for name, value in environment.items() if value}
+    by_alias = {field.alias: variables[field.alias] for field in Settings.model_fields.values() if field.alias in variables}
     try:
-        return Settings()
+        return Settings.model_validate(by_alias)
     except ValidationError as exc:
-        slip = exc.errors(include_url=False, include_input=False)[0]
-        name = str(slip["loc"][0]) if slip["loc"] else ""
-        text = slip["msg"].removeprefix("Value error, ")
+        violation = exc.errors(include_url=False, include_input=False)[0]
+        name = str(violation["loc"][0]) if violation["loc"] else ""
+        text = violation["msg"].removeprefix("Value error, ")
         raise ConfigurationError(f"{name}: {text}" if name else text) from None

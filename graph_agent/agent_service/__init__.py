@@ -1,16 +1,16 @@
-"""The agent service: `run_agent` takes a whole conversation as OpenAI-format messages and gives it back one turn longer.
+"""The agent service: `run_agent` takes a conversation as OpenAI-format messages and returns it with one more turn.
 
-It keeps nothing between calls. Graph, guard, record and confirmation are the engine's own: this package says what a turn is
-given, and how its end is told.
+It stores nothing between calls. The engine provides graph, guard, record and confirmation. Like the API and the command line,
+this package is an entry point, which opens its services through `bootstrap`.
 
-    config.py         AgentConfiguration        where the model is, and how it answers
-    prompt.py         SystemPrompt              what the model reads
-    loop_config.py    AgentLoopConfig           how long it may go on
-    tool_binding.py   ToolBinding               a tool with its schema and what runs it
-    bound_tools.py    BoundTools                bindings as a tool server
-    history.py        History                   what was said before
-    response.py       AgentResponse             what came of it
-    surroundings.py   Surroundings              databases, keys and tools, open while a call needs them
+    config.py         AgentConfiguration   the endpoint, the model and the limits of one answer
+    prompt.py         SystemPrompt         the instructions for the model
+    loop_config.py    AgentLoopConfig      the limits of one turn
+    tool_binding.py   ToolBinding          a tool: its schema and the function that runs it
+    bound_tools.py    BoundTools           bindings as a tool server
+    history.py        History              the earlier messages
+    response.py       AgentResponse        the result
+    services.py       shared_services      databases, keys and tools, open while a call needs them
     run.py            run_agent
 """
 
@@ -19,18 +19,19 @@ from graph_agent.agent_service.loop_config import AgentLoopConfig
 from graph_agent.agent_service.prompt import SystemPrompt
 from graph_agent.agent_service.response import AgentResponse
 from graph_agent.agent_service.run import run_agent
-from graph_agent.agent_service.surroundings import Surroundings, kept_open
+from graph_agent.agent_service.services import shared_services
 from graph_agent.agent_service.tool_binding import ToolBinding, bind_mcp_tools
+from graph_agent.bootstrap.agent_services import AgentServices
 
 __all__ = [
     "AgentConfiguration",
     "AgentLoopConfig",
     "AgentResponse",
-    "Surroundings",
+    "AgentServices",
     "SystemPrompt",
     "ToolBinding",
     "bind_mcp_tools",
     "get_default_config",
-    "kept_open",
     "run_agent",
+    "shared_services",
 ]

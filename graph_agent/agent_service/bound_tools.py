@@ -1,10 +1,8 @@
-"""Bindings as a tool server: what `run_agent` makes of a list of them."""
+"""A tool server that calls the bound functions of `run_agent`."""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,27 +12,25 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.ports import ToolServer
 
-_log = logging.getLogger(__name__)
-
 
 def _failure(code: ToolErrorCode, error: str) -> ToolResult:
     return ToolResult(success=False, error=error, error_code=code)
 
 
 _NO_SUCH_TOOL = _failure(ToolErrorCode.TOOL_NOT_FOUND, "There is no such tool.")
-_NO_PREVIEW = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "What the call would act on cannot be shown.")
-_NOT_LEARNED = _failure(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
-_TIMED_OUT = _failure(ToolErrorCode.TIMEOUT_ERROR, "The tool did not answer in time; it is not known whether it acted.")
-_RAISED = _failure(ToolErrorCode.UNKNOWN_ERROR, "The tool failed; it is not known whether it acted.")
+_NO_PREVIEW = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The object of the call cannot be shown.")
+_UNKNOWN = _failure(ToolErrorCode.UNKNOWN_ERROR, "It is not known whether the tool acted.")
 
 
 class BoundTools:
-    """`ToolServer` over bindings. A tool of an MCP server keeps what that server says of it; of any other function nothing is
-    known: it counts as one that changes something, and is never sent twice.
+    """A `ToolServer` over bindings.
+
+    A tool of an MCP server keeps the traits that its server declares. Any other function counts as a write and is never sent
+    twice, unless its binding has `reads`. An exception of a function is raised, and the engine handles it.
     """
 
     def __init__(self, bindings: Sequence[ToolBinding], shipped: ToolServer) -> None:
-        """`shipped` stands in for MCP tools without a server. Raises `ConfigurationError` for two bindings of one name."""
+        """`shipped` serves the MCP tools that name no server. Raises `ConfigurationError` if two bindings have one name."""
         self._bindings: dict[str, ToolBinding] = {}
         self._servers: dict[str, ToolServer] = {}
         for binding in bindings:
@@ -46,7 +42,7 @@ class BoundTools:
                 self._servers[binding.tool_name] = reference.server or shipped
 
     async def start(self) -> bool:
-        """Open the servers behind the bindings. What they serve is known without them, so this is always True."""
+        """Connect to the servers of the bindings. Always True, because the declarations come from the bindings."""
         for server in {id(server): server for server in self._servers.values()}.values():
             await server.start()
         return True
@@ -59,7 +55,8 @@ class BoundTools:
 
     def traits(self, tool_name: str) -> ToolTraits:
         server = self._servers.get(tool_name)
-        return server.traits(tool_name) if server is not None else ToolTraits()
+        traits = server.traits(tool_name) if server is not None else ToolTraits()
+        return traits.replace(read_only=True) if self._bindings[tool_name].reads else traits
 
     async def execute(
         self,
@@ -76,15 +73,8 @@ class BoundTools:
         binding = self._bindings.get(tool_name)
         if binding is None:
             return _NO_SUCH_TOOL
-        try:
-            async with asyncio.timeout(deadline):
-                answer = binding.mcp_tool_reference(**{**parameters, "user_id": user_id})
-                return _result(await answer if inspect.isawaitable(answer) else answer)
-        except TimeoutError:
-            return _TIMED_OUT
-        except Exception:
-            _log.exception("a bound tool raised instead of answering")
-            return _RAISED
+        value = binding.mcp_tool_reference(**{**parameters, "user_id": user_id})
+        return _result(await value if inspect.isawaitable(value) else value)
 
     async def settle(
         self,
@@ -97,7 +87,7 @@ class BoundTools:
     ) -> ToolResult:
         server = self._servers.get(tool_name)
         if server is None:
-            return _NOT_LEARNED
+            return _UNKNOWN
         return await server.settle(tool_name, parameters, user_id, operation_key=operation_key, deadline=deadline)
 
     async def preview(
@@ -109,18 +99,18 @@ class BoundTools:
         return await server.preview(tool_name, parameters, user_id, deadline=deadline)
 
 
-def _result(answer: Any) -> ToolResult:
-    if isinstance(answer, ToolResult):
-        return answer
-    if isinstance(answer, dict) and isinstance(answer.get("success"), bool):
-        return _unpacked(answer)
-    return ToolResult(success=True, data=answer if isinstance(answer, dict | list) else {"result": answer})
+def _result(value: Any) -> ToolResult:
+    if isinstance(value, ToolResult):
+        return value
+    if isinstance(value, dict) and isinstance(value.get("success"), bool):
+        return _from_dictionary(value)
+    return ToolResult(success=True, data=value if isinstance(value, dict | list) else {"result": value})
 
 
-def _unpacked(answer: dict[str, Any]) -> ToolResult:
-    if answer["success"]:
-        data = answer["data"] if "data" in answer else {key: value for key, value in answer.items() if key != "success"}
+def _from_dictionary(value: dict[str, Any]) -> ToolResult:
+    if value["success"]:
+        data = value["data"] if "data" in value else {key: value for key, value in value.items() if key != "success"}
         return ToolResult(success=True, data=data if isinstance(data, dict | list) or data is None else {"result": data})
-    known = answer.get("error_code") in ToolErrorCode.__members__
-    code = ToolErrorCode(answer["error_code"]) if known else ToolErrorCode.TOOL_EXECUTION_ERROR
-    return _failure(code, str(answer.get("error") or "The tool reported a failure."))
+    known = value.get("error_code") in ToolErrorCode.__members__
+    code = ToolErrorCode(value["error_code"]) if known else ToolErrorCode.TOOL_EXECUTION_ERROR
+    return _failure(code, str(value.get("error") or "The tool reported a failure."))

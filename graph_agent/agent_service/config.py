@@ -1,4 +1,4 @@
-"""Where the model of the agent service is, and how it answers."""
+"""The endpoint of the agent service, its model, and the limits of one answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.llm.config import configured, endpoint
+from graph_agent.llm.config import check_base_url, make_config
 from graph_agent.llm.families import DEFAULT_MODEL, plain_name, successor
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, NO_KEY
 from graph_agent.models.base import Frozen
@@ -18,10 +18,10 @@ GEMINI_HOST = urlsplit(GEMINI_ENDPOINT).hostname
 
 
 class AgentConfiguration(Frozen):
-    """An endpoint that speaks OpenAI's chat completions, a key for it, and the limits of one answer.
+    """An endpoint for OpenAI chat completions, its key, and the limits of one answer.
 
-    At Gemini's own endpoint `model_name` is any Gemini model that still answers; elsewhere it is whatever that server calls
-    its model. `max_tokens` is the reply's budget, `timeout` the seconds of one request.
+    At Gemini's own endpoint `model_name` must be a Gemini model that is not retired; other servers accept any name.
+    `max_tokens` limits the reply, `timeout` is the limit of one request in seconds.
     """
 
     api_base_url: str = GEMINI_ENDPOINT
@@ -33,24 +33,24 @@ class AgentConfiguration(Frozen):
 
     @field_validator("api_base_url")
     @classmethod
-    def _callable(cls, value: str) -> str:
+    def _check_api_base_url(cls, value: str) -> str:
         try:
-            return endpoint(value)
+            return check_base_url(value)
         except ConfigurationError as exc:
             raise ValueError("api_base_url must be an http or https address") from exc
 
     @field_validator("api_key")
     @classmethod
-    def _sendable(cls, value: str) -> str:
+    def _check_api_key(cls, value: str) -> str:
         if not value.strip():
             raise ValueError("api_key must not be empty")
         try:
-            return configured(value, DEFAULT_MODEL, None).api_key
+            return make_config(value, DEFAULT_MODEL, None).api_key
         except ConfigurationError as exc:
             raise ValueError("api_key contains characters that no key has") from exc
 
     @model_validator(mode="after")
-    def _answers_there(self) -> Self:
+    def _check_model_name(self) -> Self:
         if not self.model_name.strip():
             raise ValueError("model_name must not be empty")
         if urlsplit(self.api_base_url).hostname != GEMINI_HOST:
@@ -63,20 +63,21 @@ class AgentConfiguration(Frozen):
 
 
 def get_default_config() -> AgentConfiguration:
-    """The configuration that the environment asks for. Raises `ConfigurationError` where there is no key.
+    """Return the configuration from the environment. Raises `ConfigurationError` if there is no key.
 
-    GEMINI_API_KEY and GEMINI_MODEL, at Gemini's endpoint or behind GEMINI_BASE_URL; with OPENAI_BASE_URL that server instead,
-    with OPENAI_API_KEY and OPENAI_MODEL. A key is only ever sent to the host it was made for.
+    GEMINI_API_KEY and GEMINI_MODEL configure Gemini's endpoint, or the one of GEMINI_BASE_URL. If OPENAI_BASE_URL is set, that
+    server is used instead, with OPENAI_API_KEY and OPENAI_MODEL. A key is only sent to the host that it belongs to.
     """
-    given = {name: value for name, value in _access(read_settings()).items() if value is not None}
+    given = {name: value for name, value in _endpoint_fields(read_settings()).items() if value is not None}
     try:
         return AgentConfiguration.model_validate(given)
     except ValidationError as exc:
-        slip = exc.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise ConfigurationError(slip["msg"].removeprefix("Value error, ")) from None
+        violation = exc.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise ConfigurationError(violation["msg"].removeprefix("Value error, ")) from None
 
 
-def _access(settings: Settings) -> dict[str, str | None]:
+def _endpoint_fields(settings: Settings) -> dict[str, str | None]:
+    """Return the endpoint, key and model that the settings give; None for a value that is left to the default."""
     if settings.openai_base_url is not None:
         key = settings.openai_api_key.get_secret_value() if settings.openai_api_key is not None else ""
         return {"api_base_url": settings.openai_base_url, "api_key": key.strip() or NO_KEY, "model_name": settings.openai_model}

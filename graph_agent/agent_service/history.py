@@ -1,11 +1,12 @@
-"""A conversation as OpenAI-format messages: what of it a turn is given.
+"""A conversation as OpenAI-format messages, and the part of it that a turn reads.
 
-The last message is the user's. Of the earlier ones a turn is given what user and assistant said; calls and their results stay
-in the conversation, and ids are looked up anew. What is ours travels on an assistant's message, under a key of its own that no
-model is sent:
+The last message is the user's. Of the earlier ones a turn reads the texts of user and assistant; calls and their results stay
+in the conversation, and the model looks ids up again. Our own data is stored in an assistant's message under a key that is
+never sent to a model:
 
     {"role": "assistant", "content": "Delete task: 'call mom'. Should I go ahead? ...",
-     "graph_agent": {"conversation_id": "...", "decision_id": "...", "effects": [], "pending_action": {...}}}
+     "graph_agent": {"conversation_id": "...", "decision_id": "...", "decision_type": "REQUEST_CONFIRMATION", "effects": [],
+                     "pending_action": {...}}}
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.models.decision import Message, PendingAction, unstorable
+from graph_agent.models.decision import DecisionType, Message, PendingAction, unstorable
 
-MARK = "graph_agent"
+DATA_KEY = "graph_agent"
 MAX_TEXT = 8 * 1024
-"""Characters of one earlier message that a turn is given."""
+"""The number of characters of an earlier message that a turn reads."""
 CUT = " […]"
 MAX_ID_LENGTH = 255
 
-_SPOKEN: dict[str, Literal["user", "assistant"]] = {"user": "user", "assistant": "assistant"}
-_UNSPOKEN = frozenset({"tool", "function", "system", "developer"})
+_READ_ROLES: dict[str, Literal["user", "assistant"]] = {"user": "user", "assistant": "assistant"}
+_SKIPPED_ROLES = frozenset({"tool", "function", "system", "developer"})
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What was said before, and the message to answer. `pending` is as it came: nobody has checked its signature."""
+    """The earlier messages and the message to answer. The signature of `pending` is not checked yet."""
 
     message: str
     earlier: tuple[Message, ...] = ()
@@ -41,11 +42,11 @@ class History:
 
 
 def read_history(messages: Sequence[Mapping[str, Any]], now: datetime) -> History:
-    """Read `messages`; `now` is when they count as said. Raises `ServiceError` VALIDATION_ERROR with a sentence."""
+    """Read `messages`; `now` becomes their time. Raises `ServiceError` VALIDATION_ERROR with a sentence."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence) or not messages:
         raise _refused("The message history must be a list that ends in the user's message.")
-    told = enumerate(messages[:-1], start=1)
-    earlier = [said for place, message in told if (said := _said(message, place, now)) is not None]
+    numbered = enumerate(messages[:-1], start=1)
+    earlier = [read for number, message in numbered if (read := _message(message, number, now)) is not None]
     last = messages[-1]
     if not isinstance(last, Mapping) or last.get("role") != "user":
         raise _refused("The last message of the history must be the user's.")
@@ -53,24 +54,24 @@ def read_history(messages: Sequence[Mapping[str, Any]], now: datetime) -> Histor
     return History(message, tuple(earlier), _conversation_id(messages[:-1]), _pending(messages[:-1]))
 
 
-def _said(message: Any, place: int, now: datetime) -> Message | None:
+def _message(message: Any, number: int, now: datetime) -> Message | None:
     role = message.get("role") if isinstance(message, Mapping) else None
-    if not isinstance(role, str) or (role not in _SPOKEN and role not in _UNSPOKEN):
-        raise _refused(f"Message {place} of the history has no known role: user, assistant or tool.")
-    if role in _UNSPOKEN:
+    if not isinstance(role, str) or (role not in _READ_ROLES and role not in _SKIPPED_ROLES):
+        raise _refused(f"Message {number} of the history has no known role: user, assistant or tool.")
+    if role in _SKIPPED_ROLES:
         return None
-    text = _text(message, place)
+    text = _text(message, number)
     if unstorable(text) is not None:
-        raise _refused(f"Message {place} of the history contains characters that are not valid text.")
+        raise _refused(f"Message {number} of the history contains characters that are not valid text.")
     if not text.strip():
         return None
     if len(text) > MAX_TEXT:
         text = text[:MAX_TEXT] + CUT
-    return Message(role=_SPOKEN[role], content=text, timestamp=now)
+    return Message(role=_READ_ROLES[role], content=text, timestamp=now, decision_type=_decision_type(message))
 
 
-def _text(message: Mapping[str, Any], place: int) -> str:
-    """A message's content: text, a list of text parts, or nothing beside calls."""
+def _text(message: Mapping[str, Any], number: int) -> str:
+    """Return a message's content: its text, its text parts joined, or an empty string for a message of calls."""
     content = message.get("content")
     if content is None:
         return ""
@@ -79,30 +80,35 @@ def _text(message: Mapping[str, Any], place: int) -> str:
     parts = content if isinstance(content, list) else [None]
     texts = [part.get("text") if isinstance(part, Mapping) else None for part in parts]
     if not all(isinstance(text, str) for text in texts):
-        raise _refused(f"Message {place} of the history is not text.")
+        raise _refused(f"Message {number} of the history is not text.")
     return "\n".join(str(text) for text in texts)
 
 
-def _mark(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    mark = message.get(MARK) if message["role"] == "assistant" else None
-    return mark if isinstance(mark, Mapping) else {}
+def _own_data(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    data = message.get(DATA_KEY) if message["role"] == "assistant" else None
+    return data if isinstance(data, Mapping) else {}
+
+
+def _decision_type(message: Mapping[str, Any]) -> DecisionType | None:
+    named = _own_data(message).get("decision_type")
+    return DecisionType(named) if isinstance(named, str) and named in DecisionType.__members__ else None
 
 
 def _conversation_id(earlier: Sequence[Mapping[str, Any]]) -> str | None:
-    """The id that the latest marked message names, if it can be one."""
-    named = next((mark.get("conversation_id") for message in reversed(earlier) if (mark := _mark(message))), None)
+    """Return the conversation id of the latest message that carries our data, if it is a valid id."""
+    named = next((data.get("conversation_id") for message in reversed(earlier) if (data := _own_data(message))), None)
     fits = isinstance(named, str) and named.strip() and len(named) <= MAX_ID_LENGTH and unstorable(named) is None
     return named if fits else None
 
 
 def _pending(earlier: Sequence[Mapping[str, Any]]) -> PendingAction | None:
-    """The action that the assistant's last message waits with; none if the user has said something since."""
+    """Return the pending action of the assistant's last message, or None if the user has written since."""
     for message in reversed(earlier):
         if message["role"] == "user":
             return None
         if message["role"] == "assistant":
             try:
-                return PendingAction.model_validate(_mark(message).get("pending_action"))
+                return PendingAction.model_validate(_own_data(message).get("pending_action"))
             except ValidationError:
                 return None
     return None

@@ -1,4 +1,4 @@
-"""How long an agent may go on."""
+"""The limits of one turn of the agent service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_TURN_SECONDS = 120
 
 
 class AgentLoopConfig(Frozen):
-    """The limits of one turn. Retries are for reads: a change is never sent twice, the ledger settles it."""
+    """The limits of one turn. Only reads are retried: a mutation is never sent twice, the ledger settles it."""
 
     max_iterations: int = Field(default=15, ge=1, le=50)
     iteration_timeout: int = Field(default=30, gt=0)

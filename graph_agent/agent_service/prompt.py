@@ -1,4 +1,4 @@
-"""What the model of the agent service reads."""
+"""The system prompt of the agent service."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Always validate user_id matches the authenticated user before calling tools."""
 
 
 class SystemPrompt(Frozen):
-    """Role, rules and tone. It is only what the model reads: what may be done stays the constitution's to say."""
+    """Role, rules and tone for the model. The constitution alone decides what may be done."""
 
     role_definition: str = "You are a helpful Todo Assistant"
     operational_rules: list[str] = Field(default_factory=lambda: list(OPERATIONAL_RULES))
@@ -67,7 +67,7 @@ class SystemPrompt(Frozen):
         return value
 
     def to_prompt_string(self, user_id: str) -> str:
-        """The prompt for one user."""
+        """Return the prompt for one user."""
         rules = "\n".join(f"- {rule}" for rule in self.operational_rules)
         guidelines = "\n".join(f"- {guideline}" for guideline in self.response_guidelines)
         return f"""{self.role_definition} for user {user_id}.

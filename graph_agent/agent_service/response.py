@@ -1,4 +1,4 @@
-"""What came of a call to `run_agent`."""
+"""The result of `run_agent`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from graph_agent.agent_service.history import MARK
-from graph_agent.turn.engine import FinishedTurn
+from graph_agent.agent_service.history import DATA_KEY
 from graph_agent.graph.state import EndingKind, Turn
-from graph_agent.llm.openai_wire import messages_of
+from graph_agent.llm.openai_wire import build_messages
 from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import TokenUsage
+from graph_agent.turn.finished import FinishedTurn
 
 Status = Literal["completed", "max_iterations_reached", "error"]
 Reason = Literal["completed", "max_iterations", "error"]
@@ -22,15 +22,15 @@ _ENDS: dict[EndingKind, tuple[Status, Reason]] = {
     EndingKind.CAP: ("max_iterations_reached", "max_iterations"),
     EndingKind.FAILURE: ("error", "error"),
 }
-"""Every other way to end, a question and a refusal among them, is an answer."""
+"""Every other ending, a question or a refusal included, counts as completed."""
 
 
 class AgentResponse(Frozen):
-    """The end of a turn.
+    """The result of a turn.
 
     `final_response` is None with status "error"; `error` and `warning` are fixed sentences. `messages` is the whole
-    conversation, given back as the next call's history with the user's next message behind it. `iterations` counts the model's
-    answers. `effects` are receipts by code of what was really done, `usage` the tokens of all model calls.
+    conversation: append the user's next message and pass it as the history of the next call. `iterations` counts the model's
+    responses. `effects` are the receipts of committed changes, `usage` the tokens of all model calls.
     """
 
     status: Status
@@ -44,15 +44,15 @@ class AgentResponse(Frozen):
     usage: TokenUsage | None = None
 
 
-def refused(history: Sequence[Mapping[str, Any]], sentence: str) -> AgentResponse:
-    """No turn was run, and the conversation stands as it was."""
+def refused_response(history: Sequence[Mapping[str, Any]], sentence: str) -> AgentResponse:
+    """Return the response to a request that gets no turn: the conversation is unchanged."""
     given = history if isinstance(history, Sequence) else []
     messages = [dict(message) for message in given if isinstance(message, Mapping)]
     return AgentResponse(status="error", finish_reason="error", iterations=0, error=sentence, messages=messages)
 
 
-def responded(history: Sequence[Mapping[str, Any]], finished: FinishedTurn, config: AgentEngineConfig) -> AgentResponse:
-    """How `finished` is told to the caller who gave `history`."""
+def finished_response(history: Sequence[Mapping[str, Any]], finished: FinishedTurn, config: AgentEngineConfig) -> AgentResponse:
+    """Return the response for a finished turn, with its messages appended to `history`."""
     turn, decision = finished.turn, finished.decision
     assert turn is not None
     assert turn.ending is not None
@@ -72,29 +72,30 @@ def responded(history: Sequence[Mapping[str, Any]], finished: FinishedTurn, conf
 
 
 def _own_messages(finished: FinishedTurn, turn: Turn) -> list[dict[str, Any]]:
-    """What the turn added: calls, their results, and the reply with our mark on it."""
+    """Return the messages that the turn adds: calls, their results, and the reply with the `graph_agent` key."""
     assert turn.request is not None
     asked = max(n for n, message in enumerate(turn.request.messages) if message.role == "user")
     added = turn.request.messages[asked + 1 :]
-    # Named after no model: marks that only one provider wants are left out.
-    messages = messages_of(added, "", None)
+    # Without a model name, so that extra fields which only one provider needs are left out.
+    messages = build_messages(added, "", None)
     given = {call.id for message in added for call in message.function_calls or []}
     for message in messages:
-        _name_apart(message, given, turn.decision_id[:8])
+        _make_ids_unique(message, given, turn.decision_id[:8])
     decision = finished.decision
-    mark: dict[str, Any] = {
+    own_data: dict[str, Any] = {
         "conversation_id": turn.context.conversation_id,
         "decision_id": turn.decision_id,
+        "decision_type": decision.decision_type.value,
         "effects": decision.effects,
     }
     if decision.pending_action is not None:
-        mark["pending_action"] = decision.pending_action.to_json()
-    messages[-1][MARK] = mark
+        own_data["pending_action"] = decision.pending_action.to_json()
+    messages[-1][DATA_KEY] = own_data
     return messages
 
 
-def _name_apart(message: dict[str, Any], given: set[str | None], turn: str) -> None:
-    """Call ids that the model did not give count from 1 in every turn; a conversation has many."""
+def _make_ids_unique(message: dict[str, Any], given: set[str | None], turn: str) -> None:
+    """Append the turn to call ids that the model did not give: they count from 1 in each turn of the conversation."""
     for named, key in [(message, "tool_call_id"), *((call, "id") for call in message.get("tool_calls") or [])]:
         if key in named and named[key] not in given:
             named[key] = f"{named[key]}_{turn}"

@@ -1,10 +1,9 @@
-"""One turn of a conversation that the caller keeps."""
+"""One turn of a conversation that the caller stores."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from graph_agent.agent_service.bound_tools import BoundTools
@@ -12,28 +11,27 @@ from graph_agent.agent_service.config import AgentConfiguration
 from graph_agent.agent_service.history import MAX_ID_LENGTH, History, read_history
 from graph_agent.agent_service.loop_config import AgentLoopConfig
 from graph_agent.agent_service.prompt import SystemPrompt
-from graph_agent.agent_service.response import AgentResponse, refused, responded
-from graph_agent.agent_service.surroundings import Surroundings, kept_open
+from graph_agent.agent_service.response import AgentResponse, finished_response, refused_response
+from graph_agent.agent_service.services import shared_services
 from graph_agent.agent_service.tool_binding import ToolBinding
-from graph_agent.turn.refused import write_refused
-from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.errors import RecordError, ServiceError, ServiceErrorCode
+from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter
+from graph_agent.errors import ConfigurationError, RecordError, ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.graph.build import CompiledGraph, build_graph
-from graph_agent.llm.config import LLMConfig
-from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import (
-    MAX_MESSAGE_LENGTH,
     DecisionContext,
     OutcomeCategory,
     PendingAction,
     content_problem,
     unstorable,
 )
-from graph_agent.policy.confirmation import Signer
+from graph_agent.policy.signature import Signer
 from graph_agent.ports import LLMAdapter, ToolExecutor
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.refused import write_refused
 
 _UNRECORDED = "The request cannot be recorded right now. Please try again later."
+_OUTCOME_UNKNOWN = "The request was started, and its outcome is not known. Check what was done before you repeat it."
 
 
 async def run_agent(
@@ -46,18 +44,20 @@ async def run_agent(
     tools: Sequence[ToolBinding] | ToolExecutor | None = None,
     conversation_id: str | None = None,
 ) -> AgentResponse:
-    """Answer the last message of `message_history`: OpenAI-format dictionaries, or the `messages` of an earlier response with
-    the user's next message behind them.
+    """Answer the last message of `message_history`.
 
-    Whatever goes wrong in the turn, the user's message included, is told in the response. `tools` are the shipped ones unless
-    given; what may be called, and what the user is asked about first, is the constitution's to say either way. The
-    conversation's id travels in its messages; `conversation_id` names it from outside. System messages in the history are kept
-    but not sent: `system_prompt` is for that. Raises `ConfigurationError` where no turn could be run at all.
+    The history is a list of OpenAI-format dictionaries, or the `messages` of an earlier response with the user's next message
+    appended. A failure, an unusable message included, is reported in the response; `ConfigurationError` is raised only if no
+    turn can run at all.
+
+    `tools` defaults to the shipped tools. The constitution decides which of them may be called and which need a confirmation.
+    The messages carry the conversation's id; `conversation_id` overrides it. System messages in the history are kept but not
+    sent to the model: use `system_prompt`.
     """
-    async with kept_open() as surroundings:
+    async with shared_services() as services:
         return await converse(
-            surroundings,
-            _adapter(config.api_base_url, config.api_key, config.model_name, config.timeout),
+            services,
+            agent_adapter(config.api_base_url, config.api_key, config.model_name, config.timeout),
             message_history,
             user_id,
             config,
@@ -69,7 +69,7 @@ async def run_agent(
 
 
 async def converse(
-    surroundings: Surroundings,
+    services: AgentServices,
     adapter: LLMAdapter,
     message_history: Sequence[Mapping[str, Any]],
     user_id: str,
@@ -80,34 +80,31 @@ async def converse(
     tools: Sequence[ToolBinding] | ToolExecutor | None = None,
     conversation_id: str | None = None,
 ) -> AgentResponse:
-    """`run_agent` in surroundings, and with a model, that the caller has opened."""
+    """Do the same as `run_agent`, with services and an adapter that the caller has opened."""
     try:
         _check_id("user_id", user_id)
         if conversation_id is not None:
             _check_id("conversation_id", conversation_id)
-        history = read_history(message_history, surroundings.clock.now())
-        engine = _engine(surroundings, adapter, user_id, config, system_prompt, loop_config, tools)
-        named = conversation_id or history.conversation_id or surroundings.ids.new()
+        history = read_history(message_history, services.clock.now())
+        engine = _engine(services, adapter, user_id, config, system_prompt, loop_config, tools)
+        named = conversation_id or history.conversation_id or services.ids.new()
         if problem := content_problem(history.message):
-            await _record_refused(engine, surroundings, user_id, named, history.message, problem)
-            return refused(message_history, problem)
-        finished = await engine.run(_context(surroundings.signer, history, user_id, named))
+            await write_refused(engine, user_id, named, history.message, OutcomeCategory.USER_INPUT, problem)
+            return refused_response(message_history, problem)
+        finished = await engine.run(_context(services.signer, history, user_id, named))
     except ServiceError as exc:
-        return refused(message_history, exc.message)
+        # A caller of this service has no key with which to ask again.
+        unknown = exc.code is ServiceErrorCode.OUTCOME_UNKNOWN
+        return refused_response(message_history, _OUTCOME_UNKNOWN if unknown else exc.message)
+    except TurnTakenOverError:
+        return refused_response(message_history, _OUTCOME_UNKNOWN)
     except RecordError:
-        return refused(message_history, _UNRECORDED)
-    return responded(message_history, finished, engine.config)
-
-
-@lru_cache(maxsize=16)
-def _adapter(base_url: str, api_key: str, model: str, seconds: float) -> OpenAICompatibleAdapter:
-    """One for all calls that ask the same: they share connections and their bound. It keeps a client for each event loop."""
-    limits = LLMConfig(api_key=api_key, timeout_seconds=seconds)
-    return OpenAICompatibleAdapter(api_key, model, base_url=base_url, config=limits)
+        return refused_response(message_history, _UNRECORDED)
+    return finished_response(message_history, finished, engine.config)
 
 
 def _engine(
-    surroundings: Surroundings,
+    services: AgentServices,
     adapter: LLMAdapter,
     user_id: str,
     config: AgentConfiguration,
@@ -116,11 +113,11 @@ def _engine(
     tools: Sequence[ToolBinding] | ToolExecutor | None,
 ) -> LLMAgentEngine:
     prompt, loop = system_prompt or SystemPrompt(), loop_config or AgentLoopConfig()
-    executor = BoundTools(tools, surroundings.tools) if isinstance(tools, Sequence) else tools or surroundings.tools
-    return LLMAgentEngine(
+    executor = BoundTools(tools, services.tools) if isinstance(tools, Sequence) else tools or services.tools
+    engine = LLMAgentEngine(
         adapter,
         executor,
-        surroundings.constitution,
+        services.constitution,
         config=AgentEngineConfig(
             max_iterations=loop.max_iterations,
             temperature=config.temperature,
@@ -130,16 +127,20 @@ def _engine(
             read_retries=loop.read_retries,
             tell_time=True,
         ),
-        audit=surroundings.audit,
-        clock=surroundings.clock,
-        ids=surroundings.ids,
-        signer=surroundings.signer,
-        confirmations=surroundings.confirmations,
+        audit=services.audit,
+        clock=services.clock,
+        ids=services.ids,
+        signer=services.signer,
+        confirmations=services.confirmations,
         system_prompt=prompt.to_prompt_string(user_id),
-        # A list of bindings is the caller's own choice among the granted tools.
+        # A list of bindings is the caller's choice of some of the granted tools.
         allow_missing_tools=isinstance(tools, Sequence),
         graph=_graph(),
     )
+    bound = executor.get_available_tools() if isinstance(executor, BoundTools) else []
+    if unlisted := [name for name in bound if name not in engine.constitution.whitelist]:
+        raise ConfigurationError(f"the constitution does not list the bound tools: {', '.join(unlisted)}")
+    return engine
 
 
 @cache
@@ -161,25 +162,14 @@ def _context(signer: Signer, history: History, user_id: str, conversation_id: st
 
 
 def _is_ours(signer: Signer, pending: PendingAction, user_id: str, conversation_id: str) -> bool:
-    """Whether we made `pending` for this user here. What we did not make does not even enter the record."""
+    """True if `pending` carries our signature for this user and conversation. Other actions do not enter the record."""
     try:
         return signer.verify(pending, user_id=user_id, conversation_id=conversation_id)
     except ValueError:  # text that is not Unicode, numbers that are not JSON
         return False
 
 
-async def _record_refused(
-    engine: LLMAgentEngine, surroundings: Surroundings, user_id: str, conversation_id: str, message: str, problem: str
-) -> None:
-    """Leave a decision for a message that gets no turn."""
-    terms = await engine.prepare()
-    told = message if message.strip() and unstorable(message) is None else json.dumps(message)
-    context = DecisionContext(user_id=user_id, message=told[:MAX_MESSAGE_LENGTH], conversation_id=conversation_id)
-    header = engine.header(context, terms)
-    await write_refused(surroundings.audit, header, terms.texts, OutcomeCategory.USER_INPUT, problem)
-
-
 def _check_id(name: str, value: str) -> None:
-    """Raise `ServiceError` VALIDATION_ERROR for what cannot name a user or a conversation."""
+    """Raise `ServiceError` VALIDATION_ERROR unless `value` can be the id of a user or a conversation."""
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_ID_LENGTH or unstorable(value) is not None:
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"{name} must be a text of 1 to {MAX_ID_LENGTH} characters.")

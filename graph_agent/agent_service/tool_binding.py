@@ -1,4 +1,4 @@
-"""A tool with its schema in OpenAI's form and what runs it."""
+"""A tool: its schema in the OpenAI format, and the function that runs it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from graph_agent.agent_service.surroundings import kept_open
+from graph_agent.agent_service.services import shared_services
 from graph_agent.errors import ConfigurationError
-from graph_agent.llm.openai_wire import tools_of
+from graph_agent.llm.openai_wire import build_tools
 from graph_agent.models.base import Frozen
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.ports import ToolServer
@@ -20,15 +20,17 @@ _USER = "user_id"
 
 
 class ToolBinding(Frozen):
-    """One tool that `run_agent` may be given.
+    """One tool for `run_agent`.
 
-    `mcp_tool_reference` is called as `await reference(user_id=..., **arguments)`, with the authenticated user. What it returns
+    `mcp_tool_reference` is called as `await reference(user_id=..., **arguments)`, with the authenticated user. Its return value
     is the result: any JSON, where `{"success": False, "error": text}` is a failure.
     """
 
     tool_name: str = Field(min_length=1)
     openai_function_schema: dict[str, Any]
     mcp_tool_reference: Any
+    reads: bool = False
+    """True for a tool that changes nothing: it may run any number of times, and leaves no receipt."""
 
     @field_validator("openai_function_schema")
     @classmethod
@@ -56,7 +58,7 @@ class ToolBinding(Frozen):
 
     @property
     def declaration(self) -> ToolDeclaration:
-        """What the model is told. A `user_id` among the parameters is left out: it is never the model's to give."""
+        """The declaration for the model, without a parameter `user_id`: the model never chooses the user."""
         function = self.openai_function_schema["function"]
         schema = dict(function.get("parameters") or {"type": "object", "properties": {}})
         if isinstance(schema.get("properties"), dict):
@@ -73,40 +75,40 @@ class ToolBinding(Frozen):
 
 @dataclass(frozen=True)
 class McpTool:
-    """A tool of an MCP server as an async function; `server` None is the shipped one, on the default database.
+    """A tool of an MCP server as an async function. `server` None is the shipped server on the default database.
 
-    Called by hand nobody stands before it. In `run_agent` the guard does, and calls go to the server itself, with everything
-    it promises: previews, and the ledger.
+    A direct call is not checked by the guard. In `run_agent` the guard checks every call, and calls go to the server itself,
+    with its previews and its ledger.
     """
 
     name: str
     server: ToolServer | None = None
 
     async def __call__(self, user_id: str, **arguments: Any) -> dict[str, Any]:
-        async with _answering(self.server) as server:
+        async with _opened(self.server) as server:
             result = await server.execute(self.name, arguments, user_id)
         return {"success": result.success, "data": result.data, "error": result.error, "error_code": result.error_code}
 
 
 async def bind_mcp_tools(executor: ToolServer | None = None) -> list[ToolBinding]:
-    """One binding for each tool that the server lists, schemas as it says them; None is the shipped task server.
+    """Return one binding for each tool that the server lists, with its own schema. None is the shipped task server.
 
-    Raises `ConfigurationError` where the server does not answer.
+    Raises `ConfigurationError` if the server does not answer.
     """
-    async with _answering(executor) as server:
+    async with _opened(executor) as server:
         if not await server.start():
             raise ConfigurationError("the tool server does not answer")
         declarations = server.declarations()
     return [
         ToolBinding(tool_name=tool.name, openai_function_schema=schema, mcp_tool_reference=McpTool(tool.name, executor))
-        for tool, schema in zip(declarations, tools_of(declarations), strict=True)
+        for tool, schema in zip(declarations, build_tools(declarations), strict=True)
     ]
 
 
 @asynccontextmanager
-async def _answering(server: ToolServer | None) -> AsyncGenerator[ToolServer]:
+async def _opened(server: ToolServer | None) -> AsyncGenerator[ToolServer]:
     if server is not None:
         yield server
         return
-    async with kept_open() as surroundings:
-        yield surroundings.tools
+    async with shared_services() as services:
+        yield services.tools

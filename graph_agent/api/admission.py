@@ -1,4 +1,4 @@
-"""How many turns one process works on at the same time."""
+"""A limit on how many streams one process serves at the same time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from contextlib import contextmanager
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 
-MAX_TURNS_IN_FLIGHT = 1024
+MAX_STREAMS = 1024
 
 
 class Admission:
-    """Lets `limit` turns in and turns the others away at once, instead of letting all of them become slow."""
+    """Admits up to `limit` at a time and refuses the others at once, so that those admitted keep their latency."""
 
-    def __init__(self, limit: int = MAX_TURNS_IN_FLIGHT) -> None:
+    def __init__(self, limit: int = MAX_STREAMS) -> None:
         self._free = limit
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Raises `ServiceError` SERVICE_UNAVAILABLE where there is no room."""
+    def admit(self) -> Iterator[None]:
+        """Count the caller as admitted within this context. Raises `ServiceError` SERVICE_UNAVAILABLE at the limit."""
         if self._free <= 0:
             text = "The service is busy. Please try again in a moment."
             raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=1)

@@ -1,4 +1,4 @@
-"""The application: routes, what stands around them, and what happens while it is up."""
+"""The FastAPI application: routes, middleware, and the sweeper that runs as long as the server."""
 
 from __future__ import annotations
 
@@ -11,36 +11,53 @@ from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
 from starlette.middleware import Middleware
 
-from graph_agent.api import chat, conversations, decisions, errors, events, health
+from graph_agent.api import chat, conversations, decisions, errors, events, health, topology
 from graph_agent.api.admission import Admission
 from graph_agent.api.auth import authenticator
-from graph_agent.api.following import TurnEvents
-from graph_agent.api.shields import LoopbackHostsOnly, SecurityHeaders
+from graph_agent.api.middleware import LoopbackHostsOnly, SameOriginOnly, SecurityHeaders, UnambiguousLength
+from graph_agent.api.static_page import BrowserSession, Page, description_router, page_router
+from graph_agent.api.turn_admission import LoadShedding, TurnAdmission
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.service import ChatService
-from graph_agent.errors import ServiceError
+from graph_agent.chat.stream import TurnStream
+from graph_agent.errors import RecordUnavailableError, ServiceError
+from graph_agent.record.writer import DatabaseAuditWriter
 
 _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 60.0
+TURN_PATHS = frozenset({"/api/chat", "/api/chat/stream"})
 
 
-def create_app(runtime: Runtime) -> FastAPI:
-    """The API over `runtime`, which the caller opened and closes. Raises `ConfigurationError`."""
+def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
+    """Return the API over `runtime`, which the caller opens and closes, and the page. Raises `ConfigurationError`.
+
+    Without the page `/` describes the API.
+    """
     settings = runtime.settings
-    shields = [Middleware(SecurityHeaders), Middleware(errors.UnexpectedErrors)]
+    turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds)
+    middleware = [
+        Middleware(SecurityHeaders),
+        Middleware(UnambiguousLength),
+        Middleware(LoadShedding, turn_admission, TURN_PATHS),
+        Middleware(errors.UnexpectedErrors),
+    ]
     if not settings.authenticates:
-        shields.append(Middleware(LoopbackHostsOnly))
+        middleware.append(Middleware(LoopbackHostsOnly))
+    middleware.append(Middleware(SameOriginOnly))
+    if page is not None and page.session is not None:
+        middleware.append(Middleware(BrowserSession, session=page.session))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
-        sweeping = asyncio.create_task(_sweep_forever(runtime.chat))
+        sweeping = asyncio.create_task(_sweep_forever(runtime.chat, runtime.audit))
         try:
             yield
         finally:
             sweeping.cancel()
             await asyncio.wait({sweeping})
             await runtime.chat.aclose()
+            app.state.open_turns = await _close_rest(runtime)
 
     app = FastAPI(
         title="graph-agent",
@@ -48,33 +65,51 @@ def create_app(runtime: Runtime) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        middleware=shields,
+        middleware=middleware,
         lifespan=lifespan,
-        # Nothing leaves the machine because of what the environment holds for others.
+        # FastAPI must not export telemetry because OTEL_* variables are set for another program.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.runtime = runtime
+    # Set at the end of the lifespan: the number of turns that this process leaves open, None if that is unknown.
+    app.state.open_turns = 0
     app.state.authenticator = authenticator(settings)
-    app.state.admission = Admission()
-    app.state.watchers = Admission()
-    app.state.events = TurnEvents(runtime.chat, runtime.engine)
+    app.state.turn_admission = turn_admission
+    app.state.subscribers = Admission()
+    app.state.stream = TurnStream(runtime.chat, runtime.engine)
     errors.install(app)
-    for router in (chat.router, conversations.router, decisions.router, events.router):
-        # The caller is found out by each route; this only tells OpenAPI.
+    for router in (chat.router, conversations.router, decisions.router, events.router, topology.router):
+        # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
         app.include_router(router, dependencies=[Security(HTTPBearer(auto_error=False))] if settings.authenticates else [])
     app.include_router(health.router)
+    app.include_router(description_router() if page is None else page_router(page))
     return app
 
 
-async def _sweep_forever(chat_service: ChatService) -> None:
-    """End what dead processes left, at once and every minute."""
+async def _close_rest(runtime: Runtime) -> int | None:
+    """Finish the turns that could not be closed during the shutdown; return how many are still open, None if unknown.
+
+    A turn whose terminal record is only in the spool counts as open: its row in the log is.
+    """
+    try:
+        await runtime.chat.sweep()
+        open_turns = await runtime.chat.open_turns()
+        return open_turns + await runtime.audit.count_spooled()
+    except (ServiceError, RecordUnavailableError) as exc:
+        _log.error("the turns of this process cannot be read: %s", exc)
+        return None
+
+
+async def _sweep_forever(chat_service: ChatService, audit: DatabaseAuditWriter) -> None:
+    """Finish the turns that dead processes left open and sign the heads of the log, at once and then every minute."""
     while True:
         try:
-            ended = await chat_service.sweep()
-            if ended:
-                _log.info("ended %d turns that were left open", ended)
+            await audit.sign_heads()
+            finished = await chat_service.sweep()
+            if finished:
+                _log.info("finished %d turns that were left open", finished)
         except ServiceError as exc:
-            _log.warning("the sweep has to wait: %s", exc.code)
+            _log.warning("the sweep is postponed: %s", exc.code)
         except Exception:
             _log.exception("the sweep failed")
         await asyncio.sleep(SWEEP_SECONDS)

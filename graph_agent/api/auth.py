@@ -1,4 +1,4 @@
-"""Who asks: the subject of a bearer token, or the one local user of a server without authentication."""
+"""Authentication: the caller is the subject of a bearer token, or the local user of a server without authentication."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Protocol
 
+import jwt
 from fastapi import Depends, Request
 
 from graph_agent.bootstrap import LOCAL_USER
@@ -18,14 +19,16 @@ from graph_agent.settings import Settings
 _log = logging.getLogger(__name__)
 
 MAX_USER_ID_LENGTH = 255
+FETCH_SECONDS = 10.0
+"""The longest wait for published keys; the client's own timeout is for each read, and a server could trickle for ever."""
 
 _ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-"""What a published key may sign with. A shared key is never taken for a published one, nor the other way round."""
+"""Signature algorithms accepted with a published key. HS256 is not among them: a published key must not serve as a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user a request is for, and what the token grants besides the user's own data."""
+    """The authenticated user of a request, and the scopes that the token grants."""
 
     user_id: str
     scopes: frozenset[str] = frozenset()
@@ -33,25 +36,21 @@ class Caller:
 
 class Authenticator(Protocol):
     async def caller(self, authorization: str | None) -> Caller:
-        """Whom the Authorization header names. Raises `ServiceError` UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
+        """Return the caller that the header names. Raises `ServiceError` UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
         ...
 
 
 class LocalUser:
-    """Everybody is the one local user."""
+    """Authenticates every request as the local user."""
 
-    async def caller(self, authorization: str | None) -> Caller:  # noqa: ARG002 - whatever it says
+    async def caller(self, authorization: str | None) -> Caller:  # noqa: ARG002 (the protocol has it)
         return Caller(LOCAL_USER)
 
 
 class BearerTokens:
-    """JSON Web Tokens, signed with our shared key or with a key that is published under a URL."""
+    """Authenticates JSON Web Tokens, signed with the shared secret or with a key that a JWKS URL publishes."""
 
     def __init__(self, audience: str, *, secret: str | None = None, jwks_url: str | None = None) -> None:
-        # Imported here: a server without authentication does not pay for the cryptography.
-        import jwt
-
-        self._jwt = jwt
         self._audience = audience
         self._secret = secret
         try:
@@ -67,36 +66,37 @@ class BearerTokens:
         try:
             claims = await self._claims(token)
             return Caller(_subject(claims), _scopes(claims))
-        except self._jwt.PyJWKClientConnectionError as exc:
+        except (jwt.PyJWKClientConnectionError, TimeoutError) as exc:
             _log.warning("the keys of the bearer tokens cannot be fetched", exc_info=exc)
             text = "The token cannot be checked right now. Please try again later."
             raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text) from exc
         except Exception as exc:
-            # Whatever a token does to those who read it: it is no valid token.
+            # A token that makes the parser fail, in whatever way, is not valid.
             raise _unauthenticated("The bearer token is not valid.") from exc
 
     async def _claims(self, token: str) -> dict[str, Any]:
         if self._keys is None:
             return self._decoded(token, self._secret, ["HS256"])
-        # It may ask the network, and blocks meanwhile.
-        key = await asyncio.to_thread(self._keys.get_signing_key_from_jwt, token)
+        # In a thread, because it may fetch keys over the network, and blocks meanwhile.
+        async with asyncio.timeout(FETCH_SECONDS):
+            key = await asyncio.to_thread(self._keys.get_signing_key_from_jwt, token)
         return self._decoded(token, key, _ASYMMETRIC)
 
     def _decoded(self, token: str, key: Any, algorithms: list[str]) -> dict[str, Any]:
-        claims: dict[str, Any] = self._jwt.decode(
+        claims: dict[str, Any] = jwt.decode(
             token,
             key,
             algorithms=algorithms,
             audience=self._audience,
             options={"require": ["exp", "aud", "sub"]},
         )
-        # An end that is no date is none at all.
+        # PyJWT accepts any number; one that is not a date would never expire.
         datetime.fromtimestamp(claims["exp"], UTC)
         return claims
 
 
 def authenticator(settings: Settings) -> Authenticator:
-    """What the settings ask for. Raises `ConfigurationError` for a URL that cannot be asked."""
+    """Return the authenticator that the settings choose. Raises `ConfigurationError` for a malformed JWKS URL."""
     if not settings.authenticates:
         return LocalUser()
     secret = settings.jwt_secret.get_secret_value() if settings.jwt_secret else None
@@ -109,7 +109,7 @@ async def _caller(request: Request) -> Caller:
 
 
 AuthenticatedCaller = Annotated[Caller, Depends(_caller)]
-"""A route's parameter: the caller, or the request ends with 401."""
+"""A route parameter that holds the caller; without a valid token the request ends with 401."""
 
 
 def _subject(claims: dict[str, Any]) -> str:

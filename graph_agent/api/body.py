@@ -1,4 +1,4 @@
-"""Reading a request's body: bounded while it arrives, strict in what it may be."""
+"""Reading a request body: limited in size while it arrives, and parsed as strict JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BODY_BYTES = 64 * 1024
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """The JSON object in the body. Text in it may still be no valid text: a JSON string can hold a lone surrogate.
+    """Return the JSON object in the body. Its strings may still contain lone surrogates, which JSON allows.
 
     Raises `ServiceError`: UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, VALIDATION_ERROR.
     """
@@ -45,7 +45,7 @@ async def _read(request: Request) -> bytes:
 
 def _parsed(body: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_no_number, parse_float=_finite)
+        value = json.loads(body.decode("utf-8"), parse_constant=_reject_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         raise invalid("The request body is not valid JSON.") from None
     if not isinstance(value, dict):
@@ -53,7 +53,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _no_number(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 

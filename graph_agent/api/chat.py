@@ -1,28 +1,35 @@
-"""POST /api/chat: one message in, one governed decision out."""
+"""POST /api/chat: answer one message."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
+from pydantic import ValidationError
+from starlette.datastructures import State
 from starlette.responses import JSONResponse
 
-from graph_agent.api.auth import AuthenticatedCaller
+from graph_agent.api.auth import AuthenticatedCaller, Caller
 from graph_agent.api.body import invalid, read_object
-from graph_agent.api.schemas import ChatReply, ChatRequest, errors
-from graph_agent.chat.service import ChatAnswer
+from graph_agent.api.schemas import Answers, ChatReply, ChatRequest, errors, message_schema
+from graph_agent.api.turn_admission import TurnAdmission
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.service import ChatService
+from graph_agent.models.decision import ConfirmationAnswer
+from graph_agent.turn.run import TurnRun
 
 router = APIRouter(prefix="/api", tags=["chat"])
 
 _FIELDS = frozenset(ChatRequest.model_fields)
-MESSAGE_BODY = {"required": True, "content": {"application/json": {"schema": ChatRequest.model_json_schema()}}}
+MESSAGE_BODY = {"required": True, "content": {"application/json": {"schema": message_schema()}}}
 
 IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
         pattern=r"^[!-~]{1,255}$",
-        description="The same key with the same body gets the same answer, however often it is sent.",
+        description="A request repeated with the same key and body gets the same answer.",
     ),
 ]
 
@@ -30,33 +37,59 @@ IdempotencyKey = Annotated[
 @router.post(
     "/chat",
     response_model=ChatReply,
-    responses=errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
-    # The body is read by hand: bounded while it arrives, and never repeated in an error.
+    responses=errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504),
+    # Declared by hand, because the route reads the body itself: with a size limit, and without echoing it in errors.
     openapi_extra={"requestBody": MESSAGE_BODY},
 )
 async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: IdempotencyKey = None) -> JSONResponse:
-    """Answer one message. A model that fails is a 200 too: its decision says so."""
+    """Answer one message. A failure of the model is a 200 as well; the decision says so."""
     state = request.app.state
-    with state.admission.turn():
-        content, conversation_id = read_message(await read_object(request))
-        answer = await state.runtime.chat.send(
-            caller.user_id, content, conversation_id=conversation_id, idem_key=idempotency_key
-        )
-    return JSONResponse(chat_reply(answer))
+    # A body that arrives slowly must not keep a place from others.
+    sent = read_message(await read_object(request))
+    started = await start_turn(state, caller, sent, idempotency_key)
+    answer = started if isinstance(started, ChatAnswer) else await started.result()
+    return JSONResponse(answer.reply_json())
 
 
-def chat_reply(answer: ChatAnswer) -> dict[str, Any]:
-    """A `ChatReply` as JSON."""
-    return {name: value for name, value in answer.to_json().items() if name in ChatReply.model_fields}
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The fields of a request by type; the chat checks, and logs, what they contain."""
+
+    content: str | None
+    conversation_id: str | None
+    answers: ConfirmationAnswer | None
 
 
-def read_message(body: dict[str, Any]) -> tuple[str, str | None]:
-    """The two fields by type only: what a message may be is the chat's business, and logged there."""
+async def start_turn(state: State, caller: Caller, sent: Sent, idem_key: str | None) -> TurnRun[ChatAnswer] | ChatAnswer:
+    """Start the turn of a message once it is admitted, or return the answer that it got before."""
+    admission: TurnAdmission = state.turn_admission
+    chat_service: ChatService = state.runtime.chat
+    return await admission.start(
+        caller.user_id,
+        lambda: chat_service.start(
+            caller.user_id,
+            sent.content,
+            conversation_id=sent.conversation_id,
+            answers=sent.answers,
+            idem_key=idem_key,
+        ),
+    )
+
+
+def read_message(body: dict[str, Any]) -> Sent:
+    """Return the fields of a request. Raises `ServiceError` VALIDATION_ERROR for an unknown field or a wrong type."""
     if not body.keys() <= _FIELDS:
-        raise invalid("The request body has a field that is not known.")
-    content, conversation_id = body.get("content"), body.get("conversation_id")
-    if not isinstance(content, str):
-        raise invalid("The field 'content' must be given, as text.")
+        raise invalid("The request body has an unknown field.")
+    content, conversation_id, answers = (body.get(name) for name in ("content", "conversation_id", "answers"))
+    if (content is None and answers is None) or (content is not None and not isinstance(content, str)):
+        raise invalid("The field 'content' must be given, as text, unless 'answers' is.")
     if conversation_id is not None and not isinstance(conversation_id, str):
         raise invalid("The field 'conversation_id' must be text.")
-    return content, conversation_id
+    return Sent(content, conversation_id, None if answers is None else _read_answer(answers))
+
+
+def _read_answer(answers: Any) -> ConfirmationAnswer:
+    try:
+        return ConfirmationAnswer.model_validate(Answers.model_validate(answers, strict=True).model_dump())
+    except ValidationError as exc:
+        raise invalid('The field \'answers\' must be {"pending_action": ID, "yes": true or false}.') from exc

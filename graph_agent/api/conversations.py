@@ -1,4 +1,4 @@
-"""GET /api/conversations: the caller's conversations, and one of them with its messages."""
+"""GET /api/conversations: list the caller's conversations, or read one with its messages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from graph_agent.chat.conversations import Conversation, ConversationPage
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 
-_LAST_CONVERSATION = "The id of the last conversation of the page before."
-_FIRST_MESSAGE = "The id of the first message of the page after."
+_LAST_CONVERSATION = "The id of the last conversation of the previous page."
+_FIRST_MESSAGE = "The id of the first message of the next page."
 
 Limit = Annotated[int, Query(ge=1, le=200)]
 
@@ -26,7 +26,7 @@ async def conversations(
     limit: Limit = 50,
     before: Annotated[str | None, Query(json_schema_extra=UUID_FORMAT, description=_LAST_CONVERSATION)] = None,
 ) -> JSONResponse:
-    """The caller's conversations, the most lately used first."""
+    """List the caller's conversations, the last used first."""
     page = await request.app.state.runtime.chat.conversations(caller.user_id, limit, before)
     return JSONResponse(page.to_json())
 
@@ -39,6 +39,6 @@ async def conversation(
     limit: Limit = 100,
     before: Annotated[str | None, Query(json_schema_extra=UUID_FORMAT, description=_FIRST_MESSAGE)] = None,
 ) -> JSONResponse:
-    """One conversation with its latest messages, oldest first."""
+    """Return one conversation with its latest messages, oldest first."""
     found = await request.app.state.runtime.chat.conversation(caller.user_id, conversation_id, limit, before)
     return JSONResponse(found.to_json())

@@ -1,8 +1,8 @@
-"""What goes wrong, as HTTP: one table from code to status, one envelope, short fixed texts.
+"""Errors over HTTP: one table from error code to status, one envelope, short fixed texts.
 
     {"error": {"code": "CONVERSATION_NOT_FOUND", "message": "There is no such conversation."}}
 
-Nothing of the request and nothing of an exception is ever repeated in it.
+An error never repeats a part of the request or the text of an exception.
 """
 
 from __future__ import annotations
@@ -43,22 +43,30 @@ STATUS: dict[ServiceErrorCode, int] = {
     ServiceErrorCode.SERVICE_UNAVAILABLE: 503,
     ServiceErrorCode.STORAGE_ERROR: 503,
     ServiceErrorCode.QUERY_TIMEOUT: 503,
+    ServiceErrorCode.OUTCOME_UNKNOWN: 504,
 }
 
 _RETRY_SECONDS = 5
-"""What a 503 says where nobody knows better."""
+"""The Retry-After of a 503 whose error gives none."""
 
-_UNFORESEEN = (ToolErrorCode.UNKNOWN_ERROR, "Something went wrong. Please try again later.")
+_UNEXPECTED = (ToolErrorCode.UNKNOWN_ERROR, "Something went wrong. Please try again later.")
 
-_OF_HTTP = {
-    404: ("NOT_FOUND", "There is nothing at this address."),
-    405: ("METHOD_NOT_ALLOWED", "This address does not take that method."),
+_ROUTING_ERRORS = {
+    404: ("NOT_FOUND", "There is no resource at this path."),
+    405: ("METHOD_NOT_ALLOWED", "This path does not support that method."),
 }
-"""What the router itself refuses; these codes are of HTTP, not of the service."""
+"""Errors that the router raises; their codes are not among the codes of the services."""
 
 
-def error_body(code: str, message: str) -> dict[str, Any]:
-    return {"error": {"code": code, "message": message}}
+def error_body(code: str, message: str, decision_id: str | None = None) -> dict[str, Any]:
+    error = {"code": code, "message": message}
+    if decision_id is not None:
+        error["decision_id"] = decision_id
+    return {"error": error}
+
+
+def service_error_body(error: ServiceError) -> dict[str, Any]:
+    return error_body(error.code, error.message, error.decision_id)
 
 
 def envelope(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -74,9 +82,9 @@ def service_error_response(error: ServiceError) -> JSONResponse:
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if status == 413:
-        # What is left of the body is not read.
+        # The rest of the body is not read.
         headers["Connection"] = "close"
-    return envelope(status, error.code, error.message, headers)
+    return JSONResponse(service_error_body(error), status, headers)
 
 
 def unavailable() -> ServiceError:
@@ -84,19 +92,19 @@ def unavailable() -> ServiceError:
     return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text)
 
 
-def told_error(failure: BaseException) -> dict[str, Any]:
-    """The body for a failure that comes when the status has been sent; what nobody foresaw is logged whole."""
+def stream_error_body(failure: BaseException) -> dict[str, Any]:
+    """Return the body for a failure after the status was sent. An unexpected one is logged with its traceback."""
     if isinstance(failure, DatabaseUnavailableError | RecordUnavailableError):
         _log.warning("a database does not answer", exc_info=failure)
         failure = unavailable()
     if isinstance(failure, ServiceError):
-        return error_body(failure.code, failure.message)
+        return service_error_body(failure)
     _log.error("a stream ended in an exception", exc_info=failure)
-    return error_body(*_UNFORESEEN)
+    return error_body(*_UNEXPECTED)
 
 
 def install(app: FastAPI) -> None:
-    """Answer every expected failure with the envelope; `UnexpectedErrors` is for the others."""
+    """Register handlers that answer every expected error with the envelope; `UnexpectedErrors` answers the others."""
 
     @app.exception_handler(ServiceError)
     async def service_error(_request: Request, error: ServiceError) -> JSONResponse:
@@ -109,17 +117,17 @@ def install(app: FastAPI) -> None:
         return service_error_response(unavailable())
 
     @app.exception_handler(RequestValidationError)
-    async def parameters(_request: Request, _error: RequestValidationError) -> JSONResponse:
+    async def invalid_parameters(_request: Request, _error: RequestValidationError) -> JSONResponse:
         return envelope(422, ServiceErrorCode.VALIDATION_ERROR, "A parameter or header of the request is not valid.")
 
     @app.exception_handler(HTTPException)
-    async def of_http(_request: Request, error: HTTPException) -> JSONResponse:
-        code, message = _OF_HTTP.get(error.status_code, ("HTTP_ERROR", "The request cannot be served."))
+    async def routing_error(_request: Request, error: HTTPException) -> JSONResponse:
+        code, message = _ROUTING_ERRORS.get(error.status_code, ("HTTP_ERROR", "The request cannot be served."))
         return envelope(error.status_code, code, message, dict(error.headers or {}))
 
 
 class UnexpectedErrors:
-    """The last net: an exception that nobody foresaw is logged whole and answered with a 500 that says nothing."""
+    """Middleware that logs an unexpected exception with its traceback and answers with a 500 without details."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -130,18 +138,18 @@ class UnexpectedErrors:
             return
         started = False
 
-        async def watched(message: Message) -> None:
+        async def send_and_remember_start(message: Message) -> None:
             nonlocal started
             started = started or message["type"] == "http.response.start"
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, send_and_remember_start)
         except ClientDisconnect:
-            return  # It went away in the middle of its own body.
+            return  # The client disconnected while sending its body.
         except Exception:
             _log.exception("a request ended in an exception")
             if started:
                 raise
-            response: Any = envelope(500, *_UNFORESEEN)
+            response: Any = envelope(500, *_UNEXPECTED)
             await response(scope, receive, send)

@@ -1,4 +1,4 @@
-"""GET /healthz: the process is alive. GET /readyz: it can serve turns."""
+"""GET /healthz: the process is alive. GET /readyz: the process can run turns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 from graph_agent.api.schemas import Health, errors
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.record.spool import Spool, SpoolingAuditWriter
 
 _log = logging.getLogger(__name__)
 
@@ -23,13 +24,13 @@ CHECK_SECONDS = 3.0
 
 @router.get("/healthz", response_model=Health, responses=errors(403))
 async def healthz() -> JSONResponse:
-    """Always `ok`, as long as somebody can answer at all."""
+    """Return `ok`."""
     return JSONResponse({"status": "ok"})
 
 
 @router.get("/readyz", response_model=Health, responses=errors(403, 503))
 async def readyz(request: Request) -> JSONResponse:
-    """`ready`, if both databases and the tool server answer and the constitution fits what is served."""
+    """Return `ready` if both databases and the tool server answer, and the server serves every tool of the constitution."""
     runtime: Any = request.app.state.runtime
     checks = {
         "task database": _answers(runtime.task_database),
@@ -37,8 +38,10 @@ async def readyz(request: Request) -> JSONResponse:
         "tools": runtime.tools.ready(),
         "constitution": _prepared(runtime.engine),
     }
-    fine = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
-    failing = [name for name, passes in zip(checks, fine, strict=True) if not passes]
+    if isinstance(runtime.audit, SpoolingAuditWriter):
+        checks["spool"] = _usable(runtime.audit.spool)
+    passed = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
+    failing = [name for name, ok in zip(checks, passed, strict=True) if not ok]
     if failing:
         raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, f"Not ready: {', '.join(failing)}.")
     return JSONResponse({"status": "ready"})
@@ -46,6 +49,11 @@ async def readyz(request: Request) -> JSONResponse:
 
 async def _answers(database: Database) -> bool:
     return await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").scalar()) == 1
+
+
+async def _usable(spool: Spool) -> bool:
+    await asyncio.to_thread(spool.require_usable)
+    return True
 
 
 async def _prepared(engine: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The bodies of the API, as OpenAPI shows them."""
+"""Request and response bodies, as OpenAPI shows them."""
 
 from __future__ import annotations
 
@@ -7,34 +7,61 @@ from typing import Annotated, Any
 from fastapi import Path
 from pydantic import Field
 from pydantic.config import JsonDict
+from pydantic.json_schema import SkipJsonSchema
 
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision
 
 UUID_FORMAT: JsonDict = {"format": "uuid"}
-"""For ids, which are text here: what is no UUID gets a refusal of our own, not the framework's."""
+"""The format of ids. They are declared as text, because the service refuses a malformed id with its own error code."""
 
 IdInPath = Annotated[str, Path(json_schema_extra=UUID_FORMAT)]
 
 
+class Answers(Frozen):
+    """The user's answer to a pending action, by its id."""
+
+    pending_action: str = Field(min_length=1, max_length=255, description="The id of the pending action.")
+    yes: bool = Field(description="True to go ahead, false to drop the action.")
+
+
+_CONVERSATION = Field(
+    default=None,
+    json_schema_extra=UUID_FORMAT,
+    description="The message's conversation; without it, the conversation of the pending action in `answers`, or a new one.",
+)
+
+
 class ChatRequest(Frozen):
-    """One message of the user."""
+    """One message of the user. With `answers`, the text is stored and shown, but not read."""
 
     content: str = Field(
         min_length=1,
         max_length=MAX_MESSAGE_LENGTH,
         pattern=r"^[^\x00]*[^\x00\s][^\x00]*$",
-        description="What the user says: text that is neither blank nor holds a NUL.",
+        description="The user's words: text that is neither blank nor contains a NUL.",
     )
-    conversation_id: str | None = Field(
-        default=None,
-        json_schema_extra=UUID_FORMAT,
-        description="Where the message belongs; without it a new conversation begins.",
-    )
+    conversation_id: str | None = _CONVERSATION
+    answers: Answers | SkipJsonSchema[None] = None
+
+
+class AnswerRequest(Frozen):
+    """An answer to a pending action, without a text."""
+
+    conversation_id: str | None = _CONVERSATION
+    answers: Answers
+
+
+def message_schema() -> dict[str, Any]:
+    """Return the schema of a request body, without references: it is read inside another document."""
+    schemas = [ChatRequest.model_json_schema(), AnswerRequest.model_json_schema()]
+    for schema in schemas:
+        schema["properties"]["answers"] = schema.pop("$defs")["Answers"]
+    return {"anyOf": schemas}
 
 
 class ChatReply(Frozen):
-    """The answer. `decision` says what was decided and done; `message_id` is the assistant's message."""
+    """The answer to a message; `message_id` is the assistant's message."""
 
     conversation_id: str
     message_id: str
@@ -46,10 +73,13 @@ class ChatReply(Frozen):
 class ErrorBody(Frozen):
     code: str
     message: str
+    decision_id: str | SkipJsonSchema[None] = Field(
+        default=None, description="The decision of a turn whose outcome is unknown (OUTCOME_UNKNOWN)."
+    )
 
 
 class ErrorEnvelope(Frozen):
-    """Every answer that is no success."""
+    """The body of every error."""
 
     error: ErrorBody
 
@@ -58,21 +88,22 @@ class Health(Frozen):
     status: str
 
 
-_MEANING = {
+_DESCRIPTIONS = {
     400: "An id is not well-formed.",
     401: "No valid bearer token.",
-    403: "The conversation belongs to someone else, or the server is addressed by a foreign name.",
-    404: "There is no such thing, or it is not the caller's.",
-    409: "The conversation or the same request is still being worked on.",
+    403: "The conversation belongs to another user, or the Host header names another machine.",
+    404: "It does not exist, or it belongs to another user.",
+    409: "A turn of the conversation, or the same request, is still running.",
     413: "The body is too large.",
     415: "The body is not application/json.",
     422: "The request is not valid, or its Idempotency-Key was used for another one.",
-    429: "Too many turns; Retry-After says when to come back.",
-    500: "Something nobody foresaw.",
-    503: "Not available; nothing was begun, or the same Idempotency-Key goes on with it. Retry-After says when to come back.",
+    429: "Too many turns; try again after Retry-After seconds.",
+    500: "An unexpected error.",
+    503: "Not available; no tool was called. See Retry-After.",
+    504: "The turn was started and its outcome is unknown: send the request again with the same Idempotency-Key.",
 }
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may answer with these statuses, and with a 500."""
-    return {status: {"model": ErrorEnvelope, "description": _MEANING[status]} for status in (*statuses, 500)}
+    """Return the `responses` of a route that may answer with these statuses, and with a 500."""
+    return {status: {"model": ErrorEnvelope, "description": _DESCRIPTIONS[status]} for status in (*statuses, 500)}

@@ -1,4 +1,4 @@
-"""Which decisions are meant: one value for queries, metrics, exports and replays."""
+"""The filter that selects decisions, for queries, metrics, exports, baselines and replays."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from sqlalchemy import ColumnElement, Connection, UnaryExpression, func, select
 from sqlalchemy.sql.operators import custom_op
 
-from graph_agent.record.tables import DecisionLog, table_of
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory, unstorable
 from graph_agent.models.record import RecordStatus
+from graph_agent.record.tables import decision_logs
 
-_decisions = table_of(DecisionLog)
 _OPEN = "PENDING"
 _OUTCOMES = (*(outcome.value for outcome in OutcomeCategory), _OPEN)
 _INTENTS = (*(intent.value for intent in IntentType), "LLM_PROCESSING")
 _TYPES = (*(kind.value for kind in DecisionType), _OPEN)
 
-_COUNTED = 20_000
+_MAX_COUNT = 20_000
+"""Rows that are counted at most to compare two indexes."""
 _INDEXED = frozenset(
     {"decision_id", "conversation_id", "user_id", "outcome_category", "category", "intent_type", "decision_type", "model"}
 )
 
-_plus: Any = custom_op("+")
+_unary_plus: Any = custom_op("+")
 
 
 class DecisionFilter(Frozen):
-    """Every field that is given must hold; `since` is inside the span of time, `until` is not.
+    """A decision matches if it matches every field that is set. The time range includes `since` and excludes `until`.
 
-    `outcome` is a whole outcome, `SUCCESS:TASK_COMPLETED`, or the beginning of one, `ERROR` or `AMBIGUITY:M`.
+    `outcome` is a complete outcome such as `SUCCESS:TASK_COMPLETED`, or a prefix such as `ERROR` or `AMBIGUITY:M`.
     """
 
     decision_id: str | None = Field(default=None, min_length=1, max_length=64)
@@ -45,25 +45,27 @@ class DecisionFilter(Frozen):
     intent_type: str | None = Field(default=None, json_schema_extra={"enum": list(_INTENTS)})
     status: RecordStatus | None = None
     model: str | None = Field(default=None, min_length=1, max_length=255)
+    response_model: str | None = Field(default=None, min_length=1, max_length=255)
+    """The model that answered; `model` is the one that was requested."""
     constitution: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
     @classmethod
     def of(cls, **given: Any) -> Self:
-        """Like the constructor, but a wrong value raises `ServiceError` VALIDATION_ERROR with one sentence."""
+        """Like the constructor, but an invalid value raises `ServiceError` VALIDATION_ERROR with one sentence."""
         try:
             return cls.model_validate(given)
         except ValidationError as exc:
-            slip = exc.errors(include_url=False, include_input=False)[0]
-            name = str(slip["loc"][0]) if slip["loc"] else ""
-            text = slip["msg"].removeprefix("Value error, ")
+            error = exc.errors(include_url=False, include_input=False)[0]
+            name = str(error["loc"][0]) if error["loc"] else ""
+            text = error["msg"].removeprefix("Value error, ")
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"{name}: {text}" if name else text) from None
 
-    def spanning(self, since: datetime | None, until: datetime | None) -> Self:
-        """The same within this span of time, where it is given. Raises `ServiceError` VALIDATION_ERROR."""
-        span = {"since": since, "until": until}
-        return self.of(**{**dict(self), **{name: at for name, at in span.items() if at is not None}})
+    def in_range(self, since: datetime | None, until: datetime | None) -> Self:
+        """Return a copy with this time range; None keeps the bound. Raises `ServiceError` VALIDATION_ERROR."""
+        bounds = {"since": since, "until": until}
+        return self.of(**{**dict(self), **{name: at for name, at in bounds.items() if at is not None}})
 
-    @field_validator("decision_id", "conversation_id", "user_id", "model")
+    @field_validator("decision_id", "conversation_id", "user_id", "model", "response_model")
     @classmethod
     def _storable(cls, value: str | None) -> str | None:
         if value is not None and (reason := unstorable(value)):
@@ -72,46 +74,50 @@ class DecisionFilter(Frozen):
 
     @field_validator("outcome")
     @classmethod
-    def _begins_an_outcome(cls, value: str | None) -> str | None:
+    def _check_outcome(cls, value: str | None) -> str | None:
         if value is not None and not _outcomes(value):
-            raise ValueError(f"no outcome is called so or begins so; there are {', '.join(_OUTCOMES)}")
+            raise ValueError(f"no outcome is or starts with this; the outcomes are {', '.join(_OUTCOMES)}")
         return value
 
     @field_validator("decision_type")
     @classmethod
-    def _is_a_type(cls, value: str | None) -> str | None:
+    def _check_type(cls, value: str | None) -> str | None:
         return _one_of(value, _TYPES)
 
     @field_validator("intent_type")
     @classmethod
-    def _is_an_intent(cls, value: str | None) -> str | None:
+    def _check_intent(cls, value: str | None) -> str | None:
         return _one_of(value, _INTENTS)
 
     @model_validator(mode="after")
-    def _time_goes_on(self) -> Self:
+    def _check_range(self) -> Self:
         if self.since is not None and self.until is not None and self.until <= self.since:
-            raise ValueError("until must lie after since")
+            raise ValueError("until must be after since")
         return self
 
     def conditions(self, connection: Connection) -> list[ColumnElement[bool]]:
-        """The SQL of it, for this connection's database."""
-        columns = _decisions.c
-        span: list[ColumnElement[bool]] = []
+        """Return the SQL conditions, for the database of this connection."""
+        columns = decision_logs.c
+        time_range: list[ColumnElement[bool]] = []
         if self.since is not None:
-            span.append(columns.created_at >= self.since)
+            time_range.append(columns.created_at >= self.since)
         if self.until is not None:
-            span.append(columns.created_at < self.until)
-        given = self._equalities()
-        if connection.dialect.name != "sqlite" or len(given) < 2:
-            return [*(_holds(column, value) for column, value in given), *span]
-        # SQLite keeps no statistics that tell frequent values from rare ones, and would take any of the indexes. So they are
-        # asked which condition leaves the fewest rows; a plus takes the other conditions out of the choice.
-        leader = min(given, key=lambda equality: _rows(connection, equality, span))
-        return [_holds(*leader), *(_without_index(*other) for other in given if other is not leader), *span]
+            time_range.append(columns.created_at < self.until)
+        equalities = self._equalities()
+        if connection.dialect.name != "sqlite" or len(equalities) < 2:
+            return [*(_matches(column, value) for column, value in equalities), *time_range]
+        # SQLite has no statistics about frequent and rare values and would use an arbitrary index. Therefore the condition
+        # that leaves the fewest rows is found by counting; a unary plus keeps SQLite from using an index for the others.
+        most_selective = min(equalities, key=lambda equality: _count_rows(connection, equality, time_range))
+        return [
+            _matches(*most_selective),
+            *(_without_index(*other) for other in equalities if other is not most_selective),
+            *time_range,
+        ]
 
     def _equalities(self) -> list[_Equality]:
-        """Columns and the value, or the values, they must have; those that leave the fewest rows as a rule come first."""
-        columns = _decisions.c
+        """Return columns with their required value or list of values; those that usually leave the fewest rows come first."""
+        columns = decision_logs.c
         every = [
             (columns.decision_id, self.decision_id),
             (columns.conversation_id, self.conversation_id),
@@ -121,6 +127,7 @@ class DecisionFilter(Frozen):
             (columns.intent_type, self.intent_type),
             (columns.decision_type, self.decision_type),
             (columns.model, self.model),
+            (columns.response_model, self.response_model),
             (columns.constitution, self.constitution),
         ]
         return [(column, value) for column, value in every if value is not None]
@@ -129,23 +136,23 @@ class DecisionFilter(Frozen):
 _Equality = tuple[ColumnElement[Any], Any]
 
 
-def _holds(column: ColumnElement[Any], value: Any) -> ColumnElement[bool]:
+def _matches(column: ColumnElement[Any], value: Any) -> ColumnElement[bool]:
     return column.in_(value) if isinstance(value, list) else column == value
 
 
 def _without_index(column: ColumnElement[Any], value: Any) -> ColumnElement[bool]:
-    if column is _decisions.c.category:
-        # The other indexes carry the whole outcome.
-        column, value = _decisions.c.outcome_category, _outcomes(f"{value}:")
-    return _holds(UnaryExpression(column, operator=_plus, type_=column.type), value)
+    if column is decision_logs.c.category:
+        # The other indexes contain the complete outcome, not the category.
+        column, value = decision_logs.c.outcome_category, _outcomes(f"{value}:")
+    return _matches(UnaryExpression(column, operator=_unary_plus, type_=column.type), value)
 
 
-def _rows(connection: Connection, equality: _Equality, span: list[ColumnElement[bool]]) -> int:
-    """How many rows a condition leaves, counted as far as `_COUNTED`; a column without an index is the last choice."""
+def _count_rows(connection: Connection, equality: _Equality, time_range: list[ColumnElement[bool]]) -> int:
+    """Count the rows that a condition leaves, up to `_MAX_COUNT`; a column without an index ranks last."""
     column, value = equality
     if column.key not in _INDEXED and value is not RecordStatus.PENDING:
-        return _COUNTED + 1
-    found = select(_decisions.c.created_at).where(_holds(column, value), *span).limit(_COUNTED).subquery()
+        return _MAX_COUNT + 1
+    found = select(decision_logs.c.created_at).where(_matches(column, value), *time_range).limit(_MAX_COUNT).subquery()
     return connection.execute(select(func.count()).select_from(found)).scalar_one()
 
 
@@ -157,9 +164,9 @@ def _outcome_columns(prefix: str | None) -> list[tuple[ColumnElement[Any], Any]]
     if prefix is None:
         return []
     if prefix in {value.partition(":")[0] for value in _OUTCOMES}:
-        return [(_decisions.c.category, prefix)]
-    meant = _outcomes(prefix)
-    return [(_decisions.c.outcome_category, meant[0] if len(meant) == 1 else meant)]
+        return [(decision_logs.c.category, prefix)]
+    outcomes = _outcomes(prefix)
+    return [(decision_logs.c.outcome_category, outcomes[0] if len(outcomes) == 1 else outcomes)]
 
 
 def _one_of(value: str | None, known: tuple[str, ...]) -> str | None:

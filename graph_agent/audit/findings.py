@@ -1,4 +1,4 @@
-"""What a stranger should know of a decision: why it came out as it did, read from its trace alone."""
+"""Findings: sentences that explain from the trace alone why a decision came out as it did."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 
 from graph_agent.audit.trace import DecisionTrace, PolicyInForce
 from graph_agent.errors import ConstitutionError, ToolErrorCode
-from graph_agent.models.decision import OutcomeCategory
+from graph_agent.models.decision import DecisionType, OutcomeCategory, PendingAction
 from graph_agent.models.llm import LLMErrorCode, LLMResponse
 from graph_agent.models.record import (
     CallDisposition,
@@ -19,36 +19,36 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.confirmation import Consent, alive, read_consent
+from graph_agent.policy.confirmation import can_be_answered
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.forms import REPLY_FORMS, read_form
 
 SLOW_MS = 1000
-"""A port that takes this long, and most of the turn, is worth a word."""
+"""A call that takes at least this long, and at least half of the turn, is reported."""
 
-_INTERRUPTED = {
-    InterruptReason.DEADLINE: "The turn's deadline passed; what was under way was left behind.",
-    InterruptReason.CANCELLED: "Whoever asked went away, and the turn was cancelled.",
-    InterruptReason.SHUTDOWN: "The process was shut down in mid-turn.",
-    InterruptReason.CRASH: "The process died in mid-turn; the turn was closed later from its record.",
-    InterruptReason.FAILURE: "The runtime failed with an exception nobody expected; its own log has the traceback.",
-    InterruptReason.RECORD: "The log database stopped taking rows in mid-turn, so nothing further was done.",
+_INTERRUPTIONS = {
+    InterruptReason.DEADLINE: "The turn's deadline passed; the call in progress was abandoned.",
+    InterruptReason.CANCELLED: "The client disconnected, and the turn was cancelled.",
+    InterruptReason.SHUTDOWN: "The process was shut down during the turn.",
+    InterruptReason.CRASH: "The process crashed during the turn; the turn was closed later from its record.",
+    InterruptReason.FAILURE: "The runtime failed with an unexpected exception; its log has the traceback.",
+    InterruptReason.RECORD: "The log database stopped accepting rows during the turn, so nothing further was done.",
 }
-_MODEL_FAILED = {
+_MODEL_FAILURES = {
     LLMErrorCode.UNAVAILABLE: "the model could not be reached, or its server failed",
     LLMErrorCode.TIMEOUT: "the model gave no complete answer in time",
-    LLMErrorCode.RATE_LIMITED: "the provider refused for quota",
-    LLMErrorCode.INVALID_RESPONSE: "what the model sent was malformed",
+    LLMErrorCode.RATE_LIMITED: "the provider refused the request because of its quota",
+    LLMErrorCode.INVALID_RESPONSE: "the model's response was malformed",
     LLMErrorCode.BLOCKED: "the provider's content filter blocked the answer",
 }
-_REFUSED = {
+_REFUSALS = {
     ToolErrorCode.TOOL_NOT_FOUND: "it is not on the constitution's list of tools",
-    ToolErrorCode.ACCESS_DENIED: "it named another user than the one who is signed in",
+    ToolErrorCode.ACCESS_DENIED: "it named another user than the signed-in one",
 }
 
 
 def findings(trace: DecisionTrace) -> list[str]:
-    """Sentences, in the order things happened; one that says so where nothing went wrong."""
+    """Return the findings in the order of events; if there are none, one sentence that says so."""
     found = list(_findings(trace))
     return found or ["Nothing went wrong."]
 
@@ -56,14 +56,17 @@ def findings(trace: DecisionTrace) -> list[str]:
 def _findings(trace: DecisionTrace) -> Iterator[str]:
     record = trace.record
     if record is None:
-        yield "The turn is running, or its process has died: it is still PENDING, and nothing of it was decided."
+        yield "The turn is running, or its process has crashed: it is still PENDING, and there is no decision yet."
         return
     if not record.entries and not record.states:
-        yield from _never_began(record)
+        yield from _refused_message(record)
     yield from _confirmation(record)
     yield from _model_calls(record)
     for invocation in record.invocations:
         yield from _tool_call(invocation)
+    for settlement in trace.settlements:
+        effect = "it took effect" if settlement.result.success else "it did not take effect and never will"
+        yield f"The outcome of call {settlement.sequence} was settled by the ledger at {_at(settlement.settled_at)}: {effect}."
     if "TIMEOUT_RESPONSE" in record.states:
         yield f"The cap was reached: after {record.iterations} tool rounds the model still had not answered."
     yield from _interruption(record)
@@ -73,12 +76,12 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
         yield from _policy_change(trace.policy)
 
 
-def _never_began(record: DecisionRecord) -> Iterator[str]:
+def _refused_message(record: DecisionRecord) -> Iterator[str]:
     match record.decision.outcome_category:
         case OutcomeCategory.RATE_LIMITED:
-            yield "The user had used up the turns of this minute; the model was not asked."
+            yield "The user had reached the limit of turns per minute; the model was not called."
         case OutcomeCategory.USER_INPUT:
-            yield "The message was refused for its size or content; the model was not asked."
+            yield "The message was refused because of its size or content; the model was not called."
 
 
 def _confirmation(record: DecisionRecord) -> Iterator[str]:
@@ -90,38 +93,50 @@ def _confirmation(record: DecisionRecord) -> Iterator[str]:
     if verdict is None:
         return
     if verdict.result is not True:
-        yield f"{what} was void: its signature does not fit this user and conversation. It was treated as none."
+        yield f"{what} was invalid: its signature does not match this user and conversation. It was ignored."
         return
-    told = next((entry.result for entry in record.entries[verdict.n + 1 :] if entry.kind is EntryKind.CLOCK), None)
-    now = record.header.started_at if told is None else datetime.fromisoformat(str(told))
+    clock_reading = next((entry.result for entry in record.entries[verdict.n + 1 :] if entry.kind is EntryKind.CLOCK), None)
+    now = record.header.started_at if clock_reading is None else datetime.fromisoformat(str(clock_reading))
     used = next((entry for entry in record.entries if entry.kind is EntryKind.CONSUME), None)
-    if not alive(pending, now):
+    if not can_be_answered(pending, now):
         late = round((now - pending.expires_at).total_seconds())
-        times = f"good until {_at(pending.expires_at)}, answered {_at(now)}, {late} s too late"
-        yield f"{what} had expired: {times}. It was treated as none."
+        times = f"valid until {_at(pending.expires_at)}, answered {_at(now)}, {late} s too late"
+        yield f"{what} had expired: {times}. It was ignored."
     elif used is not None and used.result is not True:
-        yield f"{what} had been used before, so it counted for nothing."
+        yield f"{what} had been used before. It was ignored."
     else:
-        consent = read_consent(record.header.context.message)
-        yield {
-            Consent.YES: f"{what} was given by the user's own message.",
-            Consent.NO: f"{what} was declined by the user.",
-            Consent.NEITHER: f"{what} was dropped: the message was neither yes nor no.",
-        }[consent]
+        yield f"{what} {_answer(record, pending)}"
+
+
+def _answer(record: DecisionRecord, pending: PendingAction) -> str:
+    """The user's answer to `pending`, which was valid, as the decision shows it."""
+    decision, answers = record.decision, record.header.context.answers
+    asked_anew = decision.pending_action is not None and EntryKind.MODEL not in {entry.kind for entry in record.entries}
+    if answers is not None and answers.pending_action != pending.id:
+        return "was not touched: the answer named another question."
+    if decision.decision_type is DecisionType.EXECUTE_PENDING:
+        return "was given by the user's own answer."
+    if decision.decision_type is DecisionType.CANCEL_PENDING:
+        return "was declined by the user."
+    if decision.pending_action is not None and decision.pending_action.id == pending.id:
+        return "was asked for again: the answer was unclear."
+    if asked_anew:
+        return "was given, but the object had changed since the question: the user was asked anew."
+    return "was dropped: the message was neither yes nor no."
 
 
 def _model_calls(record: DecisionRecord) -> Iterator[str]:
-    asked = [entry for entry in record.entries if entry.kind is EntryKind.MODEL]
-    for number, entry in enumerate(asked, start=1):
+    model_entries = [entry for entry in record.entries if entry.kind is EntryKind.MODEL]
+    for number, entry in enumerate(model_entries, start=1):
         response = LLMResponse.model_validate(entry.result)
         if response.finish_reason == "error":
-            code = response.error or LLMErrorCode.INVALID_RESPONSE
+            code = response.error_code or LLMErrorCode.INVALID_RESPONSE
             wait = "" if response.retry_after is None else f"; it asked to wait {response.retry_after:g} s"
-            yield f"Model call {number} failed after {entry.ms} ms: {code.value}, {_MODEL_FAILED[code]}{wait}."
+            yield f"Model call {number} failed after {entry.ms} ms: {code.value}, {_MODEL_FAILURES[code]}{wait}."
         elif response.finish_reason == "max_tokens":
             calls = len(response.function_calls or [])
-            yield f"The answer of model call {number} was cut at the token limit; {calls} tool calls in it were discarded."
-        elif number == len(asked) and "ERROR_RESPONSE" in record.states:
+            yield f"The answer of model call {number} was cut off at the token limit; its {calls} tool calls were discarded."
+        elif number == len(model_entries) and "ERROR_RESPONSE" in record.states:
             yield f"The answer of model call {number} could not be used: {_unusable(response)}."
 
 
@@ -133,32 +148,32 @@ def _unusable(response: LLMResponse) -> str:
     if any(not call.name for call in calls):
         return "it made a call without a name"
     if len(set(ids)) < len(ids):
-        return "two of its calls had one id"
-    if calls and all(call.name in REPLY_FORMS for call in calls) and not any(read_form(call) for call in calls):
-        return "its reply form said nothing"
+        return "two of its calls had the same id"
+    if calls and all(call.name in REPLY_FORMS for call in calls) and not any(read_form(call).text for call in calls):
+        return "its reply form was empty"
     if calls:
-        return f"it made {len(calls)} calls that are malformed or too many"
+        return f"it made {len(calls)} calls, which is too many, or some are malformed"
     if not (response.content or "").strip():
         return "it was empty"
-    return "its text is no answer but an imitated call"
+    return "its text imitates a tool call"
 
 
 def _tool_call(invocation: ToolInvocation) -> Iterator[str]:
     call = f"Tool call {invocation.sequence}, {invocation.tool_name},"
-    code, text = invocation.error_code or "no code", invocation.error_message or "nothing further is known"
+    code, text = invocation.error_code or "no code", invocation.error_message or "no further details"
     known = ToolErrorCode(code) if code in ToolErrorCode.__members__ else None
     match invocation.disposition:
         case CallDisposition.REFUSED:
-            why = text if known is None else _REFUSED.get(known, text)
+            why = text if known is None else _REFUSALS.get(known, text)
             yield f"{call} was refused and not sent: {code}, {why}."
         case CallDisposition.EXECUTED if not invocation.success:
             unknown = ToolResult(success=False, error_code=known).unknown
-            became = "ran without an answer: nobody knows whether it took effect" if unknown else "ran and failed"
+            became = "was sent, but its result is unknown: it may have taken effect" if unknown else "ran and failed"
             yield f"{call} {became}: {code}, {text} ({invocation.duration_ms} ms)."
         case CallDisposition.REPEATED:
-            yield f"{call} repeated a write of this turn and was answered with that one's result."
+            yield f"{call} repeated a write of this turn and got the result of the first one."
         case CallDisposition.AWAITING:
-            yield f"{call} waits for the user's own yes."
+            yield f"{call} waits for the user's confirmation."
         case CallDisposition.SKIPPED:
             yield f"{call} was skipped: the turn stopped before it."
 
@@ -167,10 +182,10 @@ def _interruption(record: DecisionRecord) -> Iterator[str]:
     for entry in record.entries:
         if entry.kind is EntryKind.INTERRUPT:
             in_flight = entry.result.get("in_flight")
-            under_way = f" Under way was a call of the port '{in_flight['kind']}'." if in_flight else ""
-            yield _INTERRUPTED[InterruptReason(entry.result["reason"])] + under_way
+            under_way = f" A call of the port '{in_flight['kind']}' was in progress." if in_flight else ""
+            yield _INTERRUPTIONS[InterruptReason(entry.result["reason"])] + under_way
     if record.status is RecordStatus.INTERRUPTED and not any(entry.kind is EntryKind.INTERRUPT for entry in record.entries):
-        yield "The turn was ended from outside."
+        yield "The turn was interrupted."
 
 
 def _ending(record: DecisionRecord) -> Iterator[str]:
@@ -206,20 +221,20 @@ def _policy_change(policy: PolicyInForce) -> Iterator[str]:
 
 def _grant_changes(policy: PolicyInForce) -> str:
     if policy.text is None or policy.previous_text is None:
-        return "not known, a text is missing"
+        return "unknown, because a text is missing"
     try:
         now, then = Constitution.parse(policy.text), Constitution.parse(policy.previous_text)
     except ConstitutionError:
-        return "not known, a text cannot be read"
+        return "unknown, because a text cannot be parsed"
     granted = {grant.name: grant for grant in now.grants}
     before = {grant.name: grant for grant in then.grants}
-    told = [f"{name} is no longer granted" for name in before if name not in granted]
-    told += [f"{name} is newly granted" for name in granted if name not in before]
+    changes = [f"{name} is no longer granted" for name in before if name not in granted]
+    changes += [f"{name} is newly granted" for name in granted if name not in before]
     for name in granted.keys() & before.keys():
         if granted[name].requires_confirmation != before[name].requires_confirmation:
-            told.append(f"{name} {'now needs' if granted[name].requires_confirmation else 'no longer needs'} confirmation")
+            changes.append(f"{name} {'now needs' if granted[name].requires_confirmation else 'no longer needs'} confirmation")
     lines = set(policy.text.splitlines()) ^ set(policy.previous_text.splitlines())
-    return ", ".join(sorted(told)) if told else f"no grant, {len(lines)} lines of the text"
+    return ", ".join(sorted(changes)) if changes else f"no grant, {len(lines)} lines of the text"
 
 
 def _at(time: datetime) -> str:

@@ -1,7 +1,7 @@
-"""Figures over many decisions: exact counts and percentiles, added up by the database.
+"""Metrics over many decisions: exact counts and percentiles, aggregated by the database.
 
-Durations are read as a histogram, one row for each whole millisecond that occurs, so a percentile is exact and a million rows
-take no more memory than a thousand.
+Durations are read as a histogram with one row for each millisecond value that occurs. Percentiles are therefore exact, and the
+memory does not grow with the number of decisions.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ from datetime import timedelta
 from sqlalchemy import Connection, func, select
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.record.tables import DecisionLog, ToolInvocationLog, table_of
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.record import CallDisposition, RecordStatus
-
-_decisions = table_of(DecisionLog)
-_invocations = table_of(ToolInvocationLog)
+from graph_agent.record.tables import decision_logs, tool_invocation_logs
 
 _SUCCESS = "SUCCESS"
 
 LONGEST_TURN = timedelta(hours=1)
+"""An upper bound of the duration of a turn, far above its deadline."""
 
 
 class Durations(Frozen):
-    """In milliseconds; percentiles by nearest rank. All None over nothing."""
+    """Statistics of durations in milliseconds; percentiles by nearest rank. All are None if there are no durations."""
 
     count: int = 0
     average: float | None = None
@@ -37,7 +35,7 @@ class Durations(Frozen):
 
     @classmethod
     def of(cls, histogram: Mapping[int, int]) -> Durations:
-        """`histogram` says how often each duration occurs."""
+        """Compute the statistics of a histogram, which maps each duration to its number of occurrences."""
         count = sum(histogram.values())
         if not count:
             return cls()
@@ -52,79 +50,90 @@ class Durations(Frozen):
 
 
 class ToolUsage(Frozen):
-    """How one tool was used. `calls` counts every call asked for, `executed` those that were sent to it."""
+    """The usage of one tool. `calls` counts all requested calls, `executed` those that were sent to the tool."""
 
     calls: int
     executed: int
     succeeded: int
     success_rate: float | None
-    """Of the calls sent; None where none was."""
+    """The share of executed calls that succeeded; None if no call was executed."""
     errors: dict[str, int]
     durations: Durations
 
 
 class TokenTotals(Frozen):
-    """Sums over the decisions whose model told its usage, and how many these were."""
+    """Sums over the decisions whose model reported its usage; `decisions` is their number."""
 
     decisions: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     total_tokens: int = 0
+    cached_tokens: int = 0
 
 
 class MetricsSummary(Frozen):
-    """What happened in a span of time.
+    """The metrics of a time range.
 
-    Rates, breakdowns and durations are over the closed decisions that began in it; the figures of tools are over the calls that
-    were asked for in it.
+    Rates, breakdowns and durations cover the closed decisions that started in it. The metrics of tools cover the calls that
+    were requested in it.
     """
 
     since: UtcDatetime | None
     until: UtcDatetime | None
     total: int
-    """Closed and open."""
+    """Closed and open decisions."""
     open: int
     """Still PENDING."""
     interrupted: int
     success_rate: float | None
-    """The share of category SUCCESS; None over nothing."""
+    """The share of decisions with the category SUCCESS; None if there are no decisions."""
     categories: dict[str, int]
     outcomes: dict[str, int]
     decision_types: dict[str, int]
     intents: dict[str, int]
-    """Decisions whose tools have no known intent count as UNKNOWN."""
+    """Decisions without an intent count as UNKNOWN."""
     models: dict[str, int]
+    """Decisions by the model that was requested."""
+    response_models: dict[str, int]
+    """Decisions by the model that answered; those of models that did not name themselves are not counted."""
     constitutions: dict[str, int]
     durations: Durations
     tool_calls: int
     tool_durations: Durations
-    """Of the calls sent to any tool."""
+    """Durations of the calls to all tools."""
     tools: dict[str, ToolUsage]
     tokens: TokenTotals
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int:
-    """The smallest value that at least `share` of all are not above. Raises ValueError for an empty histogram."""
+    """Return the smallest value v for which at least `share` of all are v or less. Raises ValueError if there are none."""
     rank = share * sum(histogram.values())
     below = 0
     for value in sorted(histogram):
         below += histogram[value]
         if below >= rank:
             return value
-    raise ValueError("there is nothing to take a percentile of")
+    raise ValueError("an empty histogram has no percentiles")
 
 
 def read_metrics(connection: Connection, filters: DecisionFilter) -> MetricsSummary:
-    """Add up the decisions that `filters` mean."""
+    """Compute the metrics of the decisions that match `filters`."""
     conditions = filters.conditions(connection)
-    columns = _decisions.c
-    kinds = (columns.status, columns.outcome_category, columns.decision_type, columns.intent_type, columns.model)
+    columns = decision_logs.c
+    kinds = (
+        columns.status,
+        columns.outcome_category,
+        columns.decision_type,
+        columns.intent_type,
+        columns.model,
+        columns.response_model,
+    )
     grouped = connection.execute(
         select(
             *kinds,
             columns.constitution,
             func.count().label("times"),
-            func.count(columns.total_tokens).label("told"),
+            func.count(columns.total_tokens).label("with_usage"),
             *(func.coalesce(func.sum(columns[name]), 0).label(name) for name in _TOKEN_COLUMNS),
         )
         .where(*conditions)
@@ -153,24 +162,25 @@ def read_metrics(connection: Connection, filters: DecisionFilter) -> MetricsSumm
         decision_types=_counted((row.decision_type, row.times) for row in closed),
         intents=_counted((row.intent_type or "UNKNOWN", row.times) for row in closed),
         models=_counted((row.model or "UNKNOWN", row.times) for row in closed),
+        response_models=_counted((row.response_model, row.times) for row in closed if row.response_model),
         constitutions=_counted((row.constitution or "UNKNOWN", row.times) for row in closed),
         durations=Durations.of({row[0]: row[1] for row in histogram}),
         tool_calls=sum(tool.calls for tool, _ in tools.values()),
         tool_durations=Durations.of(sum((histogram for _, histogram in tools.values()), Counter())),
         tools={name: tool for name, (tool, _) in sorted(tools.items(), key=lambda item: (-item[1][0].calls, item[0]))},
         tokens=TokenTotals(
-            decisions=sum(row.told for row in grouped),
+            decisions=sum(row.with_usage for row in grouped),
             **{name: sum(getattr(row, name) for row in grouped) for name in _TOKEN_COLUMNS},
         ),
     )
 
 
-_TOKEN_COLUMNS = ("prompt_tokens", "completion_tokens", "total_tokens")
+_TOKEN_COLUMNS = ("prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens")
 
 
 def _tools(connection: Connection, filters: DecisionFilter) -> dict[str, tuple[ToolUsage, Counter[int]]]:
-    """Each tool's usage, with the histogram of its durations."""
-    columns = _invocations.c
+    """Return the usage of each tool, with the histogram of its durations."""
+    columns = tool_invocation_logs.c
     executed = columns.disposition == CallDisposition.EXECUTED
     kinds = (columns.tool_name, columns.error_code, columns.success, executed.label("executed"), columns.duration_ms)
     wanted = select(*kinds, func.count().label("times")).group_by(*kinds)
@@ -179,9 +189,9 @@ def _tools(connection: Connection, filters: DecisionFilter) -> dict[str, tuple[T
     if filters.until is not None:
         wanted = wanted.where(columns.invoked_at < filters.until)
     if filters != DecisionFilter(since=filters.since, until=filters.until):
-        # A turn that sent a call in the span began no more than its longest deadline before it.
+        # A call in the range may belong to a turn that started before it, but by no more than the longest turn.
         early = filters if filters.since is None else filters.replace(since=filters.since - LONGEST_TURN)
-        decisions = select(_decisions.c.decision_id).where(*early.conditions(connection))
+        decisions = select(decision_logs.c.decision_id).where(*early.conditions(connection))
         wanted = wanted.where(columns.decision_id.in_(decisions))
     rows = connection.execute(wanted).all()
     usage = {}
@@ -207,7 +217,7 @@ def _tools(connection: Connection, filters: DecisionFilter) -> dict[str, tuple[T
 
 
 def _counted(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Times by name, the most frequent first."""
+    """Sum the numbers by name, the most frequent name first."""
     counter: Counter[str] = Counter()
     for name, times in pairs:
         counter[name] += times

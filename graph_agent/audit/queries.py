@@ -1,4 +1,4 @@
-"""The log, reading side: one decision, many decisions, figures over them, and the way out and in."""
+"""The read path of the log: one decision, pages of decisions, metrics, export and import."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ from graph_agent.audit.export import LogExport
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.importer import ImportReport, import_records
 from graph_agent.audit.metrics import MetricsSummary, read_metrics
-from graph_agent.record.statements import QUERY_SECONDS, read
-from graph_agent.record.tables import DecisionLog, table_of
 from graph_agent.audit.trace import ROW_COLUMNS, DecisionTrace, LoggedDecision, read_trace
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
+from graph_agent.record.statements import QUERY_SECONDS, read
+from graph_agent.record.tables import decision_logs
 
 MAX_LIMIT = 1000
 MAX_OFFSET = 1_000_000_000
 COUNTED_EXACTLY = 10_000
-"""Beyond this many a total is given as "at least"."""
-
-_decisions = table_of(DecisionLog)
+"""A larger total is not counted further and reported as a lower bound."""
 
 
 class DecisionPage(Frozen):
-    """Some of the decisions that were asked for, newest first. `total` is a lower bound where it is not exact."""
+    """One page of the matching decisions, newest first. `total` is a lower bound if it is not exact."""
 
     items: list[LoggedDecision]
     total: int
@@ -38,14 +36,14 @@ class DecisionPage(Frozen):
 
 
 class LogQueryService:
-    """Asks the log. Failures are `ServiceError`s with a code; `seconds` bounds every question."""
+    """Queries of the log. Errors are `ServiceError`s with a code; `seconds` is the time limit of each query."""
 
     def __init__(self, database: Database, *, seconds: float = QUERY_SECONDS) -> None:
         self._database = database
         self._seconds = seconds
 
     async def get_decision_trace(self, decision_id: str, *, user_id: str | None = None) -> DecisionTrace:
-        """Everything of one decision. Raises DECISION_NOT_FOUND, also for another user's where `user_id` is given."""
+        """Return everything about one decision. Raises DECISION_NOT_FOUND, also if `user_id` is given and is not its user."""
         trace = await read(self._database, lambda connection: read_trace(connection, decision_id), seconds=self._seconds)
         if trace is None or (user_id is not None and trace.decision.user_id != user_id):
             raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision.")
@@ -54,27 +52,27 @@ class LogQueryService:
     async def query_decisions(
         self, filters: DecisionFilter | None = None, *, limit: int = 100, offset: int = 0
     ) -> DecisionPage:
-        """The decisions that `filters` mean, newest first, in an order that stays. Raises VALIDATION_ERROR."""
+        """Return a page of the decisions that match `filters`, newest first, in a stable order. Raises VALIDATION_ERROR."""
         if not 1 <= limit <= MAX_LIMIT:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"limit must be from 1 to {MAX_LIMIT}")
         if not 0 <= offset <= MAX_OFFSET:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"offset must be from 0 to {MAX_OFFSET}")
-        asked = filters or DecisionFilter()
+        selected = filters or DecisionFilter()
 
         def work(connection: Connection) -> tuple[list[LoggedDecision], int]:
-            conditions = asked.conditions(connection)
+            conditions = selected.conditions(connection)
             page = (
                 select(*ROW_COLUMNS)
                 .where(*conditions)
-                .order_by(_decisions.c.created_at.desc(), _decisions.c.decision_id.desc())
+                .order_by(decision_logs.c.created_at.desc(), decision_logs.c.decision_id.desc())
                 .limit(limit + 1)
                 .offset(offset)
             )
             found = [LoggedDecision.of(row) for row in connection.execute(page).mappings()]
             if len(found) <= limit and (found or not offset):
-                # The page reaches the end, so the total is known without counting.
+                # The page is the last one, so the total is known without counting.
                 return found, offset + len(found)
-            matching = select(_decisions.c.created_at).where(*conditions).limit(COUNTED_EXACTLY + 1).subquery()
+            matching = select(decision_logs.c.created_at).where(*conditions).limit(COUNTED_EXACTLY + 1).subquery()
             return found, connection.execute(select(func.count()).select_from(matching)).scalar_one()
 
         found, total = await read(self._database, work, seconds=self._seconds)
@@ -95,26 +93,27 @@ class LogQueryService:
         *,
         filters: DecisionFilter | None = None,
     ) -> MetricsSummary:
-        """Figures over the decisions from `since` to before `until` that `filters` mean."""
-        spanned = (filters or DecisionFilter()).spanning(since, until)
-        return await read(self._database, lambda connection: read_metrics(connection, spanned), seconds=self._seconds)
+        """Return the metrics of the matching decisions from `since` (inclusive) to `until` (exclusive)."""
+        selected = (filters or DecisionFilter()).in_range(since, until)
+        return await read(self._database, lambda connection: read_metrics(connection, selected), seconds=self._seconds)
 
     def export_logs(
         self,
-        format: str = "jsonl",  # noqa: A002 (its name everywhere)
+        format: str = "jsonl",  # noqa: A002 (the name of the parameter in the public API)
         filters: DecisionFilter | None = None,
     ) -> AsyncIterator[str]:
-        """The closed decisions that `filters` mean, oldest first, as text in pieces. Raises INVALID_FORMAT at once.
+        """Yield the matching closed decisions, oldest first, as pieces of text. Raises INVALID_FORMAT immediately.
 
-        `jsonl`: one object a line, `{"type": "blob", "digest", "text"}` before the first `{"type": "decision", "record"}` that
-        names it. `json`: the same objects in one array. Nothing is held in memory but one batch.
+        `jsonl`: one object per line; `{"type": "blob", "digest", "text"}` comes before the first
+        `{"type": "decision", "record"}` that references it. `json`: the same objects in one array. Only one batch is in
+        memory at a time.
         """
         return LogExport(self._database, format, filters or DecisionFilter()).pieces()
 
     async def import_logs(self, pieces: Iterable[str], *, chain_key: bytes | None = None) -> ImportReport:
-        """Take in what `export_logs` gave, of either format. Decisions that stand already are left as they are.
+        """Import the text of an export, of either format. Decisions that are stored already are not changed.
 
-        What is new joins a chain of its own, sealed with `chain_key`: from here on a change shows.
-        Raises INVALID_FORMAT, naming the object, for anything else; what came before it has been taken in.
+        New decisions are sealed in a new chain under `chain_key`, which proves that they did not change after the import.
+        Raises INVALID_FORMAT with the number of the invalid object; batches before it stay imported.
         """
         return await import_records(self._database, pieces, chain_key=chain_key)

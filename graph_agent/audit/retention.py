@@ -1,6 +1,6 @@
-"""Retention: what is older than its days goes, a few decisions a transaction, so that no writer waits long.
+"""Retention: removes old decisions, a few per transaction, so that writers never wait long.
 
-Baselines and reports stay. A shared text goes when no decision that is left can have named it.
+Baselines and reports stay. A shared text is removed when no remaining decision can reference it.
 """
 
 from __future__ import annotations
@@ -10,26 +10,32 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, select
 
-from graph_agent.record.blobs import TOUCH_EVERY
-from graph_agent.record.statements import read, write
-from graph_agent.record.tables import DecisionLog, LLMCallLog, RecordBlob, RecordEntryRow, ToolInvocationLog, table_of
 from graph_agent.db import Database
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.record import RecordStatus
+from graph_agent.record import settlements
+from graph_agent.record.blobs import TOUCH_EVERY
+from graph_agent.record.statements import read, write
+from graph_agent.record.tables import (
+    decision_logs,
+    llm_call_logs,
+    record_blobs,
+    record_entries,
+    reports_table,
+    tool_invocation_logs,
+)
 
 BATCH = 50
-"""Decisions of one transaction: some ten milliseconds of the writer's time."""
+"""Decisions per transaction: it occupies the writer for some ten milliseconds."""
 
-Cut = Callable[[Connection, Sequence[str]], None]
-"""Told of the decisions that are about to go, inside the transaction that removes them."""
+MarkPruned = Callable[[Connection, Sequence[str]], None]
+"""Called with the ids of the decisions to be removed, inside the transaction that removes them."""
 
-_decisions = table_of(DecisionLog)
-_blobs = table_of(RecordBlob)
-_OF_A_DECISION = [table_of(model) for model in (ToolInvocationLog, LLMCallLog, RecordEntryRow)]
+_DEPENDENT_TABLES = (tool_invocation_logs, llm_call_logs, record_entries)
 
 
 class PruneReport(Frozen):
-    """What went."""
+    """The numbers of removed decisions and texts."""
 
     before: UtcDatetime
     decisions: int
@@ -40,56 +46,60 @@ async def prune(
     database: Database,
     before: datetime,
     *,
-    cut: Cut | None = None,
+    mark: MarkPruned | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> PruneReport:
-    """Remove the closed decisions that began before this time, oldest first, then the texts nobody names any more.
+    """Remove the closed decisions that started before this time, oldest first, then the texts that are no longer referenced.
 
-    `on_batch` hears how many have gone so far. Stopped half-way it has removed whole decisions, and may be run again. Raises
-    `ServiceError` STORAGE_ERROR.
+    `mark` signs the removed records in their chains; `on_batch` is called with the number of decisions removed so far. If it is
+    interrupted, only complete decisions are removed and it can be run again. Raises `ServiceError` STORAGE_ERROR.
     """
-    gone = 0
+    removed = 0
     while True:
         batch = await read(database, lambda connection: _oldest(connection, before))
         if not batch:
             break
-        gone += await write(database, _removing(batch, cut))
+        removed += await write(database, _remove(batch, mark))
         if on_batch is not None:
-            on_batch(gone)
+            on_batch(removed)
     return PruneReport(
-        before=before, decisions=gone, texts=await write(database, lambda connection: _drop_texts(connection, before))
+        before=before, decisions=removed, texts=await write(database, lambda connection: _remove_texts(connection, before))
     )
 
 
 def _oldest(connection: Connection, before: datetime) -> list[str]:
     wanted = (
-        select(_decisions.c.decision_id)
-        .where(_decisions.c.created_at < before, _decisions.c.status != RecordStatus.PENDING)
-        .order_by(_decisions.c.created_at)
+        select(decision_logs.c.decision_id)
+        .where(decision_logs.c.created_at < before, decision_logs.c.status != RecordStatus.PENDING)
+        .order_by(decision_logs.c.created_at)
         .limit(BATCH)
     )
     return list(connection.execute(wanted).scalars())
 
 
-def _removing(batch: list[str], cut: Cut | None) -> Callable[[Connection], int]:
+def _remove(batch: list[str], mark: MarkPruned | None) -> Callable[[Connection], int]:
     def work(connection: Connection) -> int:
-        if cut is not None:
-            cut(connection, batch)
-        for table in _OF_A_DECISION:
+        if mark is not None:
+            mark(connection, batch)
+        for table in _DEPENDENT_TABLES:
             connection.execute(delete(table).where(table.c.decision_id.in_(batch)))
-        return connection.execute(delete(_decisions).where(_decisions.c.decision_id.in_(batch))).rowcount
+        return connection.execute(delete(decision_logs).where(decision_logs.c.decision_id.in_(batch))).rowcount
 
     return work
 
 
-def _drop_texts(connection: Connection, before: datetime) -> int:
-    """Texts last named before that time: every decision that named them began before it too, and is gone.
+def _remove_texts(connection: Connection, before: datetime) -> int:
+    """Remove the settlements from before this time, and the texts last used before it.
 
-    A turn that is still open keeps them all.
+    Every decision that references such a text started before this time and is removed.
+    While an older turn is still open, no text is removed, because that turn may reference any of them.
     """
-    still_open = select(_decisions.c.decision_id).where(
-        _decisions.c.status == RecordStatus.PENDING, _decisions.c.created_at < before
+    connection.execute(
+        delete(reports_table).where(reports_table.c.kind == settlements.KIND, reports_table.c.created_at < before)
+    )
+    still_open = select(decision_logs.c.decision_id).where(
+        decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.created_at < before
     )
     if connection.execute(still_open.limit(1)).first() is not None:
         return 0
-    return connection.execute(delete(_blobs).where(_blobs.c.last_used_at < before - TOUCH_EVERY)).rowcount
+    return connection.execute(delete(record_blobs).where(record_blobs.c.last_used_at < before - TOUCH_EVERY)).rowcount

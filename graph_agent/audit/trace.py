@@ -1,4 +1,4 @@
-"""One decision as it stands in the log: its row, its tool and model calls, its record, and the policy it was made under."""
+"""The trace of one decision: its row, its tool and model calls, its record, and the policy it was made under."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy import Connection, RowMapping, select
 
-from graph_agent.record.tables import DecisionLog, LLMCallLog, RecordBlob, RecordEntryRow, ToolInvocationLog, table_of
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
+from graph_agent.record.settlements import Settlement, settlements_of
+from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
 
-_decisions = table_of(DecisionLog)
-_invocations = table_of(ToolInvocationLog)
-_calls = table_of(LLMCallLog)
-_entries = table_of(RecordEntryRow)
-_blobs = table_of(RecordBlob)
-
-_TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
+_TOKENS = tuple(TokenUsage.model_fields)
 
 
 class LoggedDecision(Frozen):
-    """A row of `DecisionLog` without its record; what is not known before the end is None while it is PENDING."""
+    """A row of the table `decision_logs` without its record. Fields that are known only at the end are None while the status is
+    PENDING.
+    """
 
     decision_id: str
     conversation_id: str
@@ -40,6 +37,9 @@ class LoggedDecision(Frozen):
     duration_ms: int
     status: RecordStatus
     model: str | None
+    """The model that was requested."""
+    response_model: str | None
+    """The model that answered last; None if it did not name itself."""
     constitution: str | None
     usage: TokenUsage | None
     iterations: int | None
@@ -47,30 +47,31 @@ class LoggedDecision(Frozen):
 
     @classmethod
     def of(cls, row: RowMapping) -> LoggedDecision:
-        """From a row that has at least `ROW_COLUMNS`."""
+        """Convert a row that has at least `ROW_COLUMNS`."""
         columns = {name: row[name] for name in cls.model_fields if name != "usage"}
-        tokens = {name: row[name] for name in _TOKENS}
+        tokens = {name: row[name] or 0 for name in _TOKENS}
         return cls.model_validate({**columns, "usage": None if row["total_tokens"] is None else tokens})
 
 
-ROW_COLUMNS = [_decisions.c[name] for name in (*LoggedDecision.model_fields, *_TOKENS) if name != "usage"]
+ROW_COLUMNS = [decision_logs.c[name] for name in (*LoggedDecision.model_fields, *_TOKENS) if name != "usage"]
 
 
 class LoggedModelCall(Frozen):
-    """A row of `LLMCallLog`."""
+    """A row of the table `llm_call_logs`."""
 
     sequence: int
     finish_reason: str
     error: str | None
+    response_model: str | None
     response: LLMResponse
     duration_ms: int
     request_digest: str
 
 
 class PolicyInForce(Frozen):
-    """The constitution a decision was made under, and the one that was in force before it.
+    """The constitution that a decision was made under, and the one that was in force before it.
 
-    `since` is when a decision first named it. The texts are None where the log no longer has them.
+    `since` is the start of the first decision that references it. A text is None if the log no longer contains it.
     """
 
     digest: str
@@ -81,7 +82,10 @@ class PolicyInForce(Frozen):
 
 
 class DecisionTrace(Frozen):
-    """Everything the log knows of one decision. `entries` are those of a turn that is open; else they are in the record."""
+    """Everything that the log contains about one decision.
+
+    `entries` are those of a turn that is still running; afterwards they are part of `record`.
+    """
 
     decision: LoggedDecision
     tool_invocations: list[ToolInvocation]
@@ -90,11 +94,14 @@ class DecisionTrace(Frozen):
     record: DecisionRecord | None = None
     entries: list[RecordEntry] = Field(default_factory=list)
     policy: PolicyInForce | None = None
+    settlements: list[Settlement] = Field(default_factory=list)
 
 
 def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None:
-    """The trace of one decision, or None where there is none."""
-    wanted = select(*ROW_COLUMNS, _decisions.c.header, _decisions.c.record).where(_decisions.c.decision_id == decision_id)
+    """Return the trace of one decision, or None if it does not exist."""
+    wanted = select(*ROW_COLUMNS, decision_logs.c.header, decision_logs.c.record).where(
+        decision_logs.c.decision_id == decision_id
+    )
     row = connection.execute(wanted).mappings().one_or_none()
     if row is None:
         return None
@@ -106,28 +113,29 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
         record=None if row["record"] is None else DecisionRecord.model_validate_json(row["record"]),
         entries=_open_entries(connection, decision_id),
         policy=None if row["constitution"] is None else _policy(connection, row["constitution"]),
+        settlements=settlements_of(connection, decision_id),
     )
 
 
 def _tool_invocations(connection: Connection, decision_id: str) -> list[ToolInvocation]:
-    columns = [_invocations.c[name] for name in ToolInvocation.model_fields]
-    wanted = select(*columns).where(_invocations.c.decision_id == decision_id).order_by(_invocations.c.sequence)
+    columns = [tool_invocation_logs.c[name] for name in ToolInvocation.model_fields]
+    wanted = select(*columns).where(tool_invocation_logs.c.decision_id == decision_id).order_by(tool_invocation_logs.c.sequence)
     return [ToolInvocation.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
 
 
 def _model_calls(connection: Connection, decision_id: str) -> list[LoggedModelCall]:
-    columns = [_calls.c[name] for name in LoggedModelCall.model_fields]
-    wanted = select(*columns).where(_calls.c.decision_id == decision_id).order_by(_calls.c.sequence)
+    columns = [llm_call_logs.c[name] for name in LoggedModelCall.model_fields]
+    wanted = select(*columns).where(llm_call_logs.c.decision_id == decision_id).order_by(llm_call_logs.c.sequence)
     return [LoggedModelCall.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
 
 
 def _open_entries(connection: Connection, decision_id: str) -> list[RecordEntry]:
-    wanted = select(_entries.c.entry).where(_entries.c.decision_id == decision_id).order_by(_entries.c.n)
+    wanted = select(record_entries.c.entry).where(record_entries.c.decision_id == decision_id).order_by(record_entries.c.n)
     return [RecordEntry.model_validate(entry) for entry in connection.execute(wanted).scalars()]
 
 
 def _policy(connection: Connection, constitution: str) -> PolicyInForce:
-    stored = select(_blobs.c.text, _blobs.c.first_used_at).where(_blobs.c.digest == constitution)
+    stored = select(record_blobs.c.text, record_blobs.c.first_used_at).where(record_blobs.c.digest == constitution)
     blob = connection.execute(stored).one_or_none()
     if blob is None:
         return PolicyInForce(digest=constitution)
@@ -142,14 +150,11 @@ def _policy(connection: Connection, constitution: str) -> PolicyInForce:
 
 
 def _constitution_before(connection: Connection, at: datetime) -> str | None:
-    latest = select(_decisions.c.constitution).where(_decisions.c.created_at < at).order_by(_decisions.c.created_at.desc())
+    latest = (
+        select(decision_logs.c.constitution).where(decision_logs.c.created_at < at).order_by(decision_logs.c.created_at.desc())
+    )
     return connection.execute(latest.limit(1)).scalar()
 
 
 def _text(connection: Connection, name: str) -> str | None:
-    return connection.execute(select(_blobs.c.text).where(_blobs.c.digest == name)).scalar()
-
-
-def _utc_text(time: datetime) -> str:
-    """As everywhere else in the API: the letter, not the offset."""
-    return time.isoformat().replace("+00:00", "Z")
+    return connection.execute(select(record_blobs.c.text).where(record_blobs.c.digest == name)).scalar()

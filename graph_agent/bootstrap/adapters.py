@@ -1,4 +1,4 @@
-"""Which model answers, and why: the explicit choice, else the environment's, else Gemini with a key, else the rules."""
+"""The choice of the model: the explicit one, else GRAPH_AGENT_MODEL, else Gemini if it has a key, else the rules."""
 
 from __future__ import annotations
 
@@ -9,24 +9,29 @@ from types import MappingProxyType
 from pydantic import SecretStr
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.llm.failures import missing_model
+from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import DEFAULT_MODEL, successor
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.gemini import check as check_gemini
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.openai_compatible import check as check_openai
+from graph_agent.llm.provider_errors import missing_model_message
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.llm.tool_choice import check_required_calls
 from graph_agent.ports import LLMAdapter
 from graph_agent.settings import Settings
 
 OPENAI_ENDPOINT = "https://api.openai.com/v1"
+
+CHECK_SECONDS = 10.0
+"""The time limit of the request by which `doctor` learns whether a server honors required calls."""
 
 CHOICES = "rules, gemini, openai or scripted:FILE"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """`kind` is a key of the table below, `script` the file of a scripted model, `reason` a few words for people."""
+    """`kind` is a key of the table below, `script` the file of a scripted model, `reason` a few words for the user."""
 
     kind: str
     reason: str
@@ -34,7 +39,7 @@ class ModelChoice:
 
 
 def choose_model(settings: Settings, explicit: str | None = None) -> ModelChoice:
-    """Decide without building anything. Raises `ConfigurationError` for a choice that does not exist."""
+    """Choose without constructing an adapter. Raises `ConfigurationError` for a choice that does not exist."""
     if explicit is not None:
         return _read(explicit, "chosen on the command line")
     if settings.model is not None:
@@ -45,21 +50,21 @@ def choose_model(settings: Settings, explicit: str | None = None) -> ModelChoice
 
 
 def build_adapter(settings: Settings, choice: ModelChoice) -> LLMAdapter:
-    """The adapter of `choice`. Raises `ConfigurationError` where its key, model or file is missing."""
+    """Construct the adapter of `choice`. Raises `ConfigurationError` if its key, model or file is missing."""
     return _BUILDERS[choice.kind](settings, choice)
 
 
 def choose_adapter(settings: Settings, explicit: str | None = None) -> tuple[LLMAdapter, str]:
-    """The adapter to use, and one line for people that says which it is and why, and whether its model was shut down."""
+    """Return the adapter, and one line that says which it is, why it was chosen, and whether its model is retired."""
     choice = choose_model(settings, explicit)
     adapter = build_adapter(settings, choice)
     name = choice.kind if adapter.model == choice.kind else f"{choice.kind} ({adapter.model})"
-    retired = f"; {missing_model(adapter.model)}" if successor(adapter.model) else ""
+    retired = f"; {missing_model_message(adapter.model)}" if successor(adapter.model) else ""
     return adapter, f"{name}: {choice.reason}{retired}"
 
 
 def model_name(settings: Settings, choice: ModelChoice) -> str | None:
-    """The provider's model behind `choice`; None where there is none. Raises `ConfigurationError` like `build_adapter`."""
+    """Return the name of the provider's model, or None. Raises `ConfigurationError` like `build_adapter`."""
     match choice.kind:
         case "gemini":
             return _gemini_access(settings)[1]
@@ -70,7 +75,7 @@ def model_name(settings: Settings, choice: ModelChoice) -> str | None:
 
 
 async def check_endpoint(settings: Settings, choice: ModelChoice) -> str | None:
-    """None if the model could answer now, else one sentence that says what is wrong; within a second, without the SDKs."""
+    """Return None if the model's endpoint answers, else one sentence that says what is wrong. Takes at most a second."""
     match choice.kind:
         case "gemini":
             key, model = _gemini_access(settings)
@@ -83,6 +88,28 @@ async def check_endpoint(settings: Settings, choice: ModelChoice) -> str | None:
             return None
 
 
+async def check_tool_choice(settings: Settings, choice: ModelChoice) -> str | None:
+    """Return in a few words whether the model's server honors required calls; None for a model without a server.
+
+    This is one real request with the SDK, so it takes seconds and costs some tokens.
+    """
+    limits = LLMConfig(api_key="-", timeout_seconds=CHECK_SECONDS, max_retries=0)
+    adapter: GeminiAdapter | OpenAICompatibleAdapter
+    match choice.kind:
+        case "gemini":
+            key, model = _gemini_access(settings)
+            adapter = GeminiAdapter(key, model, base_url=settings.gemini_base_url, config=limits)
+        case "openai":
+            access = _openai_access(settings)
+            adapter = OpenAICompatibleAdapter(access.key, access.model, base_url=access.base_url, config=limits)
+        case _:
+            return None
+    try:
+        return await check_required_calls(adapter)
+    finally:
+        await adapter.aclose()
+
+
 def _read(text: str, reason: str) -> ModelChoice:
     kind, colon, script = text.strip().partition(":")
     if kind not in _BUILDERS or bool(colon) != (kind == "scripted") or (colon and not script):
@@ -91,7 +118,7 @@ def _read(text: str, reason: str) -> ModelChoice:
 
 
 def _rules(_settings: Settings, _choice: ModelChoice) -> LLMAdapter:
-    # Its grammar takes a third of a second, which `doctor` does not have where another model was chosen.
+    # Imported here, because loading the grammar takes a third of a second and another model may be chosen.
     from graph_agent.rules_model.adapter import RuleBasedAdapter
 
     return RuleBasedAdapter()
@@ -129,11 +156,11 @@ class _OpenAIAccess:
     key: str
     model: str
     base_url: str | None
-    """None is Gemini's own compatible endpoint."""
+    """None selects Gemini's own compatible endpoint."""
 
 
 def _openai_access(settings: Settings) -> _OpenAIAccess:
-    """A key is only ever sent to the host it was made for: OPENAI_BASE_URL or OpenAI itself, and GEMINI_API_KEY to Gemini."""
+    """Return the endpoint, key and model. A key is sent only to the provider that issued it."""
     key, gemini_key = _text(settings.openai_api_key), _text(settings.gemini_api_key)
     if key or settings.openai_base_url:
         if not settings.openai_model:

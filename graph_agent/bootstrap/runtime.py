@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, runtime_checkable
 
 from pydantic import SecretStr
 
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.bootstrap.adapters import choose_adapter
+from graph_agent.bootstrap.maintenance import maintenance_jobs
 from graph_agent.bootstrap.secret import chain_key, signing_key
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.chat.conversations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.chat.conversations import ConfirmationStore
 from graph_agent.db import Database
-from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.errors import RecordError
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.policy.confirmation import Signer
 from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, IdSource, LLMAdapter
+from graph_agent.record.spool import Spool, SpoolingAuditWriter
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.hooks import TurnHook
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What the faces (API and command line) use."""
+    """The open services that the API and the command line use."""
 
     settings: Settings
     clock: Clock
@@ -42,7 +45,7 @@ class Runtime:
     tools: McpToolExecutor
     adapter: LLMAdapter
     adapter_reason: str
-    """Which model it is and why, in one line for people."""
+    """The model and why it was chosen, in one line for the user."""
     audit: DatabaseAuditWriter
     engine: LLMAgentEngine
     chat: ChatService
@@ -62,10 +65,10 @@ async def open_runtime(
     ids: IdSource | None = None,
     config: AgentEngineConfig | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """Everything wired and ready for turns; on leaving, running turns are ended first and the databases closed last.
+    """Open everything that turns need. On exit running turns are ended first and the databases are closed last.
 
-    `model` is an explicit choice and goes before the settings; `config` replaces what the settings say of a turn. Raises
-    `ConfigurationError` with one sentence.
+    `model` overrides the model of the settings, `config` overrides their limits of a turn. Raises `ConfigurationError` with one
+    sentence.
     """
     clock, ids = clock or SystemClock(), ids or RandomIds()
     constitution = Constitution.load(settings.constitution)
@@ -75,14 +78,15 @@ async def open_runtime(
             stack.push_async_callback(adapter.aclose)
         stores = await stack.enter_async_context(open_stores(settings))
         tools = await stack.enter_async_context(open_tools(stores.tasks, clock=clock, ids=ids))
-        audit = DatabaseAuditWriter(stores.log, clock=clock, chain_key=chain_key(settings))
-        engine_of: Callable[..., LLMAgentEngine] = LLMAgentEngine
+        key = chain_key(settings)
+        audit = SpoolingAuditWriter(stores.log, Spool(settings.home / "spool", key), clock=clock, chain_key=key)
+        hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
-            # Imported here: who does not trace does not load OpenTelemetry for it.
-            from graph_agent.telemetry import TracedEngine, open_tracing
+            # Imported here, because OpenTelemetry is an extra and most runtimes do not need it.
+            from graph_agent.telemetry import open_tracing, turn_spans
 
-            engine_of = partial(TracedEngine, await stack.enter_async_context(open_tracing()))
-        engine = engine_of(
+            hooks.append(turn_spans(await stack.enter_async_context(open_tracing()), adapter))
+        engine = LLMAgentEngine(
             adapter,
             tools,
             constitution.text,
@@ -92,9 +96,22 @@ async def open_runtime(
             ids=ids,
             signer=Signer(signing_key(settings)),
             confirmations=ConfirmationStore(stores.tasks),
+            hooks=hooks,
         )
         await engine.prepare()
-        chat = ChatService(engine, stores.tasks, clock=clock, ids=ids, turns_per_minute=settings.turns_per_minute)
+        with suppress(RecordError):
+            # The log database may still be down; the sweeper tries again.
+            await audit.drain()
+        chat = ChatService(
+            engine,
+            stores.tasks,
+            clock=clock,
+            ids=ids,
+            turns_per_minute=settings.turns_per_minute,
+            maintenance=maintenance_jobs(stores, audit, tools, clock=clock, chain_key=key, days=settings.retention_days),
+        )
+        # After the turns have ended and before the databases are closed.
+        stack.push_async_callback(audit.sign_heads)
         stack.push_async_callback(chat.aclose)
         yield Runtime(
             settings=settings,
@@ -120,10 +137,10 @@ async def temporary_runtime(
     ids: IdSource | None = None,
     config: AgentEngineConfig | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """A runtime over an empty database in memory, gone afterwards; the model and the constitution are the settings' own.
+    """Open a runtime on an empty database in memory, with the model and the constitution of the settings.
 
-    Tasks, conversations, limits and the ledger all belong to a user, so one user of it never used before is one empty world:
-    any number of them fit into one temporary runtime.
+    Tasks, conversations, limits and the ledger belong to a user, so a new user id is an isolated environment: one temporary
+    runtime can have any number of them.
     """
     alone = settings.model_copy(
         update={

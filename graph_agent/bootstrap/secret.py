@@ -7,8 +7,8 @@ import secrets
 import stat
 from pathlib import Path
 
-from graph_agent.record.chain import derive_chain_key
 from graph_agent.errors import ConfigurationError
+from graph_agent.record.chain import derive_chain_key
 from graph_agent.settings import Settings
 
 _MODE = 0o600
@@ -16,7 +16,7 @@ _BYTES = 32
 
 
 def signing_key(settings: Settings) -> bytes:
-    """The key; the first process to need the file makes it, all others read that one. Raises `ConfigurationError`."""
+    """Return the key. The first process creates the file, all others read it. Raises `ConfigurationError`."""
     if settings.secret is not None:
         return settings.secret.get_secret_value().encode()
     if settings.authenticates:
@@ -25,23 +25,25 @@ def signing_key(settings: Settings) -> bytes:
     try:
         return read_secret(path)
     except FileNotFoundError:
-        _make(path)
+        _create(path)
         return read_secret(path)
 
 
 def chain_key(settings: Settings) -> bytes:
-    """The key that seals the log, made from `signing_key`. Raises `ConfigurationError`."""
+    """Return the key that seals the log, derived from `signing_key`. Raises `ConfigurationError`."""
     return derive_chain_key(signing_key(settings))
 
 
 def secret_file(settings: Settings) -> Path:
-    """Where the key lies when the environment has none."""
+    """Return the path of the key file, used if GRAPH_AGENT_SECRET is not set."""
     return settings.home / "secret"
 
 
 def read_secret(path: Path) -> bytes:
-    """The key in a file. Raises `FileNotFoundError`, and `ConfigurationError` for a file that others can read or that holds
-    no key."""
+    """Return the key in a file.
+
+    Raises `FileNotFoundError`, and `ConfigurationError` if other users can read the file or it contains no key.
+    """
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -53,12 +55,12 @@ def read_secret(path: Path) -> bytes:
     if mode & 0o077:
         raise ConfigurationError(f"others can read the key file {path}: run chmod 600 {path}")
     if len(key) < _BYTES:
-        raise ConfigurationError(f"the key file {path} holds no key: delete it, and a new one is made")
+        raise ConfigurationError(f"the key file {path} contains no key: delete it, and a new one is created")
     return key
 
 
-def _make(path: Path) -> None:
-    """Write a new key beside `path` and link it there: whoever comes second keeps the first one's, whole."""
+def _create(path: Path) -> None:
+    """Write a new key next to `path` and link it there, so that a second process keeps the first one's key."""
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)

@@ -1,4 +1,4 @@
-"""The shipped task server: reached in this process, or served to others."""
+"""The shipped task server: in this process, or served to other clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graph_agent.tools.executor import McpToolExecutor
 async def open_tools(
     database: Database, *, clock: Clock | None = None, ids: IdSource | None = None
 ) -> AsyncGenerator[McpToolExecutor]:
-    """A client of a task server in this process."""
+    """Open a client of a task server in this process."""
     tools = McpToolExecutor(build_task_server(database, clock, ids), clock=clock)
     try:
         yield tools
@@ -35,17 +35,17 @@ async def open_tools(
 
 
 async def serve_tools(database: Database, user_id: str) -> None:
-    """Serve one user's tasks over stdio until the client hangs up."""
+    """Serve one user's tasks over stdio until the client disconnects."""
     await serve_stdio(build_task_server(database, default_user=user_id))
 
 
 def tools_app(database: Database, user_id: str) -> Any:
-    """One user's tasks as an ASGI application (streamable HTTP at /mcp) for loopback addresses."""
+    """Return an ASGI application (streamable HTTP at /mcp) with one user's tasks, for loopback addresses."""
     return streamable_http_app(build_task_server(database, default_user=user_id))
 
 
 async def served_policy(settings: Settings, database: Database) -> Policy:
-    """The constitution joined with what the server serves. Raises `ConfigurationError`."""
+    """Return the policy: the constitution joined with the tools of the server. Raises `ConfigurationError`."""
     async with open_tools(database) as tools:
         return await _policy(settings, tools)
 
@@ -53,9 +53,9 @@ async def served_policy(settings: Settings, database: Database) -> Policy:
 async def call_tool(
     settings: Settings, database: Database, name: str, arguments: dict[str, Any], user_id: str, *, consent: bool
 ) -> ToolResult:
-    """One call by hand, judged by the guard like a model's; `consent` stands for the user's yes, where one is needed.
+    """Make one call that the guard has checked like a model's; `consent` is the user's yes, if the tool needs one.
 
-    Raises `ServiceError` VALIDATION_ERROR where the guard does not permit it.
+    Raises `ServiceError` VALIDATION_ERROR if the guard does not permit the call.
     """
     async with open_tools(database) as tools:
         policy = await _policy(settings, tools)
@@ -86,7 +86,7 @@ def _permitted(policy: Policy, call: FunctionCall, user_id: str, *, consent: boo
         user_id=user_id,
         decision_id=key,
         max_calls_per_turn=1,
-        consent=confirmed if consent else None,
+        confirmed=confirmed if consent else None,
     )
     if judgement.authorized is None:
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"{call.name}: {judgement.error}")

@@ -1,4 +1,4 @@
-"""Validation, wired: the chosen model, the constitution, the shipped task server in an empty world; reports go to the log."""
+"""The validation service with the chosen model and the shipped task server on an empty database; reports go to the log."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from graph_agent.db import Database, migrate
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
 from graph_agent.settings import Settings
-from graph_agent.validation.service import EngineRunner, ValidationService
+from graph_agent.validation.runner import EngineRunner
+from graph_agent.validation.service import ValidationService
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A service that is ready; `adapter_reason` says in one line which model is validated."""
+    """An open validation service; `adapter_reason` says in one line which model it validates."""
 
     service: ValidationService
     log: Database
@@ -27,7 +28,7 @@ class Validation:
 
 @asynccontextmanager
 async def open_validation(settings: Settings, *, model: str | None = None) -> AsyncGenerator[Validation]:
-    """Raises `ConfigurationError`."""
+    """Open a validation service. Raises `ConfigurationError`."""
     constitution = Constitution.load(settings.constitution)
     adapter, reason = choose_adapter(settings, model)
     async with AsyncExitStack() as stack:

@@ -1,116 +1,152 @@
-"""`graph-agent ask`: one message in, one decision out; or many, each in an empty world of its own."""
+"""`graph-agent ask`: one message in, one decision out; or a batch, each message in an isolated environment."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, NoReturn
 
 import typer
+from pydantic import ValidationError
 
-from graph_agent.cli.running import DONE, FAILED, AsJson, Conversation, Model, Run, User, opened_runtime, tell, wrong_usage
-from graph_agent.cli.show import answer_object, json_line, out, print_answer
+from graph_agent.bootstrap import LOCAL_USER
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.cli.running import DONE, FAILED, AsJson, Conversation, Model, Run, User, print_stderr, wrong_usage
+from graph_agent.cli.runtime import open_command_runtime
+from graph_agent.cli.sending import send_with_key
+from graph_agent.cli.show import json_line, print_answer, stdout_console
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
-
-if TYPE_CHECKING:
-    from graph_agent.bootstrap import Runtime
-    from graph_agent.models.decision import AgentDecision
+from graph_agent.models.decision import AgentDecision, ConfirmationAnswer
 
 _FAILURES = ("ERROR:", "REFUSAL:RATE_LIMITED")
 
 
 def ask(
-    text: Annotated[str | None, typer.Argument(help="The message; - reads it from stdin.", show_default=False)] = None,
+    text: Annotated[str | None, typer.Argument(help="Send this message; - reads it from stdin.", show_default=False)] = None,
     as_json: AsJson = False,
     batch: Annotated[
         str | None,
         typer.Option(
             "--batch",
             metavar="FILE",
-            help="One message a line (- is stdin), one JSON line out, each in a fresh empty world.",
+            help="Send each line of FILE (- is stdin) in an isolated environment; print one JSON line for each.",
             show_default=False,
         ),
     ] = None,
     user: User = None,
     conversation: Conversation = None,
+    yes: Annotated[
+        str | None,
+        typer.Option("--yes", metavar="ID", help="Confirm the action with this id, which its question prints on stderr."),
+    ] = None,
+    no: Annotated[str | None, typer.Option("--no", metavar="ID", help="Decline the action with this id.")] = None,
     model: Model = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, max=3600, help="How long a turn may take.")
+        float | None,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.1,
+            max=3600,
+            help="End the turn after this time (default: GRAPH_AGENT_TIMEOUT_SECONDS, 30).",
+        ),
     ] = None,
 ) -> None:
-    """Send one message and print the reply, with a receipt for everything that was done.
+    """Send one message and print the reply, with a receipt for every change.
 
-    Ends with 1 if the message could not be served. To answer a question that the reply asks, send the answer with
-    --conversation ID; the id is told on stderr.
+    Exits with 1 if the message could not be served. To answer a question in the reply, send the answer with --conversation ID,
+    or confirm an action with --yes ID or decline it with --no ID; the ids are printed on stderr.
     """
+    answers = _answer_by_id(yes, no)
     if batch is not None:
-        if text is not None or conversation is not None or user is not None:
-            wrong_usage("--batch reads its messages from a file and knows no users: leave out TEXT, --user and --conversation")
+        if any(given is not None for given in (text, conversation, user, answers)):
+            wrong_usage("--batch reads its messages from a file: leave out TEXT, --user, --conversation, --yes and --no")
         _ask_many(batch, model, timeout)
-    elif text is None:
-        wrong_usage("say something: graph-agent ask TEXT")
+    elif text is None and answers is None:
+        wrong_usage("there is no message: graph-agent ask TEXT")
     else:
-        _ask_one(_from_stdin() if text == "-" else text, as_json, user, conversation, model, timeout)
+        with open_command_runtime(model=model, timeout=timeout) as (runtime, run):
+            user_id = LOCAL_USER if user is None else user
+            content = _from_stdin() if text == "-" else text
+            sending = send_with_key(runtime.chat, user_id, content, conversation_id=conversation, answers=answers)
+            _print_reply(run, sending, as_json)
 
 
-def _ask_one(
-    text: str, as_json: bool, user: str | None, conversation: str | None, model: str | None, timeout: float | None
-) -> None:
-    with opened_runtime(model=model, timeout=timeout) as (runtime, run):
-        from graph_agent.bootstrap import LOCAL_USER
+def _answer_by_id(yes: str | None, no: str | None) -> ConfirmationAnswer | None:
+    if yes is not None and no is not None:
+        wrong_usage("an action is either confirmed or declined: give --yes or --no")
+    pending_id = no if yes is None else yes
+    if pending_id is None:
+        return None
+    try:
+        return ConfirmationAnswer(pending_action=pending_id, yes=yes is not None)
+    except ValidationError:
+        wrong_usage("an id has 1 to 255 characters")
 
-        try:
-            answer = run(runtime.chat.send(LOCAL_USER if user is None else user, text, conversation_id=conversation))
-        except ServiceError as exc:
-            if as_json:
-                typer.echo(json_line(_error(exc)))
-            raise
+
+def _print_reply(run: Run[Any], sending: Coroutine[Any, Any, ChatAnswer], as_json: bool) -> NoReturn:
+    try:
+        answer = run(sending)
+    except ServiceError as exc:
         if as_json:
-            typer.echo(json_line(answer_object(answer)))
-        else:
-            print_answer(out(), answer.decision)
-        tell(f"conversation: {answer.conversation_id}")
+            typer.echo(json_line(_error(exc)))
+        raise
+    if as_json:
+        typer.echo(json_line(_answer(answer)))
+    else:
+        print_answer(stdout_console(), answer.decision)
+    if (pending := answer.decision.pending_action) is not None:
+        print_stderr(f"to answer: --yes {pending.id} or --no {pending.id}")
+    print_stderr(f"conversation: {answer.conversation_id}")
     raise typer.Exit(FAILED if failed(answer.decision) else DONE)
 
 
+def _answer(answer: ChatAnswer) -> dict[str, Any]:
+    """Return the JSON object that `ask --json` prints."""
+    reply = {**answer.reply_json(), "states": answer.states}
+    return {name: reply[name] for name in ("decision", "states", "conversation_id", "decision_id", "reply")}
+
+
 def failed(decision: AgentDecision) -> bool:
-    """Whether the message could not be served; a refusal out of scope is an answer."""
+    """True if the message could not be served. A refusal because it is out of scope counts as served."""
     return (decision.outcome_category or "").startswith(_FAILURES)
 
 
 def _ask_many(file: str, model: str | None, timeout: float | None) -> None:
     with ExitStack() as stack:
-        lines = sys.stdin.buffer if file == "-" else stack.enter_context(_readable(file))
-        runtime, run = stack.enter_context(opened_runtime(model=model, timeout=timeout, temporary=True))
-        wrong = 0
+        lines = sys.stdin.buffer if file == "-" else stack.enter_context(_open_batch(file))
+        runtime, run = stack.enter_context(open_command_runtime(model=model, timeout=timeout, temporary=True))
+        failures = 0
         for number, text in enumerate(_texts(lines), start=1):
-            result = _ask_apart(runtime, run, number, text)
-            wrong += "error" in result
-            typer.echo(json_line(result))  # flushes
-        if wrong:
-            tell(f"{wrong} of {number} lines could not be served")
+            result = _ask_isolated(runtime, run, number, text)
+            failures += "error" in result
+            typer.echo(json_line(result))  # flushes, so that a reader gets each line at once
+        if failures:
+            print_stderr(f"{failures} of {number} lines could not be served")
 
 
-def _ask_apart(runtime: Runtime, run: Run[Any], number: int, text: str | None) -> dict[str, Any]:
-    """One line in its own world: a user and a conversation that nobody had before."""
+def _ask_isolated(runtime: Runtime, run: Run[Any], number: int, text: str | None) -> dict[str, Any]:
+    """Send one line under a new user id, so that it sees no tasks and conversations of other lines."""
     try:
         if text is None:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The line is not UTF-8 text.")
-        return answer_object(run(runtime.chat.send(f"line-{number}", text)))
+        return _answer(run(send_with_key(runtime.chat, f"line-{number}", text)))
     except GraphAgentError as exc:
         return {**_error(exc), "line": number}
 
 
 def _error(exc: GraphAgentError) -> dict[str, Any]:
     if isinstance(exc, ServiceError):
-        return {"error": {"code": exc.code.value, "message": exc.message}}
+        found = {"decision_id": exc.decision_id} if exc.decision_id else {}
+        return {"error": {"code": exc.code.value, "message": exc.message, **found}}
     return {"error": {"code": ServiceErrorCode.SERVICE_UNAVAILABLE.value, "message": "The request cannot be served right now."}}
 
 
 def _texts(lines: BinaryIO) -> Iterator[str | None]:
-    """The lines without their ends, as they come; None for one that is not UTF-8."""
+    """Yield the lines without their line breaks as they arrive; None for a line that is not UTF-8."""
     for raw in lines:
         try:
             yield raw.rstrip(b"\r\n").decode().removeprefix("\ufeff")
@@ -118,7 +154,7 @@ def _texts(lines: BinaryIO) -> Iterator[str | None]:
             yield None
 
 
-def _readable(file: str) -> BinaryIO:
+def _open_batch(file: str) -> BinaryIO:
     try:
         return Path(file).open("rb")
     except OSError as exc:
@@ -129,4 +165,4 @@ def _from_stdin() -> str:
     try:
         return sys.stdin.buffer.read().decode().rstrip("\r\n")
     except UnicodeDecodeError:
-        wrong_usage("what stands on stdin is not UTF-8 text")
+        wrong_usage("the text on stdin is not UTF-8")

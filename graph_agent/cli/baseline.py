@@ -1,42 +1,35 @@
-"""`graph-agent baseline`: how the agent behaved, kept, and compared with how it behaves now."""
+"""`graph-agent baseline`: store how the agent behaves, and compare later decisions with it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
-from graph_agent.cli.choice import ByModel, OfUser, Since, Until, chosen, opened_log
+from graph_agent.audit.drift.baselines import BaselineService, DriftReport
+from graph_agent.audit.drift.result import Comparison, Drift
+from graph_agent.cli.escape import plain
+from graph_agent.cli.filters import ModelFilter, Since, Until, UserFilter, build_filter, open_log
 from graph_agent.cli.running import FAILED, AsJson
-from graph_agent.cli.show import json_line, out, plain
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from graph_agent.audit.drift.baselines import DriftReport
-    from graph_agent.audit.drift.compare import Comparison, Drift
-
-app = typer.Typer(help="Keep how the agent behaves, and find drift.", no_args_is_help=True)
+from graph_agent.cli.show import json_line, stdout_console
 
 
-@app.command("create")
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name the baseline.")],
     since: Since = None,
     until: Until = None,
-    user: OfUser = None,
-    by_model: ByModel = None,
+    user: UserFilter = None,
+    by_model: ModelFilter = None,
     description: Annotated[
-        str | None, typer.Option("--description", metavar="TEXT", help="What it stands for.", show_default=False)
+        str | None, typer.Option("--description", metavar="TEXT", help="Describe the baseline.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep how the decisions of a span of time were made."""
-    with opened_log() as (database, run):
-        from graph_agent.audit.drift.baselines import BaselineService
-
-        filters = chosen(since=since, until=until, user_id=user, model=by_model)
+    """Create a baseline from the decisions in a time range."""
+    with open_log() as (database, run):
+        filters = build_filter(since=since, until=until, user_id=user, model=by_model)
         baseline = run(BaselineService(database).create_baseline(name, description=description, filters=filters))
     if as_json:
         typer.echo(json_line(baseline.to_json()))
@@ -45,12 +38,12 @@ def create(
         typer.echo(f"{plain(baseline.name)}: {baseline.decisions} decisions, {groups} group{'s' if groups > 1 else ''}")
 
 
-@app.command("list")
 def list_baselines(as_json: AsJson = False) -> None:
-    """The baselines, newest first; with --json one object a line."""
-    with opened_log() as (database, run):
-        from graph_agent.audit.drift.baselines import BaselineService
+    """List the baselines, newest first.
 
+    With --json, print one object per line.
+    """
+    with open_log() as (database, run):
         baselines = run(BaselineService(database).list_baselines())
     if as_json:
         for baseline in baselines:
@@ -63,40 +56,46 @@ def list_baselines(as_json: AsJson = False) -> None:
         table.add_row(
             plain(baseline.name), f"{baseline.created_at:%Y-%m-%d %H:%M}", f"{baseline.decisions:,}", *span, plain(models)
         )
-    out().print(table)
+    stdout_console().print(table)
 
 
-@app.command("compare")
 def compare(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The baseline's name or id.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Compare with this baseline, by name or id.")],
     since: Since = None,
     until: Until = None,
-    user: OfUser = None,
-    by_model: ByModel = None,
-    threshold: Annotated[float, typer.Option("--threshold", min=0.0001, max=0.9999, help="What is tolerated.")] = 0.10,
+    user: UserFilter = None,
+    by_model: ModelFilter = None,
+    threshold: Annotated[
+        float, typer.Option("--threshold", min=0.0001, max=0.9999, help="Tolerate deviations up to this.")
+    ] = 0.10,
     as_json: AsJson = False,
 ) -> None:
-    """Compare later decisions with a baseline; exits 1 where the behaviour has drifted."""
-    with opened_log() as (database, run):
-        from graph_agent.audit.drift.baselines import BaselineService
+    """Compare later decisions with a baseline.
 
-        filters = chosen(since=since, until=until, user_id=user, model=by_model)
+    Exits with 1 if the behaviour has drifted.
+    """
+    with open_log() as (database, run):
+        filters = build_filter(since=since, until=until, user_id=user, model=by_model)
         report: DriftReport = run(BaselineService(database).compare_to_baseline(name, threshold=threshold, filters=filters))
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:
-        print_drift(out(), report)
+        print_drift(stdout_console(), report)
     if report.drift_detected:
         raise typer.Exit(FAILED)
 
 
 def print_drift(console: Console, drift: Drift) -> None:
-    """What moved, group by group, and what could not be compared."""
+    """Print the deviations of each group, and the groups that could not be compared."""
     for group in drift.groups:
         console.print(
             f"{plain(group.model)}, constitution {group.constitution[:12]}: "
             f"{group.baseline_decisions:,} decisions then, {group.decisions:,} now"
         )
+        if group.new_response_models:
+            console.print(f"answered by another model than in the baseline: {plain(', '.join(group.new_response_models))}")
+        if not group.by_users:
+            console.print("tested as if all decisions were independent: there is one user, or the baseline has no user counts")
         table = Table("", "then", "now", "deviation", "p", "", box=None, pad_edge=False)
         for one in sorted(group.comparisons, key=lambda one: (not one.flagged, -abs(one.deviation)))[:12]:
             what = f"{one.dimension} {plain(one.name)}" if one.name != "*" else f"{one.dimension}, moved in all"
@@ -114,9 +113,9 @@ def print_drift(console: Console, drift: Drift) -> None:
 def _figures(one: Comparison) -> tuple[str, str, str, str]:
     match one.dimension:
         case "latency":
-            told = f"{one.baseline:,.0f} ms", f"{one.current:,.0f} ms", f"{one.deviation:+.1%}"
+            figures = f"{one.baseline:,.0f} ms", f"{one.current:,.0f} ms", f"{one.deviation:+.1%}"
         case "tool_frequency":
-            told = f"{one.baseline:.2f}", f"{one.current:.2f}", f"{one.deviation:+.2f} a decision"
+            figures = f"{one.baseline:.2f}", f"{one.current:.2f}", f"{one.deviation:+.2f} a decision"
         case _:
-            told = f"{one.baseline:.1%}", f"{one.current:.1%}", f"{one.deviation * 100:+.1f} points"
-    return (*told, f"{one.p_value:.2g}")
+            figures = f"{one.baseline:.1%}", f"{one.current:.1%}", f"{one.deviation * 100:+.1f} points"
+    return (*figures, f"{one.p_value:.2g}")

@@ -1,38 +1,42 @@
-"""`graph-agent log verify` and `log heads`: is the record still what was written?"""
+"""`graph-agent log verify` and `log heads`: detect changes of the log."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from graph_agent.cli.choice import opened_log
-from graph_agent.cli.progress import counting
-from graph_agent.cli.running import DONE, FAILED, AsJson, settings_now, tell, wrong_usage
-from graph_agent.cli.show import json_line, out
-
-if TYPE_CHECKING:
-    from graph_agent.record.tamper.verify import VerifyReport
+from graph_agent.bootstrap.secret import chain_key
+from graph_agent.cli.filters import open_log
+from graph_agent.cli.progress import progress_bar
+from graph_agent.cli.running import DONE, FAILED, AsJson, print_stderr, read_text, wrong_usage
+from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.clock import SystemClock
+from graph_agent.record.tamper.heads import SignedHeads, sign_heads
+from graph_agent.record.tamper.verify import verify_log
+from graph_agent.record.tamper.violations import VerifyReport
+from graph_agent.settings import read_settings
 
 
 def verify(
     heads: Annotated[
         Path | None,
-        typer.Option("--heads", metavar="FILE", help="What `log heads` once gave, kept elsewhere.", show_default=False),
+        typer.Option(
+            "--heads", metavar="FILE", help="Compare with the heads that `log heads` wrote earlier.", show_default=False
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify the log: every record in its chain, every row against its record. Exit code 1 where anything is wrong."""
-    given = None if heads is None else _read(heads)
-    with opened_log() as (database, run), counting("verifying") as advance:
-        from graph_agent.record.tamper.heads import SignedHeads
-        from graph_agent.record.tamper.verify import verify_log
-        from graph_agent.bootstrap import chain_key
+    """Verify the log: compare every row with its record and every record with its chain.
 
-        outside = None if given is None else SignedHeads.from_text(given)
-        report = run(verify_log(database, key=chain_key(settings_now()), heads=outside, on_progress=advance))
+    Exits with 1 if anything differs.
+    """
+    given = None if heads is None else read_text(heads)
+    with open_log() as (database, run), progress_bar("verifying") as advance:
+        signed = None if given is None else SignedHeads.from_text(given)
+        report = run(verify_log(database, key=chain_key(read_settings()), heads=signed, on_progress=advance))
     if as_json:
         typer.echo(json_line({"intact": report.intact, **report.to_json()}))
     else:
@@ -42,45 +46,39 @@ def verify(
 
 def heads(
     to: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write them to this file.", show_default="stdout")
+        Path | None, typer.Option("--out", metavar="FILE", help="Write to this file (default: stdout).", show_default=False)
     ] = None,
 ) -> None:
-    """Where every chain of the log ends, signed. Keep it outside: with it `log verify` finds an end that was cut off."""
-    with opened_log() as (database, run):
-        from graph_agent.record.tamper.heads import sign_heads
-        from graph_agent.bootstrap import chain_key
-        from graph_agent.clock import SystemClock
+    """Print the signed head of every chain of the log.
 
-        signed = run(sign_heads(database, chain_key(settings_now()), SystemClock().now()))
+    Store the heads elsewhere: `log verify --heads FILE` then detects records that were removed from the end of a chain.
+    """
+    with open_log() as (database, run):
+        signed = run(sign_heads(database, chain_key(read_settings()), SystemClock().now()))
     if to is None:
-        typer.echo(signed.to_text(), nl=False)
+        typer.echo(json_line(signed.to_json()))
         return
     try:
         to.write_text(signed.to_text(), encoding="utf-8")
     except OSError:
         wrong_usage(f"the file {to} cannot be written")
-    tell(f"{len(signed.heads)} heads written to {to}")
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        wrong_usage(f"the file {path} cannot be read")
+    print_stderr(f"{len(signed.heads)} heads written to {to}")
 
 
 def _print_report(report: VerifyReport, *, compared: bool) -> None:
-    console = out()
-    for finding in report.findings:
-        console.print(Text.assemble((f"{finding.kind:<11}", "bold red"), finding.text))
-    if report.count > len(report.findings):
-        console.print(f"... and {report.count - len(report.findings)} more")
+    console = stdout_console()
+    for violation in report.violations:
+        console.print(Text.assemble((f"{violation.kind:<11}", "bold red"), violation.text))
+    if report.count > len(report.violations):
+        console.print(f"... and {report.count - len(report.violations)} more")
     seen = f"{report.records} records in {report.chains} chains"
     more = [f"{report.pruned} pruned" if report.pruned else "", f"{report.open} turns still open" if report.open else ""]
     seen = ", ".join([seen, *filter(None, more)])
     if report.intact:
         console.print(Text.assemble(("intact", "bold green"), f": {seen}"))
         if not compared:
-            tell("Whether the end of a chain was cut off shows only against heads that were kept outside: --heads FILE.")
+            print_stderr(
+                "Records removed from the end of a chain are detected only with heads that were stored elsewhere: --heads FILE."
+            )
     else:
-        console.print(Text.assemble((f"{report.count} findings", "bold red"), f": {seen}"))
+        console.print(Text.assemble((f"{report.count} violations", "bold red"), f": {seen}"))

@@ -1,4 +1,4 @@
-"""`graph-agent chat`: a conversation at the terminal."""
+"""`graph-agent chat`: a conversation in the terminal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import sys
 import typer
 from rich.text import Text
 
-from graph_agent.cli.running import Conversation, Model, User, opened_runtime, tell
-from graph_agent.cli.show import out, print_answer
+from graph_agent.bootstrap import LOCAL_USER
+from graph_agent.cli.running import Conversation, Model, User, print_stderr
+from graph_agent.cli.runtime import open_command_runtime
+from graph_agent.cli.sending import send_with_key
+from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.errors import ServiceError
+from graph_agent.models.decision import ConfirmationAnswer, PendingAction
+from graph_agent.policy.consent import Consent, read_consent
 
 _HELP = """\
 Write what you want; for example: add a task to call mom, show my tasks, mark the first one as done.
@@ -23,39 +28,47 @@ _SHORTCUTS = {"/tasks": "show my tasks"}
 
 
 def chat(user: User = None, conversation: Conversation = None, model: Model = None) -> None:
-    """Talk: one conversation, until /quit or the end of input.
+    """Chat in one conversation, until /quit or the end of input.
 
-    A question that waits for yes or no stands out. What was really done is told below each reply.
+    A question that needs a yes or no is highlighted. The changes that were made are listed below each reply.
     """
-    with opened_runtime(model=model) as (runtime, run):
-        from graph_agent.bootstrap import LOCAL_USER
-
-        tell("/help shows what you can do here, /quit leaves.")
-        console = out()
+    with open_command_runtime(model=model) as (runtime, run):
+        print_stderr("/help lists the commands, /quit leaves.")
+        console = stdout_console()
+        pending: PendingAction | None = None
         while (text := _read()) is not None and text != "/quit":
             if text == "/help":
                 console.print(_HELP)
             elif text == "/new":
-                conversation = None
-                tell("A new conversation.")
+                conversation = pending = None
+                print_stderr("A new conversation.")
             elif text:
                 sent = _SHORTCUTS.get(text, text)
+                user_id, answers = LOCAL_USER if user is None else user, _answer_to(pending, sent)
                 try:
-                    answer = run(runtime.chat.send(LOCAL_USER if user is None else user, sent, conversation_id=conversation))
+                    answer = run(send_with_key(runtime.chat, user_id, sent, conversation_id=conversation, answers=answers))
                 except ServiceError as exc:
                     console.print(Text(exc.message, style="red"))
                     continue
                 except KeyboardInterrupt:
-                    tell("Stopped; what was done until then is in the log.")
+                    print_stderr("Stopped; the log has what was done until then.")
                     continue
-                conversation = answer.conversation_id
+                conversation, pending = answer.conversation_id, answer.decision.pending_action
                 print_answer(console, answer.decision)
         if conversation is not None:
-            tell(f"conversation: {conversation}")
+            print_stderr(f"conversation: {conversation}")
+
+
+def _answer_to(pending: PendingAction | None, text: str) -> ConfirmationAnswer | None:
+    """Bind a plain yes or no to the question on the screen, so that it cannot answer a later question of another client."""
+    consent = read_consent(text)
+    if pending is None or consent not in (Consent.YES, Consent.NO):
+        return None
+    return ConfirmationAnswer(pending_action=pending.id, yes=consent is Consent.YES)
 
 
 def _read() -> str | None:
-    """The next line; None at the end of input. The prompt is shown on a terminal only."""
+    """Return the next line, or None at the end of input. The prompt is shown on a terminal only."""
     prompt = ""
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):

@@ -1,4 +1,4 @@
-"""`graph-agent demo`: a conversation that shows what the runtime does, on a database that is gone afterwards."""
+"""`graph-agent demo`: a conversation that shows what the runtime does, on a temporary database."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import typer
 from rich.text import Text
 
-from graph_agent.cli.running import FAILED, opened_runtime, tell
-from graph_agent.cli.show import out, print_answer
+from graph_agent.cli.running import FAILED, print_stderr
+from graph_agent.cli.runtime import open_command_runtime
+from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.cli.trace import print_record
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One message, and what must come of it."""
+    """One message, and the decision that it must lead to."""
 
     title: str
     says: str
@@ -35,17 +36,18 @@ SCENES = (
     Scene("What is left", "show my tasks", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("list_tasks",)),
 )
 TRACED = 3
-"""The scene whose record is shown at the end."""
+"""The scene whose record is printed at the end."""
 
 
 def demo() -> None:
-    """Show add, list, complete, clarify, refuse and delete with confirmation, then the record of one decision.
+    """Show a scripted conversation, then the record of one of its decisions.
 
-    It runs offline on the embedded rules and changes nothing of yours. Ends with 1 if a step does not do what it should.
+    It adds, lists, completes, clarifies, refuses, and deletes with a confirmation.
+    It runs offline with the embedded rules and leaves your data alone. Exits with 1 if a decision is not the expected one.
     """
-    console = out()
-    slips = 0
-    with opened_runtime(model="rules", temporary=True) as (runtime, run):
+    console = stdout_console()
+    failures = 0
+    with open_command_runtime(model="rules", temporary=True) as (runtime, run):
         conversation, traced = None, ""
         for number, scene in enumerate(SCENES):
             answer = run(runtime.chat.send("demo", scene.says, conversation_id=conversation))
@@ -56,7 +58,7 @@ def demo() -> None:
             console.print(Text(f"you> {scene.says}", style="cyan"))
             print_answer(console, decision)
             if (decision.decision_type, decision.outcome_category, called) != (scene.decision, scene.outcome, scene.tools):
-                slips += 1
+                failures += 1
                 console.print(Text(f"expected {scene.decision}, {scene.outcome}, {list(scene.tools)}", style="bold red"))
             if number == TRACED:
                 traced = answer.decision_id
@@ -64,6 +66,6 @@ def demo() -> None:
         record = run(runtime.audit.load(traced))
         if record is not None:
             print_record(console, record)
-    if slips or record is None:
-        tell(f"{slips} steps did not do what they should")
+    if failures or record is None:
+        print_stderr(f"{failures} steps did not lead to the expected decision")
         raise typer.Exit(FAILED)

@@ -1,4 +1,4 @@
-"""`graph-agent doctor`: whether everything is there that a turn needs."""
+"""`graph-agent doctor`: check everything that a turn needs."""
 
 from __future__ import annotations
 
@@ -6,30 +6,37 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import typer
 from rich.text import Text
 
-from graph_agent.cli.running import FAILED, Model, settings_now
-from graph_agent.cli.show import out, plain
+from graph_agent.bootstrap.adapters import check_endpoint, check_tool_choice, choose_model, model_name
+from graph_agent.bootstrap.secret import read_secret, secret_file
+from graph_agent.bootstrap.stores import Stores, open_stores
+from graph_agent.bootstrap.toolbox import served_policy
+from graph_agent.cli.escape import plain
+from graph_agent.cli.running import FAILED, Model
+from graph_agent.cli.show import stdout_console
 from graph_agent.errors import ConfigurationError, GraphAgentError
-
-if TYPE_CHECKING:
-    from graph_agent.bootstrap import Stores
-    from graph_agent.settings import Settings
+from graph_agent.policy.constitution import Constitution
+from graph_agent.settings import Settings, read_settings
 
 _WIDTH = 14
 
 
 def doctor(model: Model = None) -> None:
-    """Check the model, its endpoint, the constitution, the databases, the tools and the key. Ends with 1 if one is broken."""
-    if not asyncio.run(_examine(settings_now(), model)):
+    """Check the model, the constitution, the databases, the tools and the key.
+
+    The endpoint gets one short request, to find out whether the server honors a required call. Exits with 1 if a check fails.
+    """
+    if not asyncio.run(_run_checks(read_settings(), model)):
         raise typer.Exit(FAILED)
 
 
 @dataclass
-class _Patient:
+class _Context:
+    """The arguments of every check."""
+
     settings: Settings
     model: str | None
     stack: AsyncExitStack
@@ -37,69 +44,59 @@ class _Patient:
     """Set by the check that opens them."""
 
 
-async def _examine(settings: Settings, model: str | None) -> bool:
-    """Make every check, print what each found, and say whether all is well."""
-    console = out()
-    well = True
+async def _run_checks(settings: Settings, model: str | None) -> bool:
+    """Run every check and print its result. Return True if all of them pass."""
+    console = stdout_console()
+    healthy = True
     async with AsyncExitStack() as stack:
-        patient = _Patient(settings, model, stack)
-        for what, check in _CHECKS.items():
+        context = _Context(settings, model, stack)
+        for name, check in _CHECKS.items():
             try:
-                style, verdict, told = "green", "ok", await check(patient)
+                style, verdict, text = "green", "ok", await check(context)
             except GraphAgentError as exc:
-                well = False
-                style, verdict, told = "red", "broken", str(exc)
-            console.print(Text.assemble((f"{what:<{_WIDTH}}", "dim"), (f"{verdict:<8}", style), plain(told)))
-    return well
+                healthy = False
+                style, verdict, text = "red", "broken", str(exc)
+            console.print(Text.assemble((f"{name:<{_WIDTH}}", "dim"), (f"{verdict:<8}", style), plain(text)))
+    return healthy
 
 
-async def _model(patient: _Patient) -> str:
-    from graph_agent.bootstrap import choose_model, model_name
-
-    choice = choose_model(patient.settings, patient.model)
-    name = model_name(patient.settings, choice)
+async def _model(context: _Context) -> str:
+    choice = choose_model(context.settings, context.model)
+    name = model_name(context.settings, choice)
     return f"{choice.kind} ({name}): {choice.reason}" if name else f"{choice.kind}: {choice.reason}"
 
 
-async def _endpoint(patient: _Patient) -> str:
-    from graph_agent.bootstrap import check_endpoint, choose_model
-
-    choice = choose_model(patient.settings, patient.model)
-    if wrong := await check_endpoint(patient.settings, choice):
+async def _endpoint(context: _Context) -> str:
+    choice = choose_model(context.settings, context.model)
+    if wrong := await check_endpoint(context.settings, choice):
         raise ConfigurationError(wrong)
-    return "none needed" if choice.kind in ("rules", "scripted") else "answers"
+    requires_calls = await check_tool_choice(context.settings, choice)
+    return "none needed" if requires_calls is None else f"answers; requires calls: {requires_calls}"
 
 
-async def _constitution(patient: _Patient) -> str:
-    from graph_agent.policy.constitution import Constitution
-
-    constitution = Constitution.load(patient.settings.constitution)
+async def _constitution(context: _Context) -> str:
+    constitution = Constitution.load(context.settings.constitution)
     confirmed = sum(grant.requires_confirmation for grant in constitution.grants)
     return f"{len(constitution.grants)} tools, {confirmed} with confirmation, SHA-256 {constitution.digest[:12]}"
 
 
-async def _databases(patient: _Patient) -> str:
-    from graph_agent.bootstrap import open_stores
-
-    patient.stores = await patient.stack.enter_async_context(open_stores(patient.settings))
-    return f"tasks: {_place(patient.settings.task_database)}; log: {_place(patient.settings.log_database)}"
+async def _databases(context: _Context) -> str:
+    context.stores = await context.stack.enter_async_context(open_stores(context.settings))
+    return f"tasks: {_location(context.settings.task_database)}; log: {_location(context.settings.log_database)}"
 
 
-async def _tools(patient: _Patient) -> str:
-    from graph_agent.bootstrap import served_policy
-
-    if patient.stores is None:
+async def _tools(context: _Context) -> str:
+    if context.stores is None:
         raise ConfigurationError("cannot be checked without a database")
-    policy = await served_policy(patient.settings, patient.stores.tasks)
-    return ", ".join(policy.rules)
+    policy = await served_policy(context.settings, context.stores.tasks)
+    unconfirmed = [name for name, rule in policy.rules.items() if rule.mutating and not rule.grant.requires_confirmation]
+    return f"{', '.join(policy.rules)}; write without confirmation: {', '.join(unconfirmed) or 'none'}"
 
 
-async def _key(patient: _Patient) -> str:
-    from graph_agent.bootstrap import read_secret, secret_file
-
-    if patient.settings.secret is not None:
+async def _key(context: _Context) -> str:
+    if context.settings.secret is not None:
         return "GRAPH_AGENT_SECRET"
-    path = secret_file(patient.settings)
+    path = secret_file(context.settings)
     try:
         read_secret(path)
     except FileNotFoundError:
@@ -107,13 +104,13 @@ async def _key(patient: _Patient) -> str:
     return f"{path}, for its owner only"
 
 
-def _place(url: str) -> str:
-    """Where a database is, without anything of its URL that could be secret."""
+def _location(url: str) -> str:
+    """Return where a database is, without the parts of its URL that could be secret."""
     scheme, _, rest = url.partition("://")
     return rest.removeprefix("/") if scheme.startswith("sqlite") else scheme.partition("+")[0]
 
 
-_CHECKS: dict[str, Callable[[_Patient], Awaitable[str]]] = {
+_CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
     "model": _model,
     "endpoint": _endpoint,
     "constitution": _constitution,
@@ -121,4 +118,4 @@ _CHECKS: dict[str, Callable[[_Patient], Awaitable[str]]] = {
     "tools": _tools,
     "key": _key,
 }
-"""In the order in which a start needs them; the tools need the databases."""
+"""In the order in which a start needs them: the tools need the databases."""

@@ -1,41 +1,53 @@
-"""`graph-agent log export` and `import`: the record in a file, and back."""
+"""`graph-agent log export` and `log import`: decisions to a file, and from one."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
-from graph_agent.cli.choice import OfConversation, OfOutcome, OfType, OfUser, Since, Until, chosen, opened_queries
-from graph_agent.cli.running import FAILED, AsJson, settings_now, tell, wrong_usage
+from graph_agent.bootstrap.secret import chain_key
+from graph_agent.cli.escape import plain
+from graph_agent.cli.filters import (
+    ConversationFilter,
+    OutcomeFilter,
+    Since,
+    TypeFilter,
+    Until,
+    UserFilter,
+    build_filter,
+    open_queries,
+)
+from graph_agent.cli.running import FAILED, AsJson, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from graph_agent.settings import read_settings
 
 _CHUNK = 1 << 20
 
 
 def export_decisions(
-    file: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Where to; - is stdout.")] = "-",
-    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="jsonl or json.")] = "jsonl",
+    file: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Write to this file; - is stdout.")] = "-",
+    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="Write in this format: jsonl or json.")] = "jsonl",
     decision: Annotated[
-        str | None, typer.Option("--id", metavar="DECISION_ID", help="Only this one.", show_default=False)
+        str | None, typer.Option("--id", metavar="DECISION_ID", help="Export only this decision.", show_default=False)
     ] = None,
-    user: OfUser = None,
-    conversation: OfConversation = None,
+    user: UserFilter = None,
+    conversation: ConversationFilter = None,
     since: Since = None,
     until: Until = None,
-    decision_type: OfType = None,
-    outcome: OfOutcome = None,
+    decision_type: TypeFilter = None,
+    outcome: OutcomeFilter = None,
 ) -> None:
-    """The closed decisions as records that can be imported and replayed elsewhere, oldest first."""
-    with opened_queries() as (log, run), ExitStack() as stack:
-        filters = chosen(
+    """Export closed decisions as records, oldest first.
+
+    Another installation can import and replay them.
+    """
+    with open_queries() as (log, run), ExitStack() as stack:
+        filters = build_filter(
             decision_id=decision,
             user_id=user,
             conversation_id=conversation,
@@ -45,36 +57,39 @@ def export_decisions(
             outcome=outcome,
         )
         pieces = log.export_logs(form, filters)
-        run(_write(pieces, _opened_for_writing(stack, file)))
+        run(_write(pieces, _open_for_writing(stack, file)))
 
 
 def import_decisions(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `log export` wrote; - is stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Read what `log export` wrote; - is stdin.")],
     as_json: AsJson = False,
 ) -> None:
-    """Take exported decisions into this log. Those that stand already are left as they are; exits 1 where one differs."""
-    with opened_queries() as (log, run), ExitStack() as stack:
-        source = sys.stdin if file == "-" else stack.enter_context(_opened_for_reading(file))
-        from graph_agent.bootstrap import chain_key
+    """Import exported decisions into this log.
 
-        report = run(log.import_logs(_chunks(source), chain_key=chain_key(settings_now())))
+    Decisions that exist already are not changed. Exits with 1 if one of them differs from the imported record.
+    """
+    with open_queries() as (log, run), ExitStack() as stack:
+        source = sys.stdin if file == "-" else stack.enter_context(_open_for_reading(file))
+        report = run(log.import_logs(_chunks(source), chain_key=chain_key(read_settings())))
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:
-        typer.echo(f"{report.imported} decisions imported, {report.present} were there already")
+        typer.echo(f"{report.imported} decisions imported, {report.present} existed already")
     for decision_id in report.differing:
-        tell(f"graph-agent: {decision_id} stands here with another record and was left as it is")
+        print_stderr(f"graph-agent: {decision_id} exists here with another record and was not changed")
     if report.differing:
         raise typer.Exit(FAILED)
 
 
 async def _write(pieces: AsyncIterator[str], file: TextIO) -> None:
+    # On a terminal the characters are escaped that could control it; the JSON keeps its value.
+    written = plain if file.isatty() else str
     async for piece in pieces:
-        file.write(piece)
+        file.write(written(piece))
     file.flush()
 
 
-def _opened_for_writing(stack: ExitStack, file: str) -> Any:
+def _open_for_writing(stack: ExitStack, file: str) -> Any:
     if file == "-":
         return sys.stdout
     try:
@@ -83,7 +98,7 @@ def _opened_for_writing(stack: ExitStack, file: str) -> Any:
         wrong_usage(f"the file {file} cannot be written")
 
 
-def _opened_for_reading(file: str) -> TextIO:
+def _open_for_reading(file: str) -> TextIO:
     try:
         return Path(file).open(encoding="utf-8")
     except OSError:

@@ -1,38 +1,34 @@
-"""`graph-agent log metrics`: how the decisions add up."""
+"""`graph-agent log metrics`: figures over the decisions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
+from rich.console import Console
 from rich.table import Table
 
-from graph_agent.cli.choice import ByModel, OfConversation, OfUser, Since, Until, chosen, opened_queries
+from graph_agent.audit.metrics import Durations, MetricsSummary
+from graph_agent.cli.escape import plain
+from graph_agent.cli.filters import ConversationFilter, ModelFilter, Since, Until, UserFilter, build_filter, open_queries
 from graph_agent.cli.running import AsJson
-from graph_agent.cli.show import json_line, out, plain
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from graph_agent.audit.metrics import Durations, MetricsSummary
+from graph_agent.cli.show import json_line, stdout_console
 
 
 def print_metrics(
     since: Since = None,
     until: Until = None,
-    user: OfUser = None,
-    conversation: OfConversation = None,
-    by_model: ByModel = None,
+    user: UserFilter = None,
+    conversation: ConversationFilter = None,
+    by_model: ModelFilter = None,
     as_json: AsJson = False,
 ) -> None:
-    """Totals, rates, percentiles and breakdowns."""
-    with opened_queries() as (log, run):
-        filters = chosen(since=since, until=until, user_id=user, conversation_id=conversation, model=by_model)
+    """Print totals, rates, percentiles and breakdowns of the decisions."""
+    with open_queries() as (log, run):
+        filters = build_filter(since=since, until=until, user_id=user, conversation_id=conversation, model=by_model)
         metrics = run(log.get_metrics_summary(filters=filters))
     if as_json:
         typer.echo(json_line(metrics.to_json()))
     else:
-        _print(out(), metrics)
+        _print(stdout_console(), metrics)
 
 
 def _print(console: Console, metrics: MetricsSummary) -> None:
@@ -43,7 +39,7 @@ def _print(console: Console, metrics: MetricsSummary) -> None:
     if tokens.decisions:
         console.print(
             f"{tokens.total_tokens:,} tokens, {tokens.prompt_tokens:,} in and {tokens.completion_tokens:,} out, "
-            f"told by {tokens.decisions:,} decisions"
+            f"reported by {tokens.decisions:,} decisions"
         )
     closed = metrics.durations.count
     for title, counts in {

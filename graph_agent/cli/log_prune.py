@@ -1,4 +1,4 @@
-"""`graph-agent log prune`: what is older than the retention goes."""
+"""`graph-agent log prune`: remove what is older than the retention."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ from typing import Annotated
 
 import typer
 
-from graph_agent.cli.choice import opened_log
-from graph_agent.cli.progress import counting
-from graph_agent.cli.running import AsJson, settings_now
+from graph_agent.audit.retention import prune
+from graph_agent.bootstrap.secret import chain_key
+from graph_agent.cli.filters import open_log
+from graph_agent.cli.progress import progress_bar
+from graph_agent.cli.running import AsJson
 from graph_agent.cli.show import json_line
+from graph_agent.record.tamper.pruned import mark_pruned
+from graph_agent.settings import read_settings
 
 
 def prune_decisions(
     days: Annotated[
         int | None,
-        typer.Option("--days", min=1, max=36500, help="How many days stay.", show_default="GRAPH_AGENT_RETENTION_DAYS, 30"),
+        typer.Option("--days", min=1, max=36500, help="Keep this many days.", show_default="GRAPH_AGENT_RETENTION_DAYS, 30"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove closed decisions that are older than the retention, a few at a time. Baselines and reports stay."""
-    settings = settings_now()
-    before = datetime.now(UTC) - timedelta(days=days or settings.retention_days)
-    with opened_log() as (database, run):
-        from graph_agent.record.tamper.pruned import record_cut
-        from graph_agent.audit.retention import prune
-        from graph_agent.bootstrap import chain_key
+    """Remove closed decisions that are older than the retention.
 
-        cut = partial(record_cut, key=chain_key(settings))
-        with counting("pruning") as told:
-            report = run(prune(database, before, cut=cut, on_batch=lambda gone: told(gone, None)))
+    They are removed in small batches. Baselines and reports are kept.
+    """
+    settings = read_settings()
+    before = datetime.now(UTC) - timedelta(days=days or settings.retention_days)
+    with open_log() as (database, run):
+        mark = partial(mark_pruned, key=chain_key(settings))
+        with progress_bar("pruning") as advance:
+            report = run(prune(database, before, mark=mark, on_batch=lambda gone: advance(gone, None)))
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:

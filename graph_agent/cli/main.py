@@ -1,51 +1,133 @@
-"""`graph-agent`: the commands, and what becomes of everything that can go wrong in them.
+"""`graph-agent`: the table of commands, and how each failure is reported.
 
-Results go to stdout, messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Nothing heavy is
-imported before a command runs, so `--help` is quick.
+Results go to stdout, messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+
+A command's module is imported when the command runs, so all modules but this one import what they need at their top, and
+`--help` stays quick.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from graph_agent.cli import ask, baseline, chain, chat, demo, diagram, doctor, log, replay, serve, step, tools, validate
-from graph_agent.cli.running import FAILED, INTERRUPTED, exit_code, quiet_logging, tell
+from graph_agent.cli.log_lines import without_credentials
+from graph_agent.cli.running import FAILED, INTERRUPTED, configure_logging, exit_code, print_stderr
 from graph_agent.errors import GraphAgentError
 
+PROGRAM = "graph-agent"
+
+
+class Command(NamedTuple):
+    """`target` is module:function in this package, `help` the first sentence of the function's docstring."""
+
+    target: str
+    help: str
+
+
+COMMANDS: Mapping[str, Mapping[str, Command]] = {
+    PROGRAM: {
+        "ask": Command("ask:ask", "Send one message and print the reply, with a receipt for every change."),
+        "chat": Command("chat:chat", "Chat in one conversation, until /quit or the end of input."),
+        "serve": Command(
+            "serve:serve", "Serve the chat API and the page until Ctrl-C or SIGTERM; running turns are finished first."
+        ),
+        "step": Command("step:step", "Send one message and print each state with its outcome and changes, then the reply."),
+        "demo": Command(
+            "demo:demo",
+            "Show a scripted conversation, then the record of one of its decisions.",
+        ),
+        "diagram": Command("diagram:diagram", "Print the state machine as a Mermaid diagram."),
+        "doctor": Command("doctor:doctor", "Check the model, the constitution, the databases, the tools and the key."),
+        "validate": Command("validate:validate", "Run test cases in an isolated environment and print those that fail."),
+        "replay": Command("replay:replay", "Run decisions again from their records, offline, and print the differences."),
+    },
+    "log": {
+        "list": Command("log:list_decisions", "List decisions, newest first."),
+        "show": Command("log:show_decision", "Print one decision: its record, and why it came out as it did."),
+        "export": Command("log_files:export_decisions", "Export closed decisions as records, oldest first."),
+        "import": Command("log_files:import_decisions", "Import exported decisions into this log."),
+        "metrics": Command("log_metrics:print_metrics", "Print totals, rates, percentiles and breakdowns of the decisions."),
+        "prune": Command("log_prune:prune_decisions", "Remove closed decisions that are older than the retention."),
+        "fixture": Command("log_fixture:print_fixture", "Print a decision as a YAML test case for `validate`."),
+        "verify": Command("chain:verify", "Verify the log: compare every row with its record and every record with its chain."),
+        "heads": Command("chain:heads", "Print the signed head of every chain of the log."),
+    },
+    "baseline": {
+        "create": Command("baseline:create", "Create a baseline from the decisions in a time range."),
+        "list": Command("baseline:list_baselines", "List the baselines, newest first."),
+        "compare": Command("baseline:compare", "Compare later decisions with a baseline."),
+    },
+    "tools": {
+        "list": Command("tools:list_tools", "List the tools that the constitution allows and the server serves."),
+        "call": Command("tools:call", "Call one tool over MCP and print its result as JSON."),
+        "serve": Command("tools:serve_tools", "Serve one user's tasks to any MCP client, over stdio."),
+    },
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands come from `COMMANDS`. Listing them imports nothing; running one imports its module."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        listed = {name: TyperCommand(name, help=command.help) for name, command in self._table.items()}
+        self.commands = {**listed, **self.commands}
+
+    @property
+    def _table(self) -> Mapping[str, Command]:
+        return COMMANDS[self.name or PROGRAM]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and name in self._table:
+            command = load_command(name, self._table[name].target)
+        return name, command, rest
+
+
+def load_command(name: str, target: str) -> Any:
+    """Import a command's module and return the command as Typer builds it from the function's signature."""
+    module, _, function = target.partition(":")
+    # The collector would walk all modules again and again while they are imported, and modules are never garbage.
+    gc.disable()
+    try:
+        loaded = import_module(f"graph_agent.cli.{module}")
+    finally:
+        gc.enable()
+    single = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    single.command(name)(getattr(loaded, function))
+    return typer.main.get_command(single)
+
+
 app = typer.Typer(
-    name="graph-agent",
+    name=PROGRAM,
+    cls=LazyGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("ask")(ask.ask)
-app.command("chat")(chat.chat)
-app.command("serve")(serve.serve)
-app.command("step")(step.step)
-app.command("demo")(demo.demo)
-app.command("diagram")(diagram.diagram)
-app.command("doctor")(doctor.doctor)
-app.command("validate")(validate.validate)
-app.command("replay")(replay.replay)
-log.app.command("verify")(chain.verify)
-log.app.command("heads")(chain.heads)
-app.add_typer(log.app, name="log")
-app.add_typer(baseline.app, name="baseline")
-app.add_typer(tools.app, name="tools")
+for _name, _help in {
+    "log": "Read the record of decisions.",
+    "baseline": "Store how the agent behaves, and detect drift.",
+    "tools": "Use the tools directly, without a model.",
+}.items():
+    app.add_typer(typer.Typer(cls=LazyGroup, no_args_is_help=True), name=_name, help=_help)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"graph-agent {version('graph-agent')}")
+        typer.echo(f"{PROGRAM} {version(PROGRAM)}")
         raise typer.Exit
 
 
@@ -54,38 +136,38 @@ def options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
-    tracebacks: Annotated[bool, typer.Option("--traceback", help="Show where an unexpected failure comes from.")] = False,
+    tracebacks: Annotated[bool, typer.Option("--traceback", help="Print the traceback of an unexpected failure.")] = False,
 ) -> None:
     """A governed runtime between a language model and real data: a message goes in, a decision comes out.
 
-    Everything is kept in GRAPH_AGENT_HOME (~/.graph_agent) unless DATABASE_URL and LOG_DATABASE_URL say otherwise.
+    All data is stored in GRAPH_AGENT_HOME (~/.graph_agent) unless DATABASE_URL and LOG_DATABASE_URL are set.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The console script. Never ends in a traceback, unless one was asked for."""
+    """Run the command line. An exception becomes one sentence on stderr, unless --traceback is given."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    asked_for_traceback = given[:1] == ["--traceback"]
-    quiet_logging(aloud=asked_for_traceback)
+    show_traceback = given[:1] == ["--traceback"]
+    configure_logging(verbose=show_traceback)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that cannot show a character shows a question mark instead.
             stream.reconfigure(errors="replace")
     try:
-        app(given, prog_name="graph-agent")
+        app(given, prog_name=PROGRAM)
     except GraphAgentError as exc:
-        tell(f"graph-agent: {getattr(exc, 'message', None) or exc}")
+        print_stderr(f"{PROGRAM}: {getattr(exc, 'message', None) or exc}")
         sys.exit(exit_code(exc))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has left. What is still buffered must not fail once more at exit.
+        # The reader of our output has closed the pipe. Flushing what is buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except Exception as exc:
-        if asked_for_traceback:
-            traceback.print_exc()
+        if show_traceback:
+            print_stderr(without_credentials(traceback.format_exc()))
         else:
-            tell(f"graph-agent: unexpected failure ({type(exc).__name__}); graph-agent --traceback COMMAND shows where")
+            print_stderr(f"{PROGRAM}: unexpected failure ({type(exc).__name__}); {PROGRAM} --traceback COMMAND shows where")
         sys.exit(FAILED)
     sys.exit(0)

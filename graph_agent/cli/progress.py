@@ -1,4 +1,4 @@
-"""A progress bar on stderr, where somebody is looking."""
+"""A progress bar on stderr."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Yields what is told how many are done, and of how many if that is known. Nothing is drawn without a terminal."""
+def progress_bar(label: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Show a progress bar and yield a function that updates it: `update(done, total)`. Nothing is shown without a terminal."""
     console = Console(stderr=True)
-    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

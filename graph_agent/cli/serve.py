@@ -1,107 +1,94 @@
-"""`graph-agent serve`: the chat API."""
+"""`graph-agent serve`: the chat API and the page over HTTP."""
 
 from __future__ import annotations
 
-import ipaddress
-import logging
 import math
 import socket
-import sys
-from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Annotated
+from contextlib import ExitStack, closing, suppress
+from typing import Annotated
 
 import typer
 
-from graph_agent.cli.running import Model, opened_runtime, settings_now, tell, wrong_usage
+from graph_agent.api.app import create_app
+from graph_agent.api.server import BACKLOG, Server, ServerConfig
+from graph_agent.api.static_page import LaunchSession, Page, read_page
+from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_stderr
+from graph_agent.cli.loopback import is_loopback
+from graph_agent.cli.running import FAILED, Model, print_stderr, wrong_usage
+from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.errors import ConfigurationError
+from graph_agent.settings import read_settings
 
-if TYPE_CHECKING:
-    from graph_agent.bootstrap import Runtime
-
-_AFTER_THE_DEADLINE = 3
-_BACKLOG = 512
+_SHUTDOWN_MARGIN_SECONDS = 3
+"""On shutdown a running turn gets its whole time limit, and this many seconds more to store and send its decision."""
 
 
 def serve(
-    host: Annotated[str, typer.Option("--host", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option("--host", help="Listen on this address.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
     model: Model = None,
+    no_page: Annotated[
+        bool, typer.Option("--no-page", help="Serve the API only; the path / then lists its routes as JSON.")
+    ] = False,
+    log_level: Annotated[LogLevel, typer.Option("--log-level", help="Log from this level on.")] = LogLevel.WARNING,
+    log_format: Annotated[LogFormat, typer.Option("--log-format", help="Write log lines as text or JSON.")] = LogFormat.TEXT,
 ) -> None:
-    """Serve the chat API until Ctrl-C or SIGTERM; running turns are finished first.
+    """Serve the chat API and the page until Ctrl-C or SIGTERM; running turns are finished first.
 
     Without bearer tokens configured (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it serves one local user, and only on a
     loopback address.
     """
-    settings = settings_now()
+    settings = read_settings()
     if not settings.authenticates and not is_loopback(host):
         wrong_usage(
-            f"without authentication only loopback addresses are served, and {host} is none: "
+            f"without authentication only loopback addresses are served, and {host} is not one: "
             "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
         )
-    _log_to_stderr()
-    with closing(_listening(host, port)) as listener, opened_runtime(model=model) as (runtime, run):
+    log_to_stderr(log_level, log_format)
+    with closing(_open_listener(host, port)) as listener, open_command_runtime(model=model) as (runtime, run):
         shown, bound = (f"[{host}]" if ":" in host else host), listener.getsockname()[1]
         who = "bearer tokens" if settings.authenticates else "one local user, no authentication"
-        tell(f"serving http://{shown}:{bound} ({who})")
-        try:
-            run(_serve(runtime, listener))
-        except KeyboardInterrupt:
-            # Uvicorn has shut down in order and then raises the signal once more.
-            return
+        url = f"http://{shown}:{bound}"
+        print_stderr(f"serving {url} ({who})")
+        page = None if no_page else read_page(None if settings.authenticates else LaunchSession())
+        if not no_page:
+            print_stderr(_how_to_open(page, url))
+        app = create_app(runtime, page)
+        grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
+        config = ServerConfig(app, lifespan="on", timeout_graceful_shutdown=grace)
+        # Uvicorn shuts down in order and then raises the signal once more.
+        with suppress(KeyboardInterrupt):
+            run(_serve(config, listener))
+        if app.state.open_turns != 0:
+            count = app.state.open_turns
+            print_stderr(f"graph-agent: {'an unknown number of' if count is None else count} turns were left open")
+            raise typer.Exit(FAILED)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`; a name other than localhost could lead anywhere."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+def _how_to_open(page: Page | None, url: str) -> str:
+    """Return the line that says how to open the page."""
+    if page is None:
+        return "the page is not built, so only the API is served: `make page` builds it"
+    return f"open {url}/" if page.session is None else f"open {url}/?token={page.session.token}"
 
 
-async def _serve(runtime: Runtime, listener: socket.socket) -> None:
-    # FastAPI and Uvicorn are of no use to any other command.
-    import uvicorn
-
-    from graph_agent.api.app import create_app
-
-    config = uvicorn.Config(
-        create_app(runtime),
-        lifespan="on",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=math.ceil(runtime.engine.config.timeout_seconds) + _AFTER_THE_DEADLINE,
-    )
-    server = uvicorn.Server(config)
+async def _serve(config: ServerConfig, listener: socket.socket) -> None:
+    server = Server(config)
     await server.serve(sockets=[listener])
     if not server.started:
         raise ConfigurationError("the server could not be started")
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """A listening socket, before anything slow begins. Raises `ConfigurationError`."""
+def _open_listener(host: str, port: int) -> socket.socket:
+    """Return a listening socket, so that a taken port is reported before anything slow starts. Raises `ConfigurationError`."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
         with ExitStack() as stack:
             listener = stack.enter_context(socket.socket(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-            listener.listen(_BACKLOG)
-            stack.pop_all()  # it stays open
+            listener.listen(BACKLOG)
+            stack.pop_all()  # keep it open; only a failure above closes it
     except OSError as exc:
         raise ConfigurationError(f"cannot listen on {host}, port {port}: {exc.strerror or 'no such address'}") from exc
     return listener
-
-
-class _OneLine(logging.Formatter):
-    """A record on one line, whatever is in it: a message cannot forge another one."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return super().format(record).encode("unicode_escape").decode("ascii")
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -1,62 +1,62 @@
-"""How answers look: the model's words, and beside them what was really done."""
+"""Printing: text that cannot control a terminal, and answers with the receipts of committed changes below them.
+
+Everything that a command prints may come from a model, a user, a third-party server or a database that others can write to.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-import unicodedata
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from graph_agent.cli.escape import JOINERS, plain
+from graph_agent.models.decision import AgentDecision
 
-    from graph_agent.chat.service import ChatAnswer
-    from graph_agent.models.decision import AgentDecision
-
-_JOINERS = "\u200c\u200d"
-"""Format characters that emoji and scripts need; the others could turn a line around or hide it."""
+_CHECK_MARKS = "✓✔☑✅🗸"
 
 
-def out() -> Console:
-    """Stdout. Colour only on a terminal and without NO_COLOR; nothing is wrapped or read as markup."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+class SafeConsole(Console):
+    """A console that escapes, in everything it prints, the characters that could control a terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(plain(segment.text), segment.style)
 
 
-def plain(text: str) -> str:
-    """`text` without what could steer a terminal: control and format characters, but line breaks and tabs."""
-    return "".join(
-        character
-        for character in text
-        if character in "\n\t" or character in _JOINERS or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
-    )
+def stdout_console() -> Console:
+    """Return a console on stdout: colour only on a terminal and without NO_COLOR, no wrapping, no markup."""
+    return SafeConsole(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def json_line(value: Any) -> str:
-    """`value` as one line of JSON, in ASCII where stdout can show no more."""
-    return json.dumps(value, ensure_ascii=(sys.stdout.encoding or "").lower().replace("-", "") != "utf8")
+    """Return `value` as one line of JSON, in ASCII unless stdout is UTF-8, without characters that could control a terminal."""
+    return plain(json.dumps(value, ensure_ascii=(sys.stdout.encoding or "").lower().replace("-", "") != "utf8"))
 
 
-def answer_object(answer: ChatAnswer) -> dict[str, Any]:
-    """What `ask --json` prints."""
-    return {
-        "decision": answer.decision.model_dump(mode="json"),
-        "states": list(answer.states),
-        "conversation_id": answer.conversation_id,
-        "decision_id": answer.decision_id,
-        "reply": answer.reply,
-    }
+def mark_receipts(reply: str) -> str:
+    """Return a model's reply with every line marked that starts with a check mark and could be taken for a receipt."""
+    return "\n".join(f"(model) {line}" if _looks_like_receipt(line) else line for line in plain(reply).split("\n"))
+
+
+def _looks_like_receipt(line: str) -> bool:
+    return line.lstrip(f" \t\u00a0\u3000{JOINERS}").startswith(tuple(_CHECK_MARKS))
 
 
 def print_answer(console: Console, decision: AgentDecision) -> None:
-    """The reply and the receipts below it; a question that waits for yes or no stands out."""
+    """Print the reply, highlighted if it asks for a confirmation, and below it the receipts and notices."""
     style = "bold yellow" if decision.pending_action is not None else ""
-    console.print(Text(plain(decision.reply), style=style))
+    console.print(Text(mark_receipts(decision.reply), style=style))
     print_receipts(console, decision.effects)
+    for notice in decision.notices:
+        console.print(Text(f"  ! {plain(notice)}", style="yellow"))
 
 
 def print_receipts(console: Console, receipts: Sequence[str]) -> None:
+    """Print one line for each committed change."""
     for receipt in receipts:
         console.print(Text(f"  ✓ {plain(receipt)}", style="green"))

@@ -1,27 +1,24 @@
-"""One decision from its record, for people to read."""
+"""Printing of one decision: its record, and the findings about it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
-from graph_agent.cli.show import json_line, plain, print_receipts
+from graph_agent.audit.findings import findings
+from graph_agent.audit.trace import DecisionTrace
+from graph_agent.cli.escape import plain
+from graph_agent.cli.show import json_line, mark_receipts, print_receipts
+from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from graph_agent.audit.trace import DecisionTrace
-    from graph_agent.models.record import DecisionRecord, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
-
-_LABEL = 14
-_LONG = 200
+_LABEL_WIDTH = 14
+_MAX_CHARS = 200
 
 
 def print_record(console: Console, record: DecisionRecord | OpenTurn) -> None:
-    """Message, decision, states, every model and tool call, receipts and timing."""
-    from graph_agent.models.record import DecisionRecord, EntryKind
-
+    """Print message, decision, states, every model and tool call, receipts and timing."""
     _print_header(console, record.header)
     closed = record if isinstance(record, DecisionRecord) else None
     if closed is None:
@@ -38,20 +35,18 @@ def print_record(console: Console, record: DecisionRecord | OpenTurn) -> None:
     for entry in closed.entries:
         if entry.kind is EntryKind.INTERRUPT:
             _row(console, "ended by", str(entry.result["reason"]), "yellow")
-    _row(console, "reply", closed.decision.reply)
+    _row(console, "reply", mark_receipts(closed.decision.reply))
     print_receipts(console, closed.decision.effects)
 
 
 def print_findings(console: Console, trace: DecisionTrace) -> None:
-    """Why the decision came out as it did, in sentences."""
-    from graph_agent.audit.findings import findings
-
+    """Print the reasons for the decision's result, one sentence on each line."""
     for number, sentence in enumerate(findings(trace)):
-        _row(console, "" if number else "findings", shortened(sentence, 1000))
+        _row(console, "" if number else "findings", shorten(sentence, 1000))
 
 
-def shortened(value: Any, limit: int = _LONG) -> str:
-    """`value` on one line of at most `limit` characters: text as it is, anything else as JSON."""
+def shorten(value: Any, limit: int = _MAX_CHARS) -> str:
+    """Return `value` on one line of at most `limit` characters: text unchanged, anything else as JSON."""
     text = value if isinstance(value, str) else json_line(value)
     text = " ".join(plain(text).split())
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
@@ -60,12 +55,12 @@ def shortened(value: Any, limit: int = _LONG) -> str:
 def _print_header(console: Console, header: RecordHeader) -> None:
     context = header.context
     _row(console, "decision", header.decision_id, "bold")
-    _row(console, "conversation", f"{shortened(context.conversation_id)}, user {shortened(context.user_id)}")
+    _row(console, "conversation", f"{shorten(context.conversation_id)}, user {shorten(context.user_id)}")
     _row(console, "started", f"{header.started_at:%Y-%m-%d %H:%M:%S} UTC")
-    _row(console, "model", f"{shortened(header.model)}, constitution {header.constitution[:12]}")
+    _row(console, "model", f"{shorten(header.model)}, constitution {header.constitution[:12]}")
     if context.pending_confirmation is not None:
         pending = context.pending_confirmation
-        _row(console, "waiting", f"{shortened(pending.tool_name)} {shortened(pending.arguments)}")
+        _row(console, "waiting", f"{shorten(pending.tool_name)} {shorten(pending.arguments)}")
     _row(console, "message", context.message)
 
 
@@ -74,36 +69,40 @@ def _print_outcome(console: Console, record: DecisionRecord) -> None:
     tokens = f", {usage.total_tokens} tokens" if usage is not None else ""
     _row(console, "type", f"{decision.decision_type.value}, {decision.outcome_category or 'no outcome'}", "bold")
     if decision.intent is not None:
-        _row(console, "intent", f"{decision.intent.intent_type.value} ({decision.intent.confidence:g})")
+        confidence = decision.intent.confidence
+        declared = "" if confidence is None else f" ({confidence:g})"
+        _row(console, "intent", f"{decision.intent.intent_type.value}{declared}")
     _row(console, "status", f"{record.status.value} after {record.duration_ms} ms, {record.iterations} tool rounds{tokens}")
     _row(console, "states", " → ".join(record.states))
 
 
 def _print_model_call(console: Console, number: int, entry: RecordEntry) -> None:
     answer: dict[str, Any] = entry.result
-    _row(console, f"model call {number}", f"{answer.get('error') or answer.get('finish_reason')}, {entry.ms} ms", "cyan")
+    ended = shorten(answer.get("error") or answer.get("finish_reason"))
+    by = f" by {shorten(answer['response_model'])}" if answer.get("response_model") else ""
+    _row(console, f"model call {number}", f"{ended}{by}, {entry.ms} ms", "cyan")
     if answer.get("content"):
-        _row(console, "", shortened(answer["content"]))
+        _row(console, "", shorten(answer["content"]))
     for call in answer.get("function_calls") or ():
-        _row(console, "", f"asks for {shortened(call['name'])} {shortened(call['arguments'])}")
+        _row(console, "", f"asks for {shorten(call['name'])} {shorten(call['arguments'])}")
 
 
 def _print_tool_call(console: Console, call: ToolInvocation) -> None:
-    done = "ok" if call.success else call.error_code or "failed"
+    status = "ok" if call.success else call.error_code or "failed"
     _row(
         console,
         f"tool call {call.sequence}",
-        f"{shortened(call.tool_name)} {shortened(call.parameters)}: {call.disposition.value}, {done}, {call.duration_ms} ms",
+        f"{shorten(call.tool_name)} {shorten(call.parameters)}: {call.disposition.value}, {status}, {call.duration_ms} ms",
         "magenta",
     )
     if call.error_message:
-        _row(console, "", shortened(call.error_message))
+        _row(console, "", shorten(call.error_message))
     elif call.result is not None:
-        _row(console, "", shortened(call.result))
+        _row(console, "", shorten(call.result))
 
 
 def _row(console: Console, label: str, text: str, style: str = "") -> None:
     first, *others = plain(text).split("\n")
-    console.print(Text.assemble((label.ljust(_LABEL), "dim"), (first, style)))
+    console.print(Text.assemble((label.ljust(_LABEL_WIDTH), "dim"), (first, style)))
     for line in others:
-        console.print(Text(" " * _LABEL + line, style=style))
+        console.print(Text(" " * _LABEL_WIDTH + line, style=style))

@@ -1,59 +1,64 @@
-"""`graph-agent validate`: does the agent decide as the cases say?"""
+"""`graph-agent validate`: run test cases and check the decisions."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from xml.etree import ElementTree
 
 import typer
 from rich.text import Text
 
+from graph_agent.audit.drift.baselines import BaselineService
+from graph_agent.bootstrap.validating import Validation, open_validation
 from graph_agent.cli.baseline import print_drift
-from graph_agent.cli.progress import counting
-from graph_agent.cli.running import FAILED, AsJson, Model, opened, settings_now, tell, wrong_usage
-from graph_agent.cli.show import json_line, out, plain
-from graph_agent.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from graph_agent.bootstrap.validating import Validation
-    from graph_agent.validation.service import FixtureResult, ValidationReport
+from graph_agent.cli.escape import plain
+from graph_agent.cli.progress import progress_bar
+from graph_agent.cli.running import FAILED, AsJson, Model, open_in_loop, print_stderr, wrong_usage
+from graph_agent.cli.runtime import check_model
+from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.settings import read_settings
+from graph_agent.validation.fixtures import shipped_suite
+from graph_agent.validation.report import FixtureResult, ValidationReport
 
 
 def validate(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="YAML cases, or a folder of them.", show_default="the shipped suite"),
+        typer.Argument(
+            metavar="FILE", help="Run the YAML test cases in this file or folder.", show_default="the shipped suite"
+        ),
     ] = None,
     model: Model = None,
     only: Annotated[
-        str | None, typer.Option("--only", metavar="PATTERN", help="Cases whose test_id fits: delete-*", show_default=False)
+        str | None,
+        typer.Option("--only", metavar="PATTERN", help="Run the cases whose test_id matches: delete-*", show_default=False),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="NAME", help="Compare with it; drift fails too.", show_default=False)
+        str | None,
+        typer.Option("--baseline", metavar="NAME", help="Compare with this baseline; drift fails too.", show_default=False),
     ] = None,
     save_baseline: Annotated[
-        str | None, typer.Option("--save-baseline", metavar="NAME", help="Keep how it went as one.", show_default=False)
+        str | None,
+        typer.Option(
+            "--save-baseline", metavar="NAME", help="Store the results as a baseline of this name.", show_default=False
+        ),
     ] = None,
-    parallel: Annotated[int, typer.Option("--parallel", min=1, max=32, help="Cases at a time.")] = 1,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, max=32, help="Run this many cases at a time.")] = 1,
     as_json: AsJson = False,
-    junit: Annotated[bool, typer.Option("--junit", help="Print JUnit's XML.")] = False,
+    junit: Annotated[bool, typer.Option("--junit", help="Print JUnit XML.")] = False,
 ) -> None:
-    """Play cases in a world of their own and judge the decisions; exits 1 where one fails, naming it."""
+    """Run test cases in an isolated environment and print those that fail.
+
+    Exits with 1 if a case fails.
+    """
     if as_json and junit:
         wrong_usage("--json and --junit exclude each other")
-    settings = settings_now()
-    from graph_agent.validation.fixtures import shipped_suite
-    from graph_agent.bootstrap import choose_model, open_validation
-
-    if model is not None:
-        try:
-            choose_model(settings, model)
-        except ConfigurationError as exc:
-            wrong_usage(str(exc))
-    with opened(open_validation(settings, model=model)) as (validation, run):
-        tell(f"model: {validation.adapter_reason}")
+    settings = read_settings()
+    check_model(settings, model)
+    with open_in_loop(open_validation(settings, model=model)) as (validation, run):
+        print_stderr(f"model: {validation.adapter_reason}")
         report = run(_validated(validation, file or shipped_suite(), only, baseline, save_baseline, parallel))
     if as_json:
         typer.echo(json_line(report.to_json()))
@@ -63,7 +68,7 @@ def validate(
         _print(report)
     for result in report.results:
         if not result.passed and (as_json or junit):
-            tell(f"failed: {result.test_id}")
+            print_stderr(f"failed: {result.test_id}")
     if not report.passed:
         raise typer.Exit(FAILED)
 
@@ -74,27 +79,25 @@ async def _validated(
     service = validation.service
     fixtures = [one for one in service.load_fixtures(source) if only is None or fnmatchcase(one.test_id, only)]
     if not fixtures:
-        wrong_usage(f"no case is called '{only}'")
+        wrong_usage(f"no case matches '{only}'")
     done = 0
-    with counting("validating") as advance:
+    with progress_bar("validating") as advance:
 
-        def told(_result: FixtureResult) -> None:
+        def on_result(_result: FixtureResult) -> None:
             nonlocal done
             done += 1
             advance(done, len(fixtures))
 
-        report = await service.run_validation(fixtures, baseline, suite=source.stem, parallel=parallel, on_result=told)
+        report = await service.run_validation(fixtures, baseline, suite=source.stem, parallel=parallel, on_result=on_result)
     if save_baseline is not None:
-        from graph_agent.audit.drift.baselines import BaselineService
-
-        await BaselineService(validation.log).keep_profiles(
+        await BaselineService(validation.log).store_profiles(
             save_baseline, report.profiles, description=f"validation of {source.stem}"
         )
     return report
 
 
 def _print(report: ValidationReport) -> None:
-    console = out()
+    console = stdout_console()
     for result in report.results:
         if not result.passed:
             console.print(Text(f"FAILED {plain(result.test_id)}", style="red"))
@@ -129,5 +132,5 @@ def _as_text(values: dict[str, Any]) -> dict[str, str]:
 
 
 def _for_xml(text: str) -> str:
-    """`text` without what XML cannot hold."""
+    """Return `text` without the characters that XML does not allow."""
     return "".join(character for character in text if character in "\t\n" or character >= " ")

@@ -1,22 +1,22 @@
-"""The database behind one port.
+"""Access to SQLite and PostgreSQL through one class, `Database`.
 
-`Database.open(url)` gives SQLite or PostgreSQL; `await database.write(work)` and `read(work)` run `work(connection)`, a
-synchronous function on a SQLAlchemy connection, on a thread and to its end whatever becomes of the caller. `write_now` and
-`read_now` block. `work` never commits, calls nothing that waits on the same database, and returns plain values.
+`Database.open(url)` opens a database. `await database.write(work)` and `await database.read(work)` run `work(connection)` on a
+thread: a synchronous function on a SQLAlchemy connection, which runs to completion even if the caller is cancelled.
+`write_now` and `read_now` block. `work` never commits, never waits for the same database, and returns plain values.
 
-How an owner of tables (say `graph_agent.audit`) uses it:
+A package with tables (for example `graph_agent.record`) uses it like this:
 
-    # audit/tables.py
+    # record/tables.py
     metadata = new_metadata()
     logs = Table("decision_logs", metadata, Column("id", UuidText, primary_key=True), Column("at", UtcDateTime, nullable=False),
                  Column("record", JsonText), Column("status", enum_by_value(Status, "status"), nullable=False))
-    # audit/migrations/env.py
+    # record/migrations/env.py
     from graph_agent.db.migration_env import run
 
     run()
-    # audit/migrations/versions/0001_logs.py: revision = "0001", down_revision = None, def upgrade(): op.create_table(...)
+    # record/migrations/versions/0001_logs.py: revision = "0001", down_revision = None, def upgrade(): op.create_table(...)
     # at start-up
-    migrate(database, "graph_agent.record")  # version table: audit_version
+    migrate(database, "graph_agent.record")  # its version table is audit_version
     # then
     await database.write(lambda connection: connection.execute(insert(logs), row).close())
 """

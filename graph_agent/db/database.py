@@ -1,4 +1,4 @@
-"""The one port to a database, and the choice of what is behind it."""
+"""The `Database` class, and the choice of its backend by URL."""
 
 from __future__ import annotations
 
@@ -9,76 +9,76 @@ from typing import TypeVar
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from graph_agent.db.lane import Lanes, Work
-from graph_agent.db.postgresql import PostgresqlLanes
-from graph_agent.db.sqlite import SqliteLanes
+from graph_agent.db.backend import Backend, Work
+from graph_agent.db.postgresql import PostgresqlBackend
+from graph_agent.db.sqlite import SqliteBackend
 from graph_agent.errors import ConfigurationError
 
 T = TypeVar("T")
 
-_LANES: dict[str, Callable[[URL], Lanes]] = {
-    "sqlite": SqliteLanes,
-    "sqlite+pysqlite": SqliteLanes,
-    "postgres": PostgresqlLanes,
-    "postgresql": PostgresqlLanes,
-    "postgresql+psycopg": PostgresqlLanes,
+_BACKENDS: dict[str, Callable[[URL], Backend]] = {
+    "sqlite": SqliteBackend,
+    "sqlite+pysqlite": SqliteBackend,
+    "postgres": PostgresqlBackend,
+    "postgresql": PostgresqlBackend,
+    "postgresql+psycopg": PostgresqlBackend,
 }
 
 
 class Database:
-    """Reads and writes on threads of their own, from any event loop or none.
+    """Runs reads and writes on its own threads, for callers with or without an event loop.
 
-    Work that was handed over runs to its commit or rollback whatever becomes of the caller. Raises `DatabaseUnavailableError`
-    for a database that is locked, full or gone; what the work itself raises, `IntegrityError` among it, passes through after a
-    rollback.
+    Submitted work runs to its commit or rollback even if the caller is cancelled. Raises `DatabaseUnavailableError` if the
+    database is locked, full or unreachable. An exception of the work itself, for example `IntegrityError`, is raised unchanged
+    after a rollback.
     """
 
-    def __init__(self, lanes: Lanes) -> None:
-        self._lanes = lanes
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     @classmethod
     def open(cls, url: str) -> Database:
-        """The database behind a SQLAlchemy URL: `sqlite:///path`, `sqlite://` (in memory) or `postgresql://user@host/name`.
+        """Open the database at a SQLAlchemy URL: `sqlite:///path`, `sqlite://` (in memory) or `postgresql://user@host/name`.
 
-        Connects on first use. Raises `ConfigurationError`, whose text never holds the URL.
+        Connects on first use. Raises `ConfigurationError`, whose text never contains the URL.
         """
         try:
             parsed = make_url(url)
         except (ArgumentError, ValueError):
-            # Not chained: the parser's own text may quote the password.
+            # Not chained, because the parser's message may contain the password.
             raise ConfigurationError(
                 "the database URL cannot be read; write sqlite:///path/to/file or postgresql://user@host/name"
             ) from None
-        lanes = _LANES.get(parsed.drivername)
-        if lanes is None:
+        backend = _BACKENDS.get(parsed.drivername)
+        if backend is None:
             raise ConfigurationError(f"the database '{parsed.drivername}' is not supported; use sqlite:/// or postgresql://")
-        return cls(lanes(parsed))
+        return cls(backend(parsed))
 
     @property
     def dialect(self) -> str:
         """`sqlite` or `postgresql`."""
-        return self._lanes.dialect
+        return self._backend.dialect
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` in a transaction of its own and return its result once that is committed."""
-        return await asyncio.wrap_future(self._lanes.submit_write(work))
+        """Run `work` in a transaction and return its result after the commit."""
+        return await asyncio.wrap_future(self._backend.submit_write(work))
 
     async def read(self, work: Work[T]) -> T:
-        """Run `work` on one consistent snapshot, beside the writers."""
-        return await asyncio.wrap_future(self._lanes.submit_read(work))
+        """Run `work` on a consistent snapshot, without waiting for writers."""
+        return await asyncio.wrap_future(self._backend.submit_read(work))
 
     def write_now(self, work: Work[T]) -> T:
-        """`write` for callers without an event loop: start-up and the command line."""
-        return self._lanes.submit_write(work).result()
+        """Like `write`, for callers without an event loop: start-up and the command line."""
+        return self._backend.submit_write(work).result()
 
     def read_now(self, work: Work[T]) -> T:
-        """`read` for callers without an event loop."""
-        return self._lanes.submit_read(work).result()
+        """Like `read`, for callers without an event loop."""
+        return self._backend.submit_read(work).result()
 
     def close_now(self) -> None:
-        """Finish what was handed over and release threads and connections. Closing twice is fine."""
-        self._lanes.close()
+        """Finish the submitted work and release threads and connections. A second call has no effect."""
+        self._backend.close()
 
     async def close(self) -> None:
-        """`close_now`, without holding up the event loop."""
-        await asyncio.to_thread(self._lanes.close)
+        """Like `close_now`, without blocking the event loop."""
+        await asyncio.to_thread(self._backend.close)

@@ -1,4 +1,4 @@
-"""What a caller must tell apart when the database does not do what was asked."""
+"""The error of an unavailable database."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from graph_agent.errors import GraphAgentError
 
 
 class DatabaseUnavailableError(GraphAgentError):
-    """The database is locked, full, read-only, gone or out of connections; asking again later may help.
+    """The database is locked, full, read-only, unreachable or out of connections; a retry may succeed.
 
-    `unknown` is true when a commit was sent and never answered: the transaction may have taken effect. Otherwise it was rolled
-    back. A broken constraint is not this: `sqlalchemy.exc.IntegrityError` passes through.
+    `unknown` is true if a commit was sent and not answered: the transaction may have taken effect. Otherwise it was
+    rolled back.
+    A violated constraint is reported by `sqlalchemy.exc.IntegrityError` instead.
     """
 
     def __init__(self, message: str = "the database is not available", *, unknown: bool = False) -> None:

@@ -1,6 +1,6 @@
-"""One statement the two databases spell differently.
+"""INSERT .. ON CONFLICT, which SQLAlchemy builds differently for each dialect.
 
-Built once for a table and a dialect: making one costs more than running it.
+Statements are cached by table and dialect, because building one takes longer than running it.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from sqlalchemy.sql.base import Executable
 
 
 def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
-    """Insert `rows`; those whose key stands already are left as they are."""
+    """Insert `rows`; a row whose key exists already is left unchanged."""
     if rows:
-        connection.execute(_inserting_new(table, connection.dialect.name), rows)
+        connection.execute(_insert_new_statement(table, connection.dialect.name), rows)
 
 
 def insert_or_replace(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
-    """Insert `rows`; those whose primary key stands already are overwritten, every column of them."""
+    """Insert `rows`; a row whose primary key exists already is overwritten in every column."""
     if rows:
-        connection.execute(_inserting_or_replacing(table, connection.dialect.name), rows)
+        connection.execute(_insert_or_replace_statement(table, connection.dialect.name), rows)
 
 
 @cache
-def _inserting_new(table: Table, dialect: str) -> Executable:
+def _insert_new_statement(table: Table, dialect: str) -> Executable:
     return _insert(table, dialect).on_conflict_do_nothing()
 
 
 @cache
-def _inserting_or_replacing(table: Table, dialect: str) -> Executable:
+def _insert_or_replace_statement(table: Table, dialect: str) -> Executable:
     statement = _insert(table, dialect)
     keys = [column.name for column in table.primary_key]
     fresh = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}

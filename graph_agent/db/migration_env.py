@@ -1,4 +1,4 @@
-"""What every owner's `migrations/env.py` runs: Alembic on the connection that `migrate` hands over."""
+"""The body of every package's `migrations/env.py`: it runs Alembic on the connection that `migrate` passes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from alembic import context
 
 
 def run() -> None:
-    """Bring the owner's tables to the wanted revision inside the transaction that is already open."""
-    # Alembic reports every step at INFO; a start-up says nothing.
+    """Upgrade the package's tables to the requested revision within the open transaction."""
+    # Alembic logs every step at INFO, which is too much for an ordinary start.
     logging.getLogger("alembic").setLevel(logging.WARNING)
     attributes = context.config.attributes
     context.configure(

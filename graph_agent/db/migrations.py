@@ -1,37 +1,47 @@
-"""Bring one owner's tables up to date.
+"""Migration of the tables of one package.
 
-An owner is a package with a folder `migrations/` (`env.py` of three lines, `versions/NNNN_words.py` with `revision = "NNNN"`,
-one straight line) and a version table of its own, so that several owners share one database without knowing of each other.
+Each package with tables has a folder `migrations/` (`env.py` with three lines, `versions/NNNN_words.py` with
+`revision = "NNNN"`, without branches) and its own version table, so that several packages can share one database.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, column, inspect, select, table, text
 
 from graph_agent.db.database import Database
+from graph_agent.errors import ConfigurationError
 
-_TABLES_OF = {"graph_agent.record": "audit"}
-"""Owners whose version table has another name than their package."""
+_VERSION_TABLE_PREFIX = {"graph_agent.record": "audit"}
+"""Packages that were renamed: existing databases have the version table under the old name."""
 
 
-def migrate(database: Database, owner: str) -> None:
+def migrate(database: Database, owner: str, **attributes: Any) -> None:
     """Run the migrations of the package `owner` (a dotted name) that `database` does not have yet.
 
-    Cheap when there is nothing to do: Alembic is not even imported. Two processes may start at once: one migrates, the other
-    waits and finds it done. Raises `DatabaseUnavailableError`.
+    Migrations find `attributes` in `alembic.context.config.attributes`. An up-to-date database does not import Alembic. If two
+    processes start together, one migrates and the other one waits. Raises `DatabaseUnavailableError`, and `ConfigurationError`
+    if a newer version has migrated the database.
     """
     folder = Path(str(resources.files(owner))) / "migrations"
-    version_table = f"{_TABLES_OF.get(owner, owner.rpartition('.')[2])}_version"
+    version_table = f"{_VERSION_TABLE_PREFIX.get(owner, owner.rpartition('.')[2])}_version"
     head = newest_revision(folder)
-    if database.read_now(lambda connection: _revision(connection, version_table)) != head:
-        database.write_now(lambda connection: _upgrade(connection, folder, version_table, head))
+    found = database.read_now(lambda connection: _revision(connection, version_table))
+    if found is not None and found > head:
+        raise ConfigurationError(
+            f"the database has a newer schema ({version_table} {found}) than this version of graph-agent knows ({head}): "
+            "upgrade graph-agent"
+        )
+    if found != head:
+        database.write_now(lambda connection: _upgrade(connection, folder, version_table, head, attributes))
 
 
 def newest_revision(folder: Path) -> str:
-    """The revision the files in `folder` lead to, read off their names."""
+    """Return the newest revision in `folder`, read from the names of its files."""
     return max(file.name.partition("_")[0] for file in (folder / "versions").glob("[0-9]*_*.py"))
 
 
@@ -41,16 +51,15 @@ def _revision(connection: Connection, version_table: str) -> str | None:
     return connection.execute(select(table(version_table, column("version_num")).c.version_num)).scalar()
 
 
-def _upgrade(connection: Connection, folder: Path, version_table: str, head: str) -> None:
-    # Imported here: a start-up with nothing to migrate, and `--help`, do not pay for it.
-    from alembic import command
-    from alembic.config import Config
+def _upgrade(connection: Connection, folder: Path, version_table: str, head: str, attributes: Mapping[str, Any]) -> None:
+    # Imported here, because it costs an ordinary start, which has nothing to migrate, more than 100 ms.
+    from alembic import command, config
 
     if connection.dialect.name == "postgresql":
-        # Held to the end of the transaction. SQLite's writers already stand in line.
+        # Released at the end of the transaction. SQLite needs no lock: BEGIN IMMEDIATE admits one writer at a time.
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": version_table})
-    config = Config()
-    config.set_main_option("script_location", str(folder).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes.update(connection=connection, version_table=version_table)
-    command.upgrade(config, head)
+    settings = config.Config()
+    settings.set_main_option("script_location", str(folder).replace("%", "%%"))
+    settings.set_main_option("path_separator", "os")
+    settings.attributes.update(attributes, connection=connection, version_table=version_table)
+    command.upgrade(settings, head)

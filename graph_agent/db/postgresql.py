@@ -1,4 +1,4 @@
-"""PostgreSQL: psycopg 3 on a bounded pool of threads, a connection for each."""
+"""The PostgreSQL backend: psycopg 3 in a bounded thread pool, one connection for each thread."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sqlalchemy import URL, create_engine, event
 from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from graph_agent.db.backend import Work
 from graph_agent.db.errors import DatabaseUnavailableError
-from graph_agent.db.lane import Work
 from graph_agent.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -20,15 +20,15 @@ T = TypeVar("T")
 CONNECTIONS = 10
 CONNECT_TIMEOUT_SECONDS = 5
 LOCK_TIMEOUT_MS = 5000
-"""How long a statement waits for another transaction's lock."""
+"""Time that a statement waits for a lock of another transaction."""
 
 _UNAVAILABLE_CLASSES = ("08", "40", "53", "55", "57", "58", "XX")
-"""SQLSTATE classes: connection, rolled back (deadlock, serialization), resources (disk full), lock not available, operator
-intervention (shutdown), system error, internal error."""
+"""SQLSTATE classes: connection exception, transaction rollback (deadlock, serialization), insufficient resources (disk full),
+object not in prerequisite state (lock not available), operator intervention (shutdown), system error, internal error."""
 
 
-class PostgresqlLanes:
-    """Threads that each run one transaction at a time. Reads and writes share them."""
+class PostgresqlBackend:
+    """A pool of threads, each of which runs one transaction at a time; reads and writes share it."""
 
     dialect = "postgresql"
 
@@ -43,7 +43,7 @@ class PostgresqlLanes:
             hide_parameters=True,
             connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS},
         )
-        event.listen(self._engine, "connect", _connected)
+        event.listen(self._engine, "connect", _set_lock_timeout)
         self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="postgresql")
         self._submitting = threading.Lock()
         self._closed = False
@@ -62,7 +62,9 @@ class PostgresqlLanes:
 
     def _submit(self, run: Any, work: Work[T]) -> Future[T]:
         future: Future[T] = Future()
+        # A running future cannot be cancelled: submitted work runs to completion.
         future.set_running_or_notify_cancel()
+        # Without the lock, work could be submitted to the pool after `close` has shut it down.
         with self._submitting:
             if self._closed:
                 raise DatabaseUnavailableError("the database is closed")
@@ -76,7 +78,7 @@ class PostgresqlLanes:
                 result = work(connection)
                 committing = True
                 transaction.commit()
-        except BaseException as error:
+        except BaseException as error:  # also SystemExit: the caller waits for the future
             future.set_exception(_translated(error, committing=committing))
         else:
             future.set_result(result)
@@ -86,13 +88,14 @@ class PostgresqlLanes:
             with self._engine.connect() as connection:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
                 result = work(connection)
-        except BaseException as error:
+        except BaseException as error:  # also SystemExit: the caller waits for the future
             future.set_exception(_translated(error, committing=False))
         else:
             future.set_result(result)
 
 
-def _connected(driver: Any, _record: object) -> None:
+def _set_lock_timeout(driver: Any, _record: object) -> None:
+    # In autocommit mode, because a SET within a transaction that is rolled back would be undone.
     autocommit = driver.autocommit
     driver.autocommit = True
     driver.execute(f"SET lock_timeout = {LOCK_TIMEOUT_MS}")
@@ -100,13 +103,13 @@ def _connected(driver: Any, _record: object) -> None:
 
 
 def _translated(error: BaseException, *, committing: bool) -> BaseException:
-    """`DatabaseUnavailableError` for what the database could not do, anything else as it is."""
+    """Return `DatabaseUnavailableError` for a failure of the database, and any other error unchanged."""
     if isinstance(error, PoolTimeoutError):
         return _unavailable(error, unknown=False)
     if not isinstance(error, DBAPIError):
         return error
     state = getattr(error.orig, "sqlstate", None)
-    # A commit that was answered was rolled back; one whose connection ended first may have happened.
+    # A commit that got an error reply was rolled back. If the connection ended before a reply, it may have taken effect.
     lost = error.connection_invalidated or isinstance(error, InterfaceError) or state is None
     if lost or str(state)[:2] in _UNAVAILABLE_CLASSES:
         return _unavailable(error, unknown=committing and lost)

@@ -1,59 +1,34 @@
-"""SQLite: one writer thread per file with group commit, readers beside it.
+"""The SQLite backend: one writer thread per file with group commit, and a pool of reader threads.
 
-Transactions are ours, not pysqlite's: `isolation_level=None` keeps the driver from opening any, and the engine's `begin` event
-says BEGIN IMMEDIATE for the writer, so that a transaction which will write never starts as a reader that cannot be upgraded.
+SQLite admits one writer at a time, so all writes of the process go through one queue. The writer thread commits up to `BATCH`
+waiting items in one transaction, because a commit with `synchronous=FULL` costs an fsync however many rows it has.
 """
 
 from __future__ import annotations
 
 import contextlib
 import queue
-import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from graph_agent.db.backend import Work
 from graph_agent.db.errors import DatabaseUnavailableError
-from graph_agent.db.lane import Work
-from graph_agent.errors import ConfigurationError
+from graph_agent.db.sqlite_engine import driver_connection, require_folder, sqlite_engine, translated_error
+from graph_agent.db.sqlite_file import SqliteFile
 
 T = TypeVar("T")
 
-BUSY_TIMEOUT_MS = 5000
-"""How long a write waits for another process that writes the same file."""
 BATCH = 64
-"""The most items of one commit."""
+"""The largest number of items in one commit."""
 READERS = 4
-
-_UNAVAILABLE = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_READONLY,
-    }
-)
-
-_PRAGMAS = (
-    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA foreign_keys=ON",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,39 +37,44 @@ class _Item(Generic[T]):
     future: Future[T]
 
 
-class SqliteLanes:
-    """The writer and the readers of one file. A database in memory has one connection, so its reads queue with the writes."""
+class SqliteBackend:
+    """The writer thread and the readers of one file. An in-memory database has one connection, also for reads."""
 
     dialect = "sqlite"
 
     def __init__(self, url: URL) -> None:
         in_memory = url.database in (None, "", ":memory:")
         if not in_memory:
-            _demand_folder(url)
-        self._writing = _engine(url, "BEGIN IMMEDIATE", (), {"poolclass": StaticPool})
+            require_folder(url)
+        # A `file:` URI has no plain path; an in-memory database has no file.
+        plain = not in_memory and not str(url.database).startswith("file:")
+        self._file = SqliteFile(Path(str(url.database))) if plain else None
+        self._writing = sqlite_engine(url, "BEGIN IMMEDIATE", (), {"poolclass": StaticPool})
         self._queue: queue.SimpleQueue[_Item[Any] | None] = queue.SimpleQueue()
         self._writer: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._reading: Engine | None = None
         if not in_memory:
-            self._reading = _engine(
+            self._reading = sqlite_engine(
                 url,
                 "BEGIN",
                 ("PRAGMA query_only=ON",),
                 {"poolclass": QueuePool, "pool_size": READERS, "max_overflow": 0},
             )
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
-        self._starting = threading.Lock()
+        # Guards `_closed` and the start of the writer: nothing is queued after the end mark of `close`.
+        self._submitting = threading.Lock()
         self._closed = False
 
     def submit_write(self, work: Work[T]) -> Future[T]:
         future: Future[T] = Future()
+        # A running future cannot be cancelled: submitted work runs to completion.
         future.set_running_or_notify_cancel()
-        with self._starting:
+        with self._submitting:
             if self._closed:
                 raise DatabaseUnavailableError("the database is closed")
             if self._writer is None:
-                self._writer = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
+                self._writer = threading.Thread(target=self._run_writer, name="sqlite-writer", daemon=True)
                 self._writer.start()
             self._queue.put(_Item(work, future))
         return future
@@ -104,14 +84,14 @@ class SqliteLanes:
             return self.submit_write(work)
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
-        with self._starting:
+        with self._submitting:
             if self._closed:
                 raise DatabaseUnavailableError("the database is closed")
-            self._readers.submit(_read, self._reading, _Item(work, future))
+            self._readers.submit(_read, self._reading, self._file, _Item(work, future))
         return future
 
     def close(self) -> None:
-        with self._starting:
+        with self._submitting:
             if self._closed:
                 return
             self._closed = True
@@ -124,22 +104,24 @@ class SqliteLanes:
             self._reading.dispose()
         self._writing.dispose()
 
-    def _write_forever(self) -> None:
+    def _run_writer(self) -> None:
         connection: Connection | None = None
         for batch in self._batches():
             try:
                 if connection is None:
+                    if self._file is not None:
+                        self._file.check()
                     connection = self._writing.connect()
-                _commit_together(connection, batch)
-            except BaseException as error:
-                _fail_all(batch, _translated(error))
-            if connection is not None and not _settled(connection):
+                _commit_together(connection, batch, self._file)
+            except BaseException as error:  # also SystemExit: a dead writer thread would leave every caller waiting
+                _fail_all(batch, translated_error(error))
+            if connection is not None and not _is_usable(connection):
                 connection = None
         if connection is not None:
             connection.close()
 
     def _batches(self) -> Iterator[list[_Item[Any]]]:
-        """What is waiting, a batch at a time, until the closing mark has been reached."""
+        """Yield the waiting items in batches until the end mark (None), which `close` puts into the queue."""
         while (first := self._queue.get()) is not None:
             batch = [first]
             closing = False
@@ -155,9 +137,12 @@ class SqliteLanes:
                 return
 
 
-def _commit_together(connection: Connection, batch: list[_Item[Any]]) -> None:
-    """Run `batch` in one transaction. An item that raises is undone alone; a database that fails, fails them all."""
-    driver = _driver(connection)
+def _commit_together(connection: Connection, batch: list[_Item[Any]], file: SqliteFile | None) -> None:
+    """Run `batch` in one transaction.
+
+    An item that raises is rolled back alone, to its savepoint; a failure of the database fails the whole batch.
+    """
+    driver = driver_connection(connection)
     done: list[tuple[_Item[Any], Any]] = []
     failed: list[tuple[_Item[Any], BaseException]] = []
     with connection.begin():
@@ -166,24 +151,30 @@ def _commit_together(connection: Connection, batch: list[_Item[Any]]) -> None:
             try:
                 done.append((item, item.work(connection)))
             except BaseException as error:
-                translated = _translated(error)
+                translated = translated_error(error)
+                # After some errors SQLite has rolled back the whole transaction, and the savepoint no longer exists.
                 if isinstance(translated, DatabaseUnavailableError) or not driver.in_transaction:
                     raise
                 driver.execute("ROLLBACK TO item")
                 failed.append((item, translated))
             driver.execute("RELEASE item")
+        if file is not None:
+            file.check()
+    # Only after the commit: a result must not be reported before it is durable.
     for item, reason in failed:
         item.future.set_exception(reason)
     for item, result in done:
         item.future.set_result(result)
 
 
-def _read(engine: Engine, item: _Item[Any]) -> None:
+def _read(engine: Engine, file: SqliteFile | None, item: _Item[Any]) -> None:
     try:
+        if file is not None:
+            file.check()
         with engine.connect() as connection:
             result = item.work(connection)
     except BaseException as error:
-        item.future.set_exception(_translated(error))
+        item.future.set_exception(translated_error(error))
     else:
         item.future.set_result(result)
 
@@ -194,63 +185,15 @@ def _fail_all(batch: list[_Item[Any]], error: BaseException) -> None:
             item.future.set_exception(error)
 
 
-def _settled(connection: Connection) -> bool:
-    """Whether the connection can take the next batch; one that cannot even roll back is thrown away."""
+def _is_usable(connection: Connection) -> bool:
+    """True if the connection can take the next batch. A connection that cannot roll back is closed."""
     try:
         if connection.in_transaction():
             connection.rollback()
-        if not _driver(connection).in_transaction:
+        if not driver_connection(connection).in_transaction:
             return True
     except DBAPIError:
         pass
     connection.invalidate()
     connection.close()
     return False
-
-
-def _translated(error: BaseException) -> BaseException:
-    """`DatabaseUnavailableError` for what the database could not do, anything else as it is."""
-    original = error.orig if isinstance(error, DBAPIError) else error
-    code = getattr(original, "sqlite_errorcode", None)
-    # The low byte is the primary code; the rest says which of its kinds.
-    if isinstance(original, sqlite3.Error) and code is not None and code & 0xFF in _UNAVAILABLE:
-        unavailable = DatabaseUnavailableError()
-        unavailable.__cause__ = error
-        return unavailable
-    return error
-
-
-def _driver(connection: Connection) -> sqlite3.Connection:
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver
-
-
-def _engine(url: URL, begin: str, pragmas: tuple[str, ...], pool: dict[str, Any]) -> Engine:
-    engine = create_engine(
-        url.set(drivername="sqlite+pysqlite"),
-        hide_parameters=True,
-        connect_args={"check_same_thread": False, "isolation_level": None, "timeout": BUSY_TIMEOUT_MS / 1000},
-        **pool,
-    )
-
-    def connected(driver: sqlite3.Connection, _record: object) -> None:
-        for pragma in (*_PRAGMAS, *pragmas):
-            driver.execute(pragma).close()
-
-    event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", _begins_with(begin))
-    return engine
-
-
-def _begins_with(statement: str) -> Callable[[Connection], None]:
-    def begin(connection: Connection) -> None:
-        _driver(connection).execute(statement)
-
-    return begin
-
-
-def _demand_folder(url: URL) -> None:
-    folder = Path(str(url.database)).parent
-    if not str(url.database).startswith("file:") and not folder.is_dir():
-        raise ConfigurationError(f"the folder of the SQLite database does not exist: {folder}")

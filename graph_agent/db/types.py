@@ -1,4 +1,4 @@
-"""The column vocabulary: every table of the package is written in these words, and means the same on both databases."""
+"""The column types of all tables; they behave the same on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ NAMING_CONVENTION = {
 
 
 def new_metadata() -> MetaData:
-    """An empty collection of tables for one owner; its constraints get predictable names."""
+    """Return an empty `MetaData` whose constraints get predictable names, so that migrations can refer to them."""
     return MetaData(naming_convention=NAMING_CONVENTION)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware time, always in UTC, to the microsecond.
+    """A timezone-aware time in UTC with microseconds.
 
-    `timestamptz` on PostgreSQL. On SQLite, which knows no times, ISO text of one fixed width, so that text order is time order.
-    A naive time is refused with ValueError (which SQLAlchemy wraps in StatementError).
+    `timestamptz` on PostgreSQL. SQLite has no type for times, so it stores ISO text of a fixed width, whose order is the order
+    of the times. A naive time raises ValueError (which SQLAlchemy wraps in StatementError).
     """
 
     impl = DateTime(timezone=True)
@@ -45,7 +45,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError("a time without a zone cannot be stored")
+            raise ValueError("a time without a time zone cannot be stored")
         value = value.astimezone(UTC)
         return value.isoformat(timespec="microseconds") if dialect.name == "sqlite" else value
 
@@ -56,7 +56,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class JsonText(TypeDecorator[Any]):
-    """JSON as canonical text: equal values are equal text. None is NULL; NaN and infinities are refused with ValueError."""
+    """JSON as canonical text, so that equal values have equal text. None is NULL; NaN and infinities raise ValueError."""
 
     impl = Text
     cache_ok = True
@@ -69,7 +69,7 @@ class JsonText(TypeDecorator[Any]):
 
 
 def storable_json(value: Any) -> str:
-    """Canonical JSON that both databases can hold: a lone surrogate, which UTF-8 has no bytes for, is escaped."""
+    """Return canonical JSON that both databases can store: lone surrogates, which UTF-8 cannot encode, are escaped."""
     text = canonical_json(value)
     try:
         text.encode("utf-8")
@@ -79,14 +79,14 @@ def storable_json(value: Any) -> str:
 
 
 class UuidText(TypeDecorator[str]):
-    """A UUID as its 36 characters of lower-case text."""
+    """A UUID as 36 characters of lower-case text."""
 
     impl = String(36)
     cache_ok = True
 
 
 def enum_by_value(kind: type[StrEnum], name: str) -> Enum:
-    """A column of `kind`, stored by value as text, with a CHECK constraint called after `name`."""
+    """Return a column type for `kind`: the value as text, with a CHECK constraint named after `name`."""
     return Enum(
         kind,
         name=name,

@@ -1,4 +1,4 @@
-"""The one place where permission is spent."""
+"""The execution of a permitted call. No other code calls a tool."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from graph_agent.ports import TurnPorts
 
 
 async def run_authorized(call: AuthorizedCall, ports: TurnPorts, *, read_retries: int = 0) -> ToolResult:
-    """Run a call the guard has permitted.
+    """Run a call that the guard has permitted.
 
-    A mutating call is sent once. Where nobody knows what became of it, the ledger is asked to settle it under the same key;
-    on a server without a ledger it stays unknown. Only reads are tried again.
+    A mutating call is sent once. If its outcome is unknown, the ledger settles it under the same key; on a server without a
+    ledger the outcome stays unknown. Only reads are retried.
     """
     result = await ports.execute(call)
     if call.mutating:

@@ -1,4 +1,4 @@
-"""The compiled graph, made from the topology and nothing else."""
+"""The compiled graph, derived from the topology."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NODES: Mapping[str, Node] = MappingProxyType(
 
 
 class GraphState(TypedDict):
-    """One channel, one frozen turn."""
+    """The state of LangGraph: one channel with the frozen turn."""
 
     turn: Turn
 
@@ -51,7 +51,7 @@ CompiledGraph = CompiledStateGraph[GraphState, TurnRuntime, GraphState, GraphSta
 
 
 def build_graph() -> CompiledGraph:
-    """Compile the state machine. Stateless: one compiled graph serves every turn of a process, at the same time."""
+    """Compile the state machine. It has no state of its own: one compiled graph serves all turns of a process."""
     graph = langgraph.StateGraph(GraphState, context_schema=TurnRuntime)
     for name, outcomes in topology.TOPOLOGY.items():
         graph.add_node(name, _node(name, NODES[name], outcomes))
@@ -75,17 +75,17 @@ def _node(name: str, work: Node, outcomes: Mapping[str, str]) -> Callable[..., A
 
 
 class _Outcome(Runnable[GraphState, str]):
-    """The path function of every conditional edge: the outcome the node has named.
+    """The path function of every conditional edge: it returns the outcome that the node has set.
 
-    A Runnable and no plain function, because LangGraph traces the latter: a task and a run of callbacks for each edge.
+    It is a Runnable because LangGraph wraps a plain function in a traced task, which costs time at each edge.
     """
 
     name = "outcome"
 
-    def invoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002, ARG002
+    def invoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002, ARG002 (LangChain's signature)
         return input["turn"].outcome
 
-    async def ainvoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002
+    async def ainvoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002 (LangChain's signature)
         return self.invoke(input, config, **kwargs)
 
 

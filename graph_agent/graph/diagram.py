@@ -21,9 +21,9 @@ _USER, _GRAPH, _RECORD, _MODEL, _TOOLS = "User", "Graph", "Record", "Model", "To
 
 _TURN = (BUILD_REQUEST, INVOKE_LLM, CHECK_RESPONSE, EXECUTE_TOOLS, APPEND_RESULTS, CHECK_ITERATIONS, INVOKE_LLM,
          CHECK_RESPONSE, BUILD_DECISION)  # fmt: skip
-"""A turn with one tool round; a test holds it to be a path of the topology."""
+"""A turn with one tool round. A test checks that it is a path of the topology."""
 
-_TALK: dict[str, tuple[tuple[str, str, str], ...]] = {
+_MESSAGES: dict[str, tuple[tuple[str, str, str], ...]] = {
     BUILD_REQUEST: ((_GRAPH, _RECORD, "opening row"),),
     INVOKE_LLM: (
         (_GRAPH, _MODEL, "messages and whitelisted tools"),
@@ -41,7 +41,7 @@ _TALK: dict[str, tuple[tuple[str, str, str], ...]] = {
 
 
 def state_machine() -> str:
-    """The nine states and their outcomes, as a Mermaid state diagram ending in a newline."""
+    """Return the nine states and their outcomes as a Mermaid state diagram."""
     lines = ["stateDiagram-v2", f"    [*] --> {START}"]
     for state, outcomes in TOPOLOGY.items():
         for outcome, target in outcomes.items():
@@ -50,16 +50,16 @@ def state_machine() -> str:
 
 
 def tool_turn() -> str:
-    """One turn with one tool round, as a Mermaid sequence diagram ending in a newline."""
+    """Return one turn with one tool round as a Mermaid sequence diagram."""
     lines = ["sequenceDiagram", *(f"    participant {name}" for name in (_USER, _GRAPH, _RECORD, _MODEL, _TOOLS))]
     lines.append(f"    {_USER}->>{_GRAPH}: message")
     for state in _TURN:
         lines.append(f"    Note over {_GRAPH}: {state}")
-        lines += [f"    {sender}->>{receiver}: {text}" for sender, receiver, text in _TALK.get(state, ())]
+        lines += [f"    {sender}->>{receiver}: {text}" for sender, receiver, text in _MESSAGES.get(state, ())]
     return "\n".join(lines) + "\n"
 
 
 def is_path(states: tuple[str, ...] = _TURN) -> bool:
-    """Whether `states` is a way through the topology, from its start to its end."""
+    """Return True if `states` is a path through the topology, from its start to its end."""
     follows = all(after in TOPOLOGY[state].values() for state, after in pairwise(states))
     return states[0] == START and END in TOPOLOGY[states[-1]].values() and follows

@@ -1,4 +1,4 @@
-"""The turn: one frozen object of plain data, replaced and never changed, equal to another one if everything in it is."""
+"""The state of a turn: one frozen object of plain data. A node returns a changed copy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMRe
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.rules import Policy
-from graph_agent.policy.snapshot import Terms
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import TurnPorts
 
 
 class EndingKind(StrEnum):
-    """How a turn comes to its end; the first row of the decision table that applies is chosen by it."""
+    """The way in which a turn ends. BUILD_DECISION derives the decision type and the outcome category from it."""
 
     ANSWER = "answer"
     QUESTION = "question"
@@ -27,11 +27,13 @@ class EndingKind(StrEnum):
     AWAITING = "awaiting"
     CONFIRMED = "confirmed"
     DECLINED = "declined"
+    VOID_ANSWER = "void_answer"
+    """The user answered a confirmation by id, but that one can no longer be answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What the last node before the decision found. `reason` goes with a question, `error` with a failure."""
+    """The end of a turn, set by the last node before the decision. `reason` belongs to a question, `error` to a failure."""
 
     kind: EndingKind
     text: str = ""
@@ -41,14 +43,14 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class TurnCall:
-    """A call the model asked for, and what became of it."""
+    """A call that the model requested, with its result."""
 
     sequence: int
     iteration: int
     call: FunctionCall
-    """As the model made it."""
+    """The call as the model requested it."""
     arguments: dict[str, Any]
-    """As it was judged: without the user's id."""
+    """The arguments that the guard judged: without the user's id."""
     disposition: CallDisposition
     result: ToolResult
     receipt: str | None = None
@@ -56,7 +58,7 @@ class TurnCall:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Everything a turn knows."""
+    """The complete state of a turn."""
 
     context: DecisionContext
     decision_id: str
@@ -68,14 +70,16 @@ class Turn:
     usage: TokenUsage | None = None
     calls: tuple[TurnCall, ...] = ()
     forms: tuple[FunctionCall, ...] = ()
-    """Reply forms that came beside real calls in the current response; they are answered "not now"."""
+    """Reply forms in the same response as real calls. They are not used; the model gets the answer "not now"."""
     pending: PendingAction | None = None
-    """The action the user has answered, or the one the user is asked about."""
+    """The action that the user has confirmed, or is asked to confirm."""
     ending: Ending | None = None
+    notices: tuple[str, ...] = ()
+    """Lines that code adds beside the reply, such as "Not done: …"."""
     decision: AgentDecision | None = None
 
     def to(self, outcome: str, **changes: Any) -> Turn:
-        """The turn after a node: `changes`, and the outcome that the topology will route by."""
+        """Return a copy with `changes` and the outcome of a node, by which the topology selects the next node."""
         return replace(self, outcome=outcome, **changes)
 
     def __hash__(self) -> int:
@@ -84,15 +88,15 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class TurnRuntime:
-    """What a turn is given and does not change: LangGraph's runtime context."""
+    """LangGraph's runtime context: the ports and the policy snapshot, which no node changes."""
 
     ports: TurnPorts
-    terms: Terms
+    snapshot: PolicySnapshot
 
     @property
     def policy(self) -> Policy:
-        return self.terms.policy
+        return self.snapshot.policy
 
     @property
     def config(self) -> AgentEngineConfig:
-        return self.terms.config
+        return self.snapshot.config

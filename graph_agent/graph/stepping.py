@@ -1,4 +1,4 @@
-"""Walking a turn node by node."""
+"""Execution of a turn node by node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graph_agent.graph.topology import recursion_limit
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One node's work; unpacks to `(state, outcome, changed)`."""
+    """The work of one node. It unpacks to `(state, outcome, changed)`."""
 
     state: str
     outcome: str
@@ -22,7 +22,7 @@ class Step:
 
     @property
     def changed(self) -> dict[str, Any]:
-        """The fields of the turn that the node has changed, with their new values."""
+        """The fields that the node has changed, with their new values."""
         names = (field.name for field in fields(Turn) if field.name != "outcome")
         return {name: value for name in names if (value := getattr(self.turn, name)) != getattr(self.before, name)}
 
@@ -31,7 +31,7 @@ class Step:
 
 
 async def walk(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncGenerator[Step]:
-    """Run `turn` through `graph`, a `Step` after every node. The next node runs only when the next step is asked for."""
+    """Run `turn` through `graph` and yield a `Step` after each node. A node runs only when its step is requested."""
     updates = graph.astream(
         {"turn": turn},
         context=runtime,

@@ -1,6 +1,6 @@
-"""The state machine, said once: node -> {outcome: next}.
+"""The state machine: node -> {outcome: next node}.
 
-A node does its work and names an outcome, never a destination. The compiled graph, the diagrams, the documentation and the
+A node returns an outcome and does not know the next node. The compiled graph, the diagrams, the documentation and the
 tests are derived from this table.
 """
 
@@ -23,7 +23,13 @@ START = BUILD_REQUEST
 
 TOPOLOGY: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        BUILD_REQUEST: {"request_built": INVOKE_LLM, "confirmed": EXECUTE_TOOLS, "declined": BUILD_DECISION},
+        BUILD_REQUEST: {
+            "request_built": INVOKE_LLM,
+            "confirmed": EXECUTE_TOOLS,
+            "declined": BUILD_DECISION,
+            "unclear": BUILD_DECISION,
+            "void_answer": BUILD_DECISION,
+        },
         INVOKE_LLM: {"responded": CHECK_RESPONSE},
         CHECK_RESPONSE: {"answered": BUILD_DECISION, "tool_calls": EXECUTE_TOOLS, "failed": ERROR_RESPONSE},
         EXECUTE_TOOLS: {"executed": APPEND_RESULTS, "awaiting": BUILD_DECISION, "confirmed_done": BUILD_DECISION},
@@ -35,10 +41,13 @@ TOPOLOGY: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
-_STATES_A_ROUND = 5
-_STATES_AROUND_THEM = 4
+_STATES_PER_ROUND = 5
+_OTHER_STATES = 4
 
 
 def recursion_limit(max_iterations: int) -> int:
-    """LangGraph's own limit, a second net: the longest path through the table, and a little slack."""
-    return _STATES_A_ROUND * max_iterations + _STATES_AROUND_THEM + 1
+    """Return LangGraph's own limit of states: the longest path through the table and one more.
+
+    It is never reached, because CHECK_ITERATIONS ends the loop before.
+    """
+    return _STATES_PER_ROUND * max_iterations + _OTHER_STATES + 1

@@ -1,4 +1,4 @@
-"""The conversation as the model sees it: every call has exactly one response, in call order."""
+"""The conversation as the model reads it: each call has exactly one response, in the order of the calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_NOW = {"success": False, "error": "not now: the other calls were run first;
 
 
 def result_json(result: ToolResult) -> dict[str, Any]:
-    """A tool result as the model reads it."""
+    """Return a tool result as the model reads it."""
     response: dict[str, Any] = {"success": result.success}
     if result.data is not None:
         response["data"] = result.data
@@ -28,32 +28,38 @@ def result_json(result: ToolResult) -> dict[str, Any]:
 
 
 def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall, ...]) -> LLMRequest:
-    """`request` with the model's calls and one function response each. `calls` are this round's, reply forms left out."""
-    made = response.function_calls or []
-    answers = iter(calls)
+    """Return `request` with the calls of `response` and a function response to each.
+
+    `calls` are the tool calls of this round, without reply forms.
+    """
+    requested = response.function_calls or []
+    tool_calls = iter(calls)
     messages = [
-        LLMMessage(role="assistant", content=response.content, function_calls=made, provider_parts=response.provider_parts)
+        LLMMessage(role="assistant", content=response.content, function_calls=requested, provider_parts=response.provider_parts)
     ]
-    for call in made:
-        body = _NOT_NOW if call.name in REPLY_FORMS else result_json(next(answers).result)
-        messages.append(_answer(call, body))
+    for call in requested:
+        body = _NOT_NOW if call.name in REPLY_FORMS else result_json(next(tool_calls).result)
+        messages.append(_response_to(call, body))
     return extended(request, *messages)
 
 
 def with_confirmed_call(request: LLMRequest, turn_call: TurnCall) -> LLMRequest:
-    """`request` with the one call that code made for the user."""
+    """Return `request` with the one call that the user has confirmed."""
     call = turn_call.call
-    return extended(request, LLMMessage(role="assistant", function_calls=[call]), _answer(call, result_json(turn_call.result)))
+    return extended(
+        request, LLMMessage(role="assistant", function_calls=[call]), _response_to(call, result_json(turn_call.result))
+    )
 
 
 def extended(request: LLMRequest, *messages: LLMMessage) -> LLMRequest:
-    """`request` with more messages; what was validated once is not validated again."""
+    """Return `request` with more messages, without validating the earlier ones again."""
     return request.model_copy(update={"messages": [*request.messages, *messages]})
 
 
 def this_round(turn: Turn) -> tuple[TurnCall, ...]:
+    """Return the calls of the current round."""
     return tuple(call for call in turn.calls if call.iteration == turn.iterations + 1)
 
 
-def _answer(call: FunctionCall, body: dict[str, Any]) -> LLMMessage:
+def _response_to(call: FunctionCall, body: dict[str, Any]) -> LLMMessage:
     return LLMMessage(role="function", function_response=FunctionResponse(name=call.name, response=body, id=call.id))

@@ -1,4 +1,4 @@
-"""Numbers in the form that a tool's schema wants: providers write 3 as 3.0 and 1e20."""
+"""Conversion of whole floats to integers where a tool's schema expects an integer: providers write 3 as 3.0 or 1e20."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def coerced(value: Any, schema: Any, root: Any) -> Any:
-    """`value` with whole floats where `schema` wants an integer turned into integers; everything else as it came.
+def coerce_numbers(value: Any, schema: Any, root: Any) -> Any:
+    """Return `value` with whole floats converted to integers where `schema` expects integers; everything else is unchanged.
 
-    A `number` keeps the form it came in. `root` is where `$ref` points into.
+    A value of the type `number` keeps its form. `root` is the schema in which a `$ref` is looked up.
     """
-    found = list(_alternatives(schema, root))
+    schemas = list(_alternatives(schema, root))
     if isinstance(value, dict):
-        return {key: coerced(item, _any_of(_at_key(one, key) for one in found), root) for key, item in value.items()}
+        return {key: coerce_numbers(item, _any_of(_at_key(one, key) for one in schemas), root) for key, item in value.items()}
     if isinstance(value, list):
-        return [coerced(item, _any_of(_at_index(one, n) for one in found), root) for n, item in enumerate(value)]
+        return [coerce_numbers(item, _any_of(_at_index(one, n) for one in schemas), root) for n, item in enumerate(value)]
     if isinstance(value, float) and value.is_integer():
-        wanted = {kind for one in found for kind in _types(one)}
-        if "integer" in wanted and "number" not in wanted:
+        types = {name for one in schemas for name in _types(one)}
+        if "integer" in types and "number" not in types:
             return int(value)
     return value
 
 
 def _alternatives(schema: Any, root: Any) -> list[dict[str, Any]]:
-    """`schema` and all that it may stand for, each once: schemas that name themselves would multiply with every level."""
+    """Return `schema` and every schema that it refers to or combines, each once: recursive schemas would grow without end."""
     found: dict[int, dict[str, Any]] = {}
-    waiting = [schema]
-    while waiting:
-        one = waiting.pop()
+    pending = [schema]
+    while pending:
+        one = pending.pop()
         if not isinstance(one, dict) or id(one) in found:
             continue
         found[id(one)] = one
         if isinstance(reference := one.get("$ref"), str):
-            waiting.append(_resolve(reference, root))
+            pending.append(_resolve(reference, root))
         for keyword in ("allOf", "anyOf", "oneOf"):
-            waiting += one.get(keyword) or []
+            pending += one.get(keyword) or []
     return list(found.values())
 
 
@@ -44,6 +44,7 @@ def _resolve(reference: str, root: Any) -> Any:
         return None
     node = root
     for step in reference[1:].split("/")[1:]:
+        # `~1` and `~0` are the escapes of a JSON Pointer for `/` and `~`.
         node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
     return node
 
@@ -67,5 +68,5 @@ def _at_index(schema: dict[str, Any], index: int) -> Any:
 
 
 def _types(schema: dict[str, Any]) -> list[str]:
-    kind = schema.get("type")
-    return kind if isinstance(kind, list) else [kind] if isinstance(kind, str) else []
+    name = schema.get("type")
+    return name if isinstance(name, list) else [name] if isinstance(name, str) else []

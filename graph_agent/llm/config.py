@@ -1,4 +1,4 @@
-"""What an adapter for a provider is given."""
+"""The configuration of an adapter."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from graph_agent.models.base import Frozen
 from graph_agent.models.llm import DEFAULT_TEMPERATURE, MAX_RESPONSE_TOKENS
 
 
-class LLMConfig(Frozen):
+class LLMConfig(Frozen, kw_only=False):
     """A key, a model and the limits of one call.
 
-    `timeout_seconds` is the limit of one attempt; a turn's deadline can make it shorter. `max_retries` attempts follow a
-    failure that can pass. `max_tokens` is the reply's budget: what a model needs for thinking is added on the wire.
+    `timeout_seconds` limits one attempt; a turn's deadline can make it shorter. `max_retries` is the number of further attempts
+    after a retryable failure. `max_tokens` is the budget of the reply: what a model needs for thinking is added on the wire.
     """
 
     api_key: str = Field(repr=False)
@@ -35,11 +35,12 @@ class LLMConfig(Frozen):
         return value
 
 
-def configured(api_key: str, model: str, config: LLMConfig | None) -> LLMConfig:
-    """`config`, or the default one, for this key and model. Raises `ConfigurationError`."""
+def make_config(api_key: str, model: str, config: LLMConfig | None) -> LLMConfig:
+    """Return `config`, or the default one, with this key and model. Raises `ConfigurationError`."""
     key, name = api_key.strip(), model.strip()
     if not key:
         raise ConfigurationError("the model's API key is empty")
+    # A key is sent in an HTTP header, which such characters would break.
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigurationError("the model's API key contains characters that no key has")
     if not name:
@@ -47,12 +48,12 @@ def configured(api_key: str, model: str, config: LLMConfig | None) -> LLMConfig:
     return LLMConfig.model_validate({**(dict(config) if config else {}), "api_key": key, "model": name})
 
 
-def endpoint(url: str) -> str:
-    """`url`, if it is one that can be called. Raises `ConfigurationError`."""
+def check_base_url(url: str) -> str:
+    """Return `url` without surrounding blanks. Raises `ConfigurationError` if it is not an address that can be called."""
     try:
         parts = urlsplit(url.strip())
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-        usable = usable and not parts.query and not parts.fragment  # a path will be appended
+        usable = usable and not parts.query and not parts.fragment  # the SDKs append a path
     except ValueError:
         usable = False
     if not usable:

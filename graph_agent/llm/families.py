@@ -1,27 +1,28 @@
-"""What each family of Gemini models takes on the wire, in one table.
+"""The table of Gemini's model families: which parameters each accepts on the wire.
 
-A name belongs to the longest prefix that fits; a name nobody knows belongs to the newest family, so that a model which comes
-out tomorrow works without a release. Every other file asks this one.
+A model belongs to the family with the longest matching prefix. An unknown name belongs to the newest family, so that a new
+model works without a release of this package. No other module compares model names.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from fnmatch import fnmatchcase
 from typing import Literal
 
 DEFAULT_MODEL = "gemini-3.8-flash"
-"""The model that is used where nobody chose one. The only place that says so."""
+"""The default model, defined only here."""
 
 Effort = Literal["low", "medium", "high"]
-"""How long a model may think before it answers; low suits short turns with tools."""
+"""How much a model may think before it answers. Low suits short turns with tools."""
 
 
 @dataclass(frozen=True)
 class Thinking:
-    """One family's way to say an `Effort`: a level or a budget in tokens, never both (that is a 400).
+    """The parameters of one `Effort`: a level or a budget in tokens. Gemini answers 400 to both together.
 
-    Thoughts count against the output limit, so `allowance` tokens are added to the reply's own budget.
+    Thoughts count against the output limit, so `allowance` tokens are added to the budget of the reply.
     """
 
     allowance: int
@@ -33,10 +34,10 @@ class Thinking:
 class Family:
     """One row of the table.
 
-    `takes_temperature`: on 3.x sampling parameters are deprecated, ignored or harmful, so none is sent.
-    `gives_ids`: calls come with ids, which every result must echo; older models may refuse an id they never gave.
-    `signs_calls`: a call that comes back without a thought signature is refused.
-    `output_limit`: the most output tokens that may be asked for.
+    `takes_temperature`: false for 3.x, where sampling parameters are deprecated and a low temperature made models loop.
+    `gives_ids`: calls have ids, which every result must echo. Older models may refuse an id that they did not give.
+    `signs_calls`: a call that is sent back without its thought signature is refused.
+    `output_limit`: the largest number of output tokens that a request may ask for.
     """
 
     prefix: str
@@ -77,33 +78,55 @@ RETIRED: dict[str, str] = {
     "gemini-2.5-flash": DEFAULT_MODEL,
     "gemini-2.5-flash-0*": DEFAULT_MODEL,
     "gemini-2.5-flash-preview*": DEFAULT_MODEL,
+    "gemini-2.5-pro": DEFAULT_MODEL,
+    "gemini-2.5-pro-0*": DEFAULT_MODEL,
+    "gemini-2.5-pro-preview*": DEFAULT_MODEL,
+    "gemini-3-pro-preview": DEFAULT_MODEL,
 }
-"""Names that no longer answer, as patterns -> what to use instead."""
+"""Patterns of model names that no longer answer as themselves, or not for new users -> the model to use instead."""
+
+_ROUTED_SINCE = date(2026, 12, 1)
+_ROUTED = {"gemini-2.5-flash": "gemini-3.5-flash-lite", "gemini-2.5-pro": "gemini-3.8-flash"}
+"""Models whose requests Google answers with another model from `_ROUTED_SINCE` on, without an error."""
 
 
 def plain_name(model: str) -> str:
-    """`models/gemini-x` and `Gemini-X` are both `gemini-x`."""
+    """Return `gemini-x` for `models/gemini-x` and `Gemini-X`."""
     return model.strip().lower().rsplit("/", 1)[-1]
 
 
 def family_of(model: str) -> Family:
-    """The row for `model`; the newest one for a name that fits none."""
+    """Return the family of `model`; the newest one for an unknown name."""
     name = plain_name(model)
-    fitting = [family for family in FAMILIES if name.startswith(family.prefix)]
-    return max(fitting, key=lambda family: len(family.prefix), default=NEWEST)
+    matching = [family for family in FAMILIES if name.startswith(family.prefix)]
+    return max(matching, key=lambda family: len(family.prefix), default=NEWEST)
 
 
 def successor(model: str) -> str | None:
-    """What replaces `model` if it is retired, else None."""
+    """Return the model that replaces `model` if that is retired, else None."""
     name = plain_name(model)
     return next((new for pattern, new in RETIRED.items() if fnmatchcase(name, pattern)), None)
 
 
+def answering_model(model: str, today: date) -> str:
+    """Return the model that answers a request to `model`: its own name, unless Google routes it to another model."""
+    return _ROUTED.get(plain_name(model), model) if today >= _ROUTED_SINCE else model
+
+
+def routed_model(model: str, response_model: str | None) -> str:
+    """Return the model whose parameters the next request to `model` must use.
+
+    A Gemini model that another Gemini model answered is routed; other names of models may be aliases of their servers.
+    """
+    names = [plain_name(name) for name in (model, response_model or "")]
+    return names[1] if all(name.startswith("gemini-") for name in names) else model
+
+
 def thinking_of(family: Family, effort: Effort) -> Thinking:
-    """How `family` says `effort`; a family that does not think says nothing and needs no allowance."""
+    """Return the thinking parameters of `effort`; none for a family that does not think."""
     return family.thinking[effort] if family.thinking else Thinking(0)
 
 
 def output_tokens(family: Family, effort: Effort, reply_tokens: int) -> int:
-    """The limit to send so that `reply_tokens` are left for the reply after thinking."""
+    """Return the output limit that leaves `reply_tokens` for the reply after thinking."""
     return min(reply_tokens + thinking_of(family, effort).allowance, max(family.output_limit, reply_tokens))

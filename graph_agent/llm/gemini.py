@@ -1,37 +1,48 @@
-"""Gemini through `langchain-google-genai`."""
+"""The adapter for Gemini, through `langchain-google-genai`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from graph_agent.llm.attempts import attempts, place
-from graph_agent.llm.config import LLMConfig, configured, endpoint
-from graph_agent.llm.declarations import TASK_TOOLS, select
-from graph_agent.llm.failures import missing_model
-from graph_agent.llm.families import DEFAULT_MODEL, family_of, output_tokens, plain_name, thinking_of
-from graph_agent.llm.gemini_wire import contents_of, response_of, tools_of
-from graph_agent.llm.lines import PerLoop
-from graph_agent.llm.turnstile import Turnstile
-from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.llm.config import LLMConfig, check_base_url, make_config
+from graph_agent.llm.families import (
+    DEFAULT_MODEL,
+    answering_model,
+    family_of,
+    output_tokens,
+    plain_name,
+    routed_model,
+    thinking_of,
+)
+from graph_agent.llm.gemini_wire import REQUIRED_CALL, build_contents, build_tools, parse_response
+from graph_agent.llm.loop_clients import LoopClients
+from graph_agent.llm.loop_throttle import LoopThrottle
+from graph_agent.llm.provider_errors import missing_model_message
+from graph_agent.llm.retries import call_with_retries, connection_slot
+from graph_agent.llm.tool_choice import RequiredCalls
+from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDeclaration, select_declarations
+from graph_agent.task_server.declarations import TASK_TOOLS
 
 if TYPE_CHECKING:
     import httpx
 
-    from graph_agent.llm.gemini_chat import GeminiChat
+    from graph_agent.llm.gemini_sdk import GeminiChat
 
 ENDPOINT = "https://generativelanguage.googleapis.com"
 _VERSION = "/v1beta"
 
 
 class GeminiAdapter:
-    """An `LLMAdapter` for Gemini's `generateContent`. Never refuses a model's name.
+    """An `LLMAdapter` for Gemini's `generateContent`.
 
-    `base_url` replaces Google's endpoint; `/v1beta/models/...` is appended to it, or what is missing of that. `config` sets
-    the limits; its key and model give way to the arguments. Construction loads the SDK, which takes seconds once in a process.
+    It accepts every model name: an unknown one is treated like the newest family. `base_url` replaces Google's endpoint; the
+    rest of `/v1beta/models/...` is appended. `config` sets the limits; the arguments replace its key and model. The first
+    adapter of a process takes seconds to construct, because it loads the SDK.
     """
 
     def __init__(
@@ -43,23 +54,24 @@ class GeminiAdapter:
         config: LLMConfig | None = None,
         declarations: Sequence[ToolDeclaration] | None = None,
     ) -> None:
-        """Raises `ConfigurationError` for a key, name or URL that cannot be one."""
-        self._config = configured(api_key, model, config)
-        self._family = family_of(model)
-        self._base_url = _root(endpoint(base_url)) if base_url else None
+        """Raises `ConfigurationError` for an invalid key, model name or URL."""
+        self._config = make_config(api_key, model, config)
+        self._answering: str | None = None
+        self._base_url = _root(check_base_url(base_url)) if base_url else None
         self._declarations = TASK_TOOLS if declarations is None else tuple(declarations)
-        from graph_agent.llm import connection, gemini_chat  # seconds of loading, paid here and not in a turn
+        # The SDK takes seconds to load: not at import, for programs that use another model, and not in the first turn.
+        from graph_agent.llm import gemini_sdk, http_client
 
-        connection.leave_alone("langchain-google-genai")
-        self._connection, self._sdk = connection, gemini_chat
-        self._lines: PerLoop[_Line] = PerLoop(self._open_line, _Line.aclose)
+        self._http_client, self._sdk = http_client, gemini_sdk
+        self.required_calls = RequiredCalls(self.model)
+        self._clients: LoopClients[_LoopClient] = LoopClients(self._open_client, _LoopClient.aclose)
 
     @property
     def model(self) -> str:
         return self._config.model
 
     def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
-        return select(self._declarations, tools)
+        return select_declarations(self._declarations, tools)
 
     async def generate(
         self,
@@ -69,57 +81,67 @@ class GeminiAdapter:
         max_tokens: int = 1024,
         *,
         system_instruction: str | None = None,
+        tool_choice: ToolChoice = "auto",
     ) -> LLMResponse:
-        line = await self._lines.get()
-        settings: dict[str, Any] = {"max_output_tokens": output_tokens(self._family, self._config.thinking, max_tokens)}
-        if self._family.takes_temperature:
+        client = await self._clients.get()
+        # Google routes retired models to newer ones without an error: the parameters are those of the model that answers.
+        family = family_of(self._answering or answering_model(self.model, datetime.now(UTC).date()))
+        thinking = thinking_of(family, self._config.thinking)
+        settings: dict[str, Any] = {"max_output_tokens": output_tokens(family, self._config.thinking, max_tokens)}
+        if thinking.level is not None:
+            settings["thinking_level"] = thinking.level
+        if thinking.budget is not None:
+            settings["thinking_budget"] = thinking.budget
+        if family.takes_temperature:
             settings["temperature"] = temperature
 
-        async with place(line.slots):
-            await line.turnstile.enter()
-            contents, declared = contents_of(messages, self._family), tools_of(tools)
+        async with connection_slot(client.slots):
+            await client.throttle.wait()
+            fields: dict[str, Any] = {"contents": build_contents(messages, family)}
+            if tools:
+                fields["tools"] = build_tools(tools)
 
-            async def attempt(seconds: float) -> str:
-                return await line.chat.body(contents, declared, system_instruction, {**settings, "timeout": seconds})
+            async def send(require_call: bool) -> str:
+                sent = {**fields, "toolConfig": REQUIRED_CALL} if require_call else fields
+                return await call_with_retries(
+                    lambda seconds: client.chat.send(sent, system_instruction, {**settings, "timeout": seconds}),
+                    lambda exc: self._http_client.translate_error(exc, self._sdk.TRANSLATIONS, self.model),
+                    limit=self._config.timeout_seconds,
+                    retries=self._config.max_retries,
+                )
 
-            body = await attempts(
-                attempt,
-                lambda exc: self._connection.meaning(exc, self._sdk.TRANSLATIONS, self.model),
-                limit=self._config.timeout_seconds,
-                retries=self._config.max_retries,
+            response = await self.required_calls.respond(
+                tool_choice, tools, send, lambda body: parse_response(body, self.model, tools)
             )
-        return response_of(body, self.model, tools)
+        if response.response_model is not None:
+            self._answering = routed_model(self.model, response.response_model)
+        return response
 
     async def check(self) -> str | None:
-        """None if the endpoint answers and has the model, else one sentence that says what is wrong. Within a second."""
+        """Return None if the endpoint answers and has the model, else one sentence that says what is wrong.
+
+        Takes at most a second.
+        """
         return await check(self._config.api_key, self.model, base_url=self._base_url)
 
     async def aclose(self) -> None:
         """Close the connections. A later `generate` opens new ones."""
-        await self._lines.aclose()
+        await self._clients.aclose()
 
-    def _open_line(self) -> _Line:
-        turnstile = Turnstile()
-        http = self._connection.open_client(turnstile)
-        thinking = thinking_of(self._family, self._config.thinking)
-        chosen = {"thinking_level": thinking.level, "thinking_budget": thinking.budget}
-        chat = self._sdk.open_chat(
-            http,
-            api_key=self._config.api_key,
-            model=self.model,
-            base_url=self._base_url,
-            settings={name: value for name, value in chosen.items() if value is not None},
-        )
-        return _Line(http, chat, turnstile, asyncio.Semaphore(self._connection.MAX_CONNECTIONS))
+    def _open_client(self) -> _LoopClient:
+        throttle = LoopThrottle()
+        http = self._http_client.open_client(throttle)
+        chat = self._sdk.open_chat(http, api_key=self._config.api_key, model=self.model, base_url=self._base_url)
+        return _LoopClient(http, chat, throttle, asyncio.Semaphore(self._http_client.MAX_CONNECTIONS))
 
 
 @dataclass(frozen=True)
-class _Line:
-    """What one event loop has: a client, the SDK on top of it, and places for calls in flight."""
+class _LoopClient:
+    """The client of one event loop: HTTP, the SDK on top of it, the throttle, and slots for calls in flight."""
 
     http: httpx.AsyncClient
     chat: GeminiChat
-    turnstile: Turnstile
+    throttle: LoopThrottle
     slots: asyncio.Semaphore
 
     async def aclose(self) -> None:
@@ -127,13 +149,14 @@ class _Line:
 
 
 async def check(api_key: str, model: str = DEFAULT_MODEL, *, base_url: str | None = None) -> str | None:
-    """What `GeminiAdapter.check` says, without loading the SDK."""
+    """Return the same as `GeminiAdapter.check`, without loading the SDK."""
+    # httpx takes a while to load, and most commands do not need it.
     from graph_agent.llm.probe import probe
 
     url = f"{_root(base_url or ENDPOINT)}{_VERSION}/models/{quote(plain_name(model), safe='')}"
-    return await probe(url, {"x-goog-api-key": api_key}, missing_model(model))
+    return await probe(url, {"x-goog-api-key": api_key}, missing_model_message(model))
 
 
 def _root(base_url: str) -> str:
-    """`base_url` without the version, which is part of the address in Google's own examples and is appended by the SDK."""
+    """Return `base_url` without the version, which Google's examples include and the SDK appends."""
     return base_url.strip().rstrip("/").removesuffix("/models").rstrip("/").removesuffix(_VERSION)

@@ -1,7 +1,7 @@
-"""Our messages as Gemini's JSON and Gemini's JSON as our answers: pure functions, no SDK.
+"""Conversion between our models and Gemini's JSON: pure functions without the SDK.
 
-A model's own content is kept as it came and goes back as it came: signatures, ids, thoughts, code, images and whatever kind of
-part is invented next. Only what has no stored form is built from our fields.
+The content that the model sent is stored and sent back unchanged, with its signatures, ids, thoughts, code and unknown parts.
+Only a message without such content (from another provider, or changed by the runtime) is built from our fields.
 """
 
 from __future__ import annotations
@@ -10,31 +10,39 @@ from collections.abc import Sequence
 from typing import Any
 
 from graph_agent.errors import InvalidResponseError
-from graph_agent.llm.answers import (
-    answer,
+from graph_agent.llm.families import Family
+from graph_agent.llm.pairing import pair_results
+from graph_agent.llm.provider_errors import blocked_error
+from graph_agent.llm.response_parsing import (
     as_object,
     as_objects,
     as_text,
-    call_of,
-    check_plain,
     check_signature,
-    plain_call_name,
-    read_object,
-    usage_of,
+    check_storable,
+    make_call,
+    make_response,
+    make_usage,
+    parse_object,
+    read_model_name,
+    read_truncated_forms,
+    strip_namespace,
 )
-from graph_agent.llm.failures import blocked
-from graph_agent.llm.families import Family
-from graph_agent.llm.pairing import exchanges
-from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.llm.tool_choice import NO_PARAMETERS
+from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, TokenUsage, ToolDeclaration
 
 PROVIDER = "gemini"
 
 UNSIGNED = "skip_thought_signature_validator"
-"""Gemini's own word for a call it has to take without a signature: one that was not made by it, or not kept."""
+"""Gemini's documented value for the signature of a call that it did not make itself, or whose signature was not stored."""
 
-_CALLING = "UNEXPECTED_TOOL_CALL"
-_ANSWERS = frozenset({"", "FINISH_REASON_UNSPECIFIED", "STOP", _CALLING})
-_CUT = "MAX_TOKENS"
+REQUIRED_CALL = {"functionCallingConfig": {"mode": "ANY"}}
+"""The `toolConfig` of a required request. A flat `{"mode": "ANY"}` is a 400."""
+
+_UNDECLARED_CALL = "UNEXPECTED_TOOL_CALL"
+"""The model called a tool that was not declared. The call is read like any other, and refused by the whitelist."""
+_COMPLETE = frozenset({"", "FINISH_REASON_UNSPECIFIED", "STOP", _UNDECLARED_CALL})
+_TRUNCATED = frozenset({"MAX_TOKENS", "CONTINUATION"})
+"""CONTINUATION: the limit of one request is reached, and a further request could continue. The limit is the reply's budget."""
 _BLOCKED = frozenset(
     {
         "SAFETY",
@@ -49,65 +57,66 @@ _BLOCKED = frozenset(
         "IMAGE_RECITATION",
     }
 )
-"""Finish reasons of content filters. What is in none of these three is a malformed answer, whatever it is called."""
+"""The finish reasons of content filters. A reason in none of these three groups means that the response is malformed."""
 
 
-def contents_of(messages: Sequence[LLMMessage], family: Family) -> list[dict[str, Any]]:
-    """`messages` as `contents`; after a model's calls stands one user content with exactly one result for each of them."""
+def build_contents(messages: Sequence[LLMMessage], family: Family) -> list[dict[str, Any]]:
+    """Return `messages` as `contents`. After the calls of a model follows one user content with one result for each call."""
     contents: list[dict[str, Any]] = []
-    for exchange in exchanges(messages):
+    for exchange in pair_results(messages):
         if all(message.role == "user" for message in exchange.messages):
             contents += [{"role": "user", "parts": [{"text": message.content}]} for message in exchange.messages]
             continue
-        made: list[dict[str, Any]] = [{"role": "model", "parts": _parts(message, family)} for message in exchange.messages]
-        calls = [part["functionCall"] for content in made for part in content["parts"] if "functionCall" in part]
-        contents += made
+        answers: list[dict[str, Any]] = [{"role": "model", "parts": _parts(message, family)} for message in exchange.messages]
+        calls = [part["functionCall"] for content in answers for part in content["parts"] if "functionCall" in part]
+        contents += answers
         if calls:
             results = [_result(call, response) for call, response in zip(calls, exchange.results, strict=True)]
             contents.append({"role": "user", "parts": results})
     return contents
 
 
-def tools_of(declarations: Sequence[ToolDeclaration]) -> list[dict[str, Any]]:
-    """`declarations` as `tools`, their schemas untouched."""
+def build_tools(declarations: Sequence[ToolDeclaration]) -> list[dict[str, Any]]:
+    """Return `declarations` as `tools`, with their schemas unchanged."""
     if not declarations:
         return []
     return [
         {
             "functionDeclarations": [
-                {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
+                {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters or NO_PARAMETERS}
                 for tool in declarations
             ]
         }
     ]
 
 
-def response_of(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
-    """What `body`, an answer with status 200, says. Raises `LLMError` (BLOCKED) or `InvalidResponseError`."""
-    said = read_object(body)
-    if as_object(said.get("promptFeedback")).get("blockReason") not in (None, "", "BLOCK_REASON_UNSPECIFIED"):
-        raise blocked()
-    candidates = as_objects(said.get("candidates"))
-    if said.get("error") is not None or not candidates:
+def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
+    """Parse `body`, a response with the status 200. Raises `LLMError` (BLOCKED) or `InvalidResponseError`."""
+    fields = parse_object(body)
+    if as_object(fields.get("promptFeedback")).get("blockReason") not in (None, "", "BLOCK_REASON_UNSPECIFIED"):
+        raise blocked_error()
+    candidates = as_objects(fields.get("candidates"))
+    if fields.get("error") is not None or not candidates:
         raise InvalidResponseError("the model's answer is empty")
     first = candidates[0]
     reason = as_text(first.get("finishReason")).upper()
     if reason in _BLOCKED:
-        raise blocked()
-    if reason not in _ANSWERS and reason != _CUT:
+        raise blocked_error()
+    truncated = reason in _TRUNCATED
+    if reason not in _COMPLETE and not truncated:
         raise InvalidResponseError("the model did not finish its answer")
-    cut = reason == _CUT
     parts = as_objects(as_object(first.get("content")).get("parts"))
-    check_plain(parts)
+    check_storable(parts)
     for part in parts:
         check_signature(part.get("thoughtSignature"))
-    return answer(
-        _text(parts),
-        [] if cut else _calls(parts, tools),
-        _usage(said.get("usageMetadata")),
+    return make_response(
+        _truncated_text(parts) if truncated else _text(parts),
+        [] if truncated else _calls(parts, tools),
+        _usage(fields.get("usageMetadata")),
         {"provider": PROVIDER, "model": model, "content": parts},
-        cut=cut,
-        calling=reason == _CALLING,
+        response_model=read_model_name(fields.get("modelVersion")),
+        truncated=truncated,
+        announces_call=reason == _UNDECLARED_CALL,
     )
 
 
@@ -115,23 +124,31 @@ def _text(parts: Sequence[dict[str, Any]]) -> str:
     return "".join(as_text(part.get("text")) for part in parts if part.get("thought") is not True)
 
 
+def _truncated_text(parts: Sequence[dict[str, Any]]) -> str:
+    called = [as_object(part["functionCall"]) for part in parts if "functionCall" in part]
+    return read_truncated_forms((call.get("name"), call.get("args")) for call in called) or _text(parts)
+
+
 def _calls(parts: Sequence[dict[str, Any]], tools: Sequence[ToolDeclaration]) -> list[FunctionCall]:
     called = [as_object(part["functionCall"]) for part in parts if "functionCall" in part]
-    return [call_of(call.get("name"), call.get("args"), call.get("id"), tools) for call in called]
+    return [make_call(call.get("name"), call.get("args"), call.get("id"), tools) for call in called]
 
 
-def _usage(counted: Any) -> Any:
-    if not isinstance(counted, dict):
+def _usage(counts: Any) -> TokenUsage | None:
+    if not isinstance(counts, dict):
         return None
-    spent = [counted.get(key) for key in ("candidatesTokenCount", "thoughtsTokenCount")]
-    completion = sum(count for count in spent if isinstance(count, int))
-    return usage_of(counted.get("promptTokenCount"), completion, counted.get("totalTokenCount"))
+    # Thoughts are billed as output, but counted separately.
+    output = [counts.get(key) for key in ("candidatesTokenCount", "thoughtsTokenCount")]
+    completion = sum(count for count in output if isinstance(count, int))
+    prompt, total, cached = (counts.get(f"{name}TokenCount") for name in ("prompt", "total", "cachedContent"))
+    return make_usage(prompt, completion, total, cached)
 
 
 def _parts(message: LLMMessage, family: Family) -> list[dict[str, Any]]:
-    kept = _kept(message)
-    if kept is not None:
-        return kept
+    stored = _stored_parts(message)
+    if stored is not None:
+        return stored
+    # Parts of another provider: its ids mean nothing to Gemini.
     foreign = message.provider_parts is not None
     parts: list[dict[str, Any]] = [{"text": message.content}] if message.content else []
     for n, call in enumerate(message.function_calls or []):
@@ -144,21 +161,22 @@ def _parts(message: LLMMessage, family: Family) -> list[dict[str, Any]]:
     return parts
 
 
-def _kept(message: LLMMessage) -> list[dict[str, Any]] | None:
-    """The parts as Gemini sent them, if `message` has them and still says the same."""
+def _stored_parts(message: LLMMessage) -> list[dict[str, Any]] | None:
+    """Return the parts that Gemini sent, if `message` has them and its calls or its text are still the same."""
     stored = message.provider_parts
     if not stored or stored.get("provider") != PROVIDER:
         return None
     parts = stored.get("content")
     if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
         return None
-    called = [part["functionCall"] for part in parts if isinstance(part.get("functionCall"), dict)]
+    calls = [part["functionCall"] for part in parts if isinstance(part.get("functionCall"), dict)]
     if message.function_calls:
-        theirs = [(plain_call_name(str(call.get("name"))), call.get("id") or None) for call in called]
-        return parts if theirs == [(plain_call_name(call.name), call.id) for call in message.function_calls] else None
-    return parts if not called and _text(parts).strip() == (message.content or "").strip() else None
+        stored_calls = [(strip_namespace(str(call.get("name"))), call.get("id") or None) for call in calls]
+        return parts if stored_calls == [(strip_namespace(call.name), call.id) for call in message.function_calls] else None
+    return parts if not calls and _text(parts).strip() == (message.content or "").strip() else None
 
 
 def _result(call: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
-    echoed = {"id": call["id"]} if call.get("id") else {}
-    return {"functionResponse": {**echoed, "name": call.get("name"), "response": response}}
+    # Echoed exactly if the model gave one: since 3.5 a missing id is a 400, and older models refuse an id.
+    call_id = {"id": call["id"]} if call.get("id") else {}
+    return {"functionResponse": {**call_id, "name": call.get("name"), "response": response}}

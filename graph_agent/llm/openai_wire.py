@@ -1,8 +1,8 @@
-"""Our messages as chat completions' JSON and that JSON as our answers: pure functions, no SDK.
+"""Conversion between our models and the JSON of chat completions: pure functions without the SDK.
 
-Spoken by Gemini's compatible endpoint, OpenAI, Ollama, vLLM, llama.cpp and many more, each a little differently. A message of
-the model is kept as it came; what goes back of it are the fields that every server takes, and `extra_content` with its
-signatures.
+Gemini's compatible endpoint, OpenAI, Ollama, vLLM, llama.cpp and many others use the protocol, each a little differently. The
+message that the model sent is stored unchanged. Of it, only the fields that every server accepts are sent back, and
+`extra_content`, which has Gemini's signatures.
 """
 
 from __future__ import annotations
@@ -13,38 +13,44 @@ from dataclasses import dataclass
 from typing import Any
 
 from graph_agent.errors import InvalidResponseError
-from graph_agent.llm.answers import (
-    answer,
+from graph_agent.llm.families import Effort, family_of, output_tokens, plain_name
+from graph_agent.llm.gemini_wire import UNSIGNED
+from graph_agent.llm.model_markup import strip_model_markup
+from graph_agent.llm.pairing import pair_results
+from graph_agent.llm.provider_errors import blocked_error
+from graph_agent.llm.response_parsing import (
     as_object,
     as_objects,
     as_text,
-    call_of,
-    check_plain,
     check_signature,
-    plain_call_name,
-    read_object,
-    usage_of,
+    check_storable,
+    make_call,
+    make_response,
+    make_usage,
+    parse_object,
+    read_model_name,
+    read_truncated_forms,
+    strip_namespace,
 )
-from graph_agent.llm.failures import blocked
-from graph_agent.llm.families import Effort, family_of, output_tokens, plain_name
-from graph_agent.llm.gemini_wire import UNSIGNED
-from graph_agent.llm.openai_thoughts import without_thoughts
-from graph_agent.llm.pairing import exchanges
-from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.llm.tool_choice import NO_PARAMETERS
+from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, TokenUsage, ToolDeclaration
 
 PROVIDER = "openai"
 
 _SENT_BACK = ("content", "extra_content")
-_CALLING = frozenset({"tool_calls", "function_call", "function_call_filter: unexpected_tool_call"})
-_ANSWERS = _CALLING | {"", "stop"}
-_CUT = frozenset({"length", "max_tokens"})
+_ANNOUNCES_CALL = frozenset({"tool_calls", "function_call", "function_call_filter: unexpected_tool_call"})
+_COMPLETE = _ANNOUNCES_CALL | {"", "stop"}
+_TRUNCATED = frozenset({"length", "max_tokens"})
 _BLOCKED = "content_filter"
-"""Gemini's endpoint adds which filter it was: `content_filter: PROHIBITED_CONTENT`."""
+"""Gemini's endpoint appends the name of the filter: `content_filter: PROHIBITED_CONTENT`."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a kind of model wants its limits said. `thinks`: it takes an effort, and thoughts count against the limit."""
+    """The settings that a kind of model accepts.
+
+    `limit` is the name of the output limit. `thinks` means that it takes an effort, and that thoughts count against the limit.
+    """
 
     prefixes: tuple[str, ...]
     limit: str
@@ -59,8 +65,8 @@ _DIALECTS = (
 )
 
 
-def settings_of(model: str, temperature: float, max_tokens: int, effort: Effort) -> dict[str, Any]:
-    """The generation settings that `model` takes."""
+def build_settings(model: str, temperature: float, max_tokens: int, effort: Effort) -> dict[str, Any]:
+    """Return the generation settings that `model` accepts."""
     name = plain_name(model)
     family = family_of(model)
     dialect = next(dialect for dialect in _DIALECTS if name.startswith(dialect.prefixes))
@@ -74,104 +80,117 @@ def settings_of(model: str, temperature: float, max_tokens: int, effort: Effort)
     return settings
 
 
-def messages_of(messages: Sequence[LLMMessage], model: str, system_instruction: str | None) -> list[dict[str, Any]]:
-    """`messages` as `messages`; after each message with calls stands one `tool` message for each of them, in call order."""
+def build_messages(messages: Sequence[LLMMessage], model: str, system_instruction: str | None) -> list[dict[str, Any]]:
+    """Return `messages` as `messages`. After a message with calls follows one `tool` message for each call, in call order."""
     sent: list[dict[str, Any]] = [{"role": "system", "content": system_instruction}] if system_instruction else []
     signed = plain_name(model).startswith("gemini") and family_of(model).signs_calls
-    names = _CallIds(messages)
-    for exchange in exchanges(messages):
+    call_ids = _CallIds(messages)
+    for exchange in pair_results(messages):
         if all(message.role == "user" for message in exchange.messages):
             sent += [{"role": "user", "content": message.content} for message in exchange.messages]
             continue
         results = iter(exchange.results)
         for message in exchange.messages:
-            made = _assistant(message, signed=signed)
-            sent.append(made)
-            for call in made.get("tool_calls") or []:
-                call["id"] = call.get("id") or names.next()
+            assistant = _assistant(message, signed=signed)
+            sent.append(assistant)
+            for call in assistant.get("tool_calls") or []:
+                call["id"] = call.get("id") or call_ids.next()
                 result = json.dumps(next(results), ensure_ascii=False)
                 sent.append({"role": "tool", "tool_call_id": call["id"], "content": result})
     return sent
 
 
-def tools_of(declarations: Sequence[ToolDeclaration]) -> list[dict[str, Any]]:
-    """`declarations` as `tools`, their schemas untouched."""
+def build_tools(declarations: Sequence[ToolDeclaration]) -> list[dict[str, Any]]:
+    """Return `declarations` as `tools`, with their schemas unchanged."""
     return [
         {
             "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters or NO_PARAMETERS},
         }
         for tool in declarations
     ]
 
 
-def response_of(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
-    """What `body`, an answer with status 200, says. Raises `LLMError` (BLOCKED) or `InvalidResponseError`."""
-    said = read_object(body)
-    choices = as_objects(said.get("choices"))
-    if said.get("error") is not None or not choices:
+def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
+    """Parse `body`, a response with the status 200. Raises `LLMError` (BLOCKED) or `InvalidResponseError`."""
+    fields = parse_object(body)
+    choices = as_objects(fields.get("choices"))
+    if fields.get("error") is not None or not choices:
         raise InvalidResponseError("the model's answer is empty")
     reason = as_text(choices[0].get("finish_reason")).lower()
     if reason.startswith(_BLOCKED):
-        raise blocked()
-    if reason not in _ANSWERS and reason not in _CUT:
+        raise blocked_error()
+    truncated = reason in _TRUNCATED
+    if reason not in _COMPLETE and not truncated:
         raise InvalidResponseError("the model did not finish its answer")
     message = as_object(choices[0].get("message"))
-    check_plain(message)
+    check_storable(message)
     _check_signatures(message)
-    cut = reason in _CUT
-    usage = said.get("usage")
-    counted = usage if isinstance(usage, dict) else {}
-    return answer(
-        _text(message),
-        [] if cut else [_call(called, tools) for called in _called(message)],
-        usage_of(*(counted.get(key) for key in ("prompt_tokens", "completion_tokens", "total_tokens"))),
+    return make_response(
+        _truncated_text(message) if truncated else _text(message),
+        [] if truncated else [_parse_call(call, tools) for call in _calls(message)],
+        _usage(fields.get("usage")),
         {"provider": PROVIDER, "model": model, "message": message},
-        cut=cut,
-        calling=reason in _CALLING,
+        response_model=read_model_name(fields.get("model")),
+        truncated=truncated,
+        announces_call=reason in _ANNOUNCES_CALL,
     )
 
 
-_TEXTS = {"": "text", "text": "text", "output_text": "text", "refusal": "refusal"}
-"""Kinds of parts that speak to the user -> the field that says it. Others are thoughts, by whatever name."""
+def _usage(counts: Any) -> TokenUsage | None:
+    if not isinstance(counts, dict):
+        return None
+    details = counts.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return make_usage(counts.get("prompt_tokens"), counts.get("completion_tokens"), counts.get("total_tokens"), cached)
+
+
+_TEXT_FIELDS = {"": "text", "text": "text", "output_text": "text", "refusal": "refusal"}
+"""Type of a part that the user reads -> the field with its text. Parts of other types are reasoning, under various names."""
 
 
 def _text(message: dict[str, Any]) -> str:
-    """What the message says to the user: a model's thoughts may stand in front of it."""
+    """Return the text for the user. Some servers leave the model's reasoning in front of it."""
     content = message.get("content")
     if isinstance(content, list):
-        content = "".join(as_text(part.get(_TEXTS.get(as_text(part.get("type")), ""))) for part in as_objects(content))
-    return without_thoughts(as_text(content)) or as_text(message.get("refusal"))
+        content = "".join(as_text(part.get(_TEXT_FIELDS.get(as_text(part.get("type")), ""))) for part in as_objects(content))
+    return strip_model_markup(as_text(content)) or as_text(message.get("refusal"))
 
 
-def _called(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """The calls in a message, also where a server still has the one `function_call` that came before them."""
+def _truncated_text(message: dict[str, Any]) -> str:
+    functions = [as_object(call.get("function")) for call in _calls(message)]
+    return read_truncated_forms((function.get("name"), function.get("arguments")) for function in functions) or _text(message)
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the calls in a message; some servers still send `function_call`, the older form for a single call."""
     legacy = message.get("function_call")
     return as_objects(message.get("tool_calls")) or ([{"function": legacy}] if legacy is not None else [])
 
 
-def _call(called: dict[str, Any], tools: Sequence[ToolDeclaration]) -> FunctionCall:
-    function = as_object(called.get("function"))
-    given = function.get("arguments")
-    if not isinstance(given, dict):  # the protocol wants text; some servers write the object itself
-        written = as_text(given)
-        given = read_object(written) if written.strip() else {}
-    check_plain(given)
-    return call_of(function.get("name"), given, called.get("id"), tools)
+def _parse_call(call: dict[str, Any], tools: Sequence[ToolDeclaration]) -> FunctionCall:
+    function = as_object(call.get("function"))
+    arguments = function.get("arguments")
+    if not isinstance(arguments, dict):  # the protocol requires JSON text, but some servers send the object itself
+        text = as_text(arguments)
+        arguments = parse_object(text) if text.strip() else {}
+    check_storable(arguments)
+    return make_call(function.get("name"), arguments, call.get("id"), tools)
 
 
 def _check_signatures(message: dict[str, Any]) -> None:
-    for signed in (message, *_called(message)):
+    for signed in (message, *_calls(message)):
         extra = signed.get("extra_content")
         google = extra.get("google") if isinstance(extra, dict) else None
         check_signature(google.get("thought_signature") if isinstance(google, dict) else None)
 
 
 def _assistant(message: LLMMessage, *, signed: bool) -> dict[str, Any]:
-    kept = _kept(message)
-    if kept is not None:
-        return kept
-    made: dict[str, Any] = {"role": "assistant", "content": message.content}
+    stored = _stored_message(message)
+    if stored is not None:
+        return stored
+    assistant: dict[str, Any] = {"role": "assistant", "content": message.content}
+    # Parts of another provider: its ids mean nothing to this one.
     foreign = message.provider_parts is not None
     calls: list[dict[str, Any]] = [
         {
@@ -182,44 +201,44 @@ def _assistant(message: LLMMessage, *, signed: bool) -> dict[str, Any]:
         for call in message.function_calls or []
     ]
     if calls:
-        made["tool_calls"] = calls
+        assistant["tool_calls"] = calls
         if signed:
             calls[0]["extra_content"] = {"google": {"thought_signature": UNSIGNED}}
-    return made
+    return assistant
 
 
-def _kept(message: LLMMessage) -> dict[str, Any] | None:
-    """The message as the provider sent it, as far as it goes back, if ours has it and still says the same."""
-    stored = message.provider_parts
-    theirs = stored.get("message") if stored and stored.get("provider") == PROVIDER else None
-    if not isinstance(theirs, dict):
+def _stored_message(message: LLMMessage) -> dict[str, Any] | None:
+    """Return the message that the provider sent, if `message` has it and its calls or its text are still the same."""
+    parts = message.provider_parts
+    stored = parts.get("message") if parts and parts.get("provider") == PROVIDER else None
+    if not isinstance(stored, dict):
         return None
-    called = _called(theirs)
+    calls = _calls(stored)
     if message.function_calls:
-        same = [(plain_call_name(call["function"]["name"]), call.get("id") or None) for call in called] == [
-            (plain_call_name(call.name), call.id) for call in message.function_calls
+        same = [(strip_namespace(call["function"]["name"]), call.get("id") or None) for call in calls] == [
+            (strip_namespace(call.name), call.id) for call in message.function_calls
         ]
     else:
-        same = not called and _text(theirs).strip() == (message.content or "").strip()
+        same = not calls and _text(stored).strip() == (message.content or "").strip()
     if not same:
         return None
-    back = {key: theirs[key] for key in _SENT_BACK if theirs.get(key) is not None}
-    if called:
-        back["tool_calls"] = [_sent_back(call) for call in called]
-    return {"role": "assistant", "content": message.content, **back}
+    fields = {key: stored[key] for key in _SENT_BACK if stored.get(key) is not None}
+    if calls:
+        fields["tool_calls"] = [_complete_call(call) for call in calls]
+    return {"role": "assistant", "content": message.content, **fields}
 
 
-def _sent_back(call: dict[str, Any]) -> dict[str, Any]:
-    """A call as it came, with what the protocol demands and its server left out."""
+def _complete_call(call: dict[str, Any]) -> dict[str, Any]:
+    """Return a call as the server sent it, completed with what the protocol requires and the server left out."""
     function = call["function"]
-    written = function.get("arguments")
-    if not isinstance(written, str) or not written.strip():
-        written = json.dumps(written if isinstance(written, dict) else {}, ensure_ascii=False)
-    return {**call, "type": "function", "function": {**function, "arguments": written}}
+    arguments = function.get("arguments")
+    if not isinstance(arguments, str) or not arguments.strip():
+        arguments = json.dumps(arguments if isinstance(arguments, dict) else {}, ensure_ascii=False)
+    return {**call, "type": "function", "function": {**function, "arguments": arguments}}
 
 
 class _CallIds:
-    """Ids for calls that came without one: the protocol wants every call to have one, and its result to name it."""
+    """New ids for calls without one: the protocol requires an id for every call and its result."""
 
     def __init__(self, messages: Sequence[LLMMessage]) -> None:
         self._taken = {call.id for message in messages for call in message.function_calls or []}

@@ -1,7 +1,7 @@
-"""A conversation cut where every provider cuts it: what a model called, and exactly one result for each of those calls.
+"""A conversation divided into exchanges: the calls of a model, each with exactly one result.
 
-A result without a call vanishes silently on the wire, and a call without a result is refused; so results are matched here, in
-the order of the calls, whatever the order in which they were written down.
+On the wire a result without a call vanishes silently, and a call without a result is refused. So results are matched to calls
+here, in the order of the calls, whatever the order in which they were recorded.
 """
 
 from __future__ import annotations
@@ -14,49 +14,51 @@ from typing import Any
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage
 
 MISSING: dict[str, Any] = {"error": "This call was not carried out."}
-"""What a model is told of a call that has no result."""
+"""The result that a model gets for a call that has none."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Messages of one kind in a row. `results` stand after assistant messages: one for each of their calls, in call order."""
+    """Consecutive messages of one role. For assistant messages, `results` has one result for each call, in call order."""
 
     messages: tuple[LLMMessage, ...]
     results: tuple[dict[str, Any], ...] = ()
 
 
-def exchanges(messages: Sequence[LLMMessage]) -> Iterator[Exchange]:
-    """`messages` as runs of users' and assistants' ones, the function messages turned into results of the run before them."""
-    waiting: tuple[LLMMessage, ...] = ()
+def pair_results(messages: Sequence[LLMMessage]) -> Iterator[Exchange]:
+    """Yield the exchanges of users and assistants; function messages become the results of the calls before them."""
+    assistants: tuple[LLMMessage, ...] = ()
     for role, group in groupby(messages, key=lambda message: message.role):
-        run = tuple(group)
+        consecutive = tuple(group)
         if role == "function":
-            yield Exchange(waiting, _matched(waiting, run))
-            waiting = ()
+            yield Exchange(assistants, _match(assistants, consecutive))
+            assistants = ()
             continue
-        if waiting:
-            yield Exchange(waiting, _matched(waiting, ()))
-            waiting = ()
+        if assistants:
+            yield Exchange(assistants, _match(assistants, ()))
+            assistants = ()
         if role == "assistant":
-            waiting = run
+            assistants = consecutive
         else:
-            yield Exchange(run)
-    if waiting:
-        yield Exchange(waiting, _matched(waiting, ()))
+            yield Exchange(consecutive)
+    if assistants:
+        yield Exchange(assistants, _match(assistants, ()))
 
 
-def _matched(assistants: Sequence[LLMMessage], functions: Sequence[LLMMessage]) -> tuple[dict[str, Any], ...]:
+def _match(assistants: Sequence[LLMMessage], functions: Sequence[LLMMessage]) -> tuple[dict[str, Any], ...]:
+    """Return the result of each call: the one with its id, else the first one left with its name, else `MISSING`."""
     left = [message.function_response for message in functions if message.function_response is not None]
     calls = [call for message in assistants for call in message.function_calls or []]
     found: dict[int, dict[str, Any]] = {}
-    for fits in (_same_id, _same_name):
+    # All ids first: a match by name must not take the result that belongs to another call by its id.
+    for matches in (_same_id, _same_name):
         for n, call in enumerate(calls):
             if n in found:
                 continue
-            taken = next((response for response in left if fits(call, response)), None)
-            if taken is not None:
-                left.remove(taken)
-                found[n] = taken.response
+            match = next((response for response in left if matches(call, response)), None)
+            if match is not None:
+                left.remove(match)
+                found[n] = match.response
     return tuple(found.get(n, MISSING) for n in range(len(calls)))
 
 

@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for tests, demos and `--model scripted:FILE`."""
+"""An adapter that plays responses from a script: for tests, demos and `--model scripted:FILE`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from graph_agent.errors import ConfigurationError, InvalidResponseError, LLMError, LLMTimeoutError, RateLimitError
-from graph_agent.llm.declarations import TASK_TOOLS, select
-from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
+from graph_agent.models.llm import (
+    LLMErrorCode,
+    LLMMessage,
+    LLMRequest,
+    LLMResponse,
+    ToolChoice,
+    ToolDeclaration,
+    select_declarations,
+)
+from graph_agent.task_server.declarations import TASK_TOOLS
 
 Step = LLMResponse | LLMError | Callable[[list[LLMMessage], list[ToolDeclaration]], LLMResponse]
-"""One call's answer: given, raised, or made from the messages and tools of the request."""
+"""The result of one call: a response, an error to raise, or a function of the request's messages and tools."""
 
-_RAISES: dict[LLMErrorCode, type[LLMError]] = {
+_ERROR_TYPES: dict[LLMErrorCode, type[LLMError]] = {
     LLMErrorCode.RATE_LIMITED: RateLimitError,
     LLMErrorCode.TIMEOUT: LLMTimeoutError,
     LLMErrorCode.INVALID_RESPONSE: InvalidResponseError,
@@ -27,13 +35,13 @@ _RAISES: dict[LLMErrorCode, type[LLMError]] = {
 
 
 class ScriptExhaustedError(AssertionError):
-    """The runtime called the model more often than the script foresaw, or less often."""
+    """The runtime called the model more or less often than the script has steps."""
 
 
 class ScriptedAdapter:
-    """An `LLMAdapter` that plays `responses` in order and keeps every request it got in `requests`.
+    """An `LLMAdapter` that plays `responses` in order and keeps every request in `requests`.
 
-    Used as a context manager it complains about steps that nobody asked for.
+    As a context manager it raises `ScriptExhaustedError` on leaving if steps were not used.
     """
 
     def __init__(
@@ -50,20 +58,20 @@ class ScriptedAdapter:
 
     @classmethod
     def from_file(cls, path: str | Path, **settings: Any) -> Self:
-        """The script in a JSON file (one list) or a JSONL file (one step a line).
+        """Read a script from a JSON file (one list) or a JSONL file (one step per line).
 
-        A step is an `LLMResponse` as JSON, or `{"error": CODE, "retry_after": seconds}`, which raises. Raises
-        `ConfigurationError` for a file that cannot be read or is no script.
+        A step is an `LLMResponse` as JSON, or `{"error": CODE, "retry_after": seconds}`, which raises the error. Raises
+        `ConfigurationError` for a file that cannot be read or is not a script.
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as exc:
             raise ConfigurationError(f"the script {path} cannot be read") from exc
-        return cls.of_values(_values(text, path), path, **settings)
+        return cls.from_values(_values(text, path), path, **settings)
 
     @classmethod
-    def of_values(cls, values: Iterable[Any], source: str | Path, **settings: Any) -> Self:
-        """A script of JSON values, steps as in a file. Raises `ConfigurationError`, which names `source`, for what is none."""
+    def from_values(cls, values: Iterable[Any], source: str | Path, **settings: Any) -> Self:
+        """Make a script from JSON values, with steps as in a file. Raises `ConfigurationError`, which names `source`."""
         return cls([_step(value, n, source) for n, value in enumerate(values, start=1)], **settings)
 
     @property
@@ -72,7 +80,7 @@ class ScriptedAdapter:
 
     @property
     def unused(self) -> int:
-        """How many steps are left."""
+        """The number of steps that are left."""
         return max(0, len(self._steps) - len(self.requests))
 
     async def generate(
@@ -83,8 +91,9 @@ class ScriptedAdapter:
         max_tokens: int = 1024,
         *,
         system_instruction: str | None = None,
+        tool_choice: ToolChoice = "auto",
     ) -> LLMResponse:
-        """The next step. Raises `ScriptExhaustedError` when there is none."""
+        """Play the next step. Raises `ScriptExhaustedError` if there is none."""
         self.requests.append(
             LLMRequest(
                 system_instruction=system_instruction,
@@ -92,6 +101,7 @@ class ScriptedAdapter:
                 tools=tools,
                 temperature=temperature,
                 max_tokens=max_tokens,
+                tool_choice=tool_choice,
             )
         )
         if len(self.requests) > len(self._steps):
@@ -102,17 +112,17 @@ class ScriptedAdapter:
         return step if isinstance(step, LLMResponse) else step(messages, tools)
 
     def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
-        return select(self._declarations, tools)
+        return select_declarations(self._declarations, tools)
 
     def assert_finished(self) -> None:
-        """Raise `ScriptExhaustedError` if steps are left, or if more were asked for and the error went unnoticed."""
+        """Raise `ScriptExhaustedError` if steps are left, or if there were more calls than steps."""
         if len(self.requests) > len(self._steps):
             raise ScriptExhaustedError(f"the model was called {len(self.requests)} times for {len(self._steps)} steps")
         if self.unused:
             raise ScriptExhaustedError(f"{self.unused} of {len(self._steps)} steps of the script were not used")
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: a script has no connections."""
 
     def __enter__(self) -> Self:
         return self
@@ -126,11 +136,11 @@ def _values(text: str, path: str | Path) -> list[Any]:
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
-        return _lines(text, path)
+        return _json_lines(text, path)
     return whole if isinstance(whole, list) else [whole]
 
 
-def _lines(text: str, path: str | Path) -> list[Any]:
+def _json_lines(text: str, path: str | Path) -> list[Any]:
     values: list[Any] = []
     for n, line in enumerate(text.splitlines(), start=1):
         try:
@@ -145,7 +155,7 @@ def _step(value: Any, n: int, path: str | Path) -> Step:
         if isinstance(value, dict) and "finish_reason" not in value and "error" in value:
             code = LLMErrorCode(value["error"])
             wait = value.get("retry_after")
-            return _RAISES[code](str(value.get("message", "")), code, None if wait is None else float(wait))
+            return _ERROR_TYPES[code](str(value.get("message", "")), code, None if wait is None else float(wait))
         return LLMResponse.model_validate(value)
     except (ValidationError, ValueError, TypeError) as exc:
-        raise ConfigurationError(f"the script {path} is wrong at step {n}: it is no response of a model") from exc
+        raise ConfigurationError(f"the script {path} is wrong at step {n}: it is not a response of a model") from exc

@@ -1,9 +1,9 @@
-"""What every model of the package has in common."""
+"""The base class of all models."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
 
@@ -15,20 +15,37 @@ def _in_utc(value: datetime) -> datetime:
 
 
 UtcDatetime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
-"""An aware time, always in UTC."""
+"""A timezone-aware time, converted to UTC."""
 
 
 class Frozen(BaseModel):
-    """Plain data: replaced, never changed; unknown fields are refused; hashable although it may hold lists and dicts."""
+    """Immutable plain data. Unknown fields are rejected; hashable even with lists and dicts in its fields.
+
+    A subclass with `kw_only=False`, the parameter of `typing.dataclass_transform`, also accepts its fields by position.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    _by_position: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, kw_only: bool = True, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        cls._by_position = not kw_only
+
+    def __init__(self, /, *arguments: Any, **fields: Any) -> None:
+        names = list(type(self).model_fields) if self._by_position else []
+        if len(arguments) > len(names):
+            raise TypeError(f"{type(self).__name__} takes {len(names)} positional arguments, but {len(arguments)} were given")
+        super().__init__(**dict(zip(names, arguments, strict=False)), **fields)
+
+    # Pydantic's own mark: validation builds the model directly and does not call this `__init__`.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # functions have no such declared attribute
 
     def to_json(self) -> dict[str, Any]:
-        """This model as plain JSON values."""
+        """Return this model as plain JSON values."""
         return self.model_dump(mode="json")
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with `changes`, validated again."""
+        """Return a copy with `changes`, validated again."""
         return type(self).model_validate({**dict(self), **changes})
 
     def __hash__(self) -> int:

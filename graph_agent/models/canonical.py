@@ -1,4 +1,4 @@
-"""One canonical JSON text for digests, signatures and the record."""
+"""Canonical JSON, in which digests, signatures and records are computed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=F
 
 
 def canonical_json(value: Any) -> str:
-    """`value` as JSON with sorted keys and no spaces. NaN and infinities raise ValueError: they are not JSON."""
+    """Return `value` as JSON with sorted keys and no spaces. NaN and infinities raise ValueError: they are not JSON."""
     return _encode(value)
 
 
 def digest(value: Any) -> str:
-    """The SHA-256 of `value` (text as it is, anything else as canonical JSON), in hex."""
+    """Return the SHA-256 of `value` in hex: of a text itself, of any other value as canonical JSON."""
     text = value if isinstance(value, str) else canonical_json(value)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""How a turn is run."""
+"""The settings of the engine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from graph_agent.models.llm import DEFAULT_TEMPERATURE, MAX_RESPONSE_TOKENS
 MAX_TOOL_ITERATIONS = 5
 
 
-class AgentEngineConfig(Frozen):
-    """The engine's settings; every one of them stands in the record."""
+class AgentEngineConfig(Frozen, kw_only=False):
+    """The engine's settings; each of them is stored in the record."""
 
     max_iterations: int = Field(default=MAX_TOOL_ITERATIONS, ge=1, le=50)
     include_history_messages: int = Field(default=10, ge=0)
@@ -20,11 +20,11 @@ class AgentEngineConfig(Frozen):
     """The whole turn's deadline."""
     max_tokens: int = Field(default=MAX_RESPONSE_TOKENS, gt=0)
     iteration_timeout: float | None = Field(default=None, gt=0)
-    """How long one model call or one tool call may take at most; None leaves it to the adapter and the executor."""
+    """Limit in seconds for one model call or one tool call; None uses the limits of the adapter and the executor."""
     read_retries: int = Field(default=0, ge=0)
-    """How often a failed read is tried again. Mutations are never: they are settled through the ledger."""
+    """Number of retries of a failed read. Writes are never retried: they are settled through the ledger."""
     tell_time: bool = False
-    """Whether the prompt ends with the current time."""
+    """True if the prompt ends with the current time."""
 
     @property
     def max_calls_per_turn(self) -> int:

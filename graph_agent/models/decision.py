@@ -1,4 +1,4 @@
-"""What goes into a turn and what comes out of it."""
+"""The input of a turn (`DecisionContext`) and its result (`AgentDecision`)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from graph_agent.models.tools import ToolCall
 MAX_MESSAGE_LENGTH = 4000
 MAX_HISTORY_MESSAGES = 20
 CONFIRMATION_LIFETIME = timedelta(minutes=5)
+MAX_TIMES_ASKED = 3
+"""A question is asked once and, after an unclear answer, at most twice again."""
 
 
 class DecisionType(StrEnum):
@@ -27,7 +29,7 @@ class DecisionType(StrEnum):
 
 
 class OutcomeCategory(StrEnum):
-    """`CATEGORY:SUBCATEGORY`; the whole taxonomy."""
+    """The outcome taxonomy, as `CATEGORY:SUBCATEGORY`."""
 
     TASK_COMPLETED = "SUCCESS:TASK_COMPLETED"
     RESPONSE_GIVEN = "SUCCESS:RESPONSE_GIVEN"
@@ -63,19 +65,24 @@ class IntentType(StrEnum):
 
 
 class UserIntent(Frozen):
-    """What the user wanted, read from what the model decided."""
+    """The user's intent, derived from the calls that the model requested."""
 
     intent_type: IntentType
-    confidence: float = Field(ge=0.0, le=1.0)
+    confidence: float | None = Field(default=None, ge=0.0, le=1.0)
+    """The confidence that the model declared; None if it declared none."""
     extracted_params: dict[str, Any] = Field(default_factory=dict)
 
 
-class Message(Frozen):
-    """One message of a conversation as people see it."""
+class Message(Frozen, kw_only=False):
+    """One message of a conversation, as the user sees it."""
 
     role: Literal["user", "assistant"]
     content: str
-    timestamp: UtcDatetime
+    timestamp: UtcDatetime | None = None
+    """None if it is not known: a default of now would make every record of the same context differ."""
+    # Left out of the JSON if it is None, so that a record from before this field keeps its text and its digest.
+    decision_type: DecisionType | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The type of the decision that this message of the assistant replied with; None if it is not known, or for a user."""
 
     @field_validator("content")
     @classmethod
@@ -86,7 +93,7 @@ class Message(Frozen):
 
 
 class PendingAction(Frozen):
-    """A call that waits for the user's own yes: signed, bound to user and conversation, five minutes, single use.
+    """A call that waits for the user's confirmation: signed, bound to user and conversation, valid for five minutes, used once.
 
     `id` is also the operation key under which the call will run.
     """
@@ -97,6 +104,8 @@ class PendingAction(Frozen):
     description: str
     created_at: UtcDatetime
     expires_at: UtcDatetime
+    asked: int = Field(default=1, ge=1, le=MAX_TIMES_ASKED, exclude_if=lambda asked: asked == 1)
+    """How often the user has been asked. Left out of the JSON while it is 1, as in records that do not have it."""
     signature: str = ""
 
     @model_validator(mode="before")
@@ -109,9 +118,9 @@ class PendingAction(Frozen):
         return data
 
     @model_validator(mode="after")
-    def _lives_forward(self) -> PendingAction:
+    def _expires_after_creation(self) -> PendingAction:
         if self.expires_at <= self.created_at:
-            raise ValueError("expires_at must lie after created_at")
+            raise ValueError("expires_at must be after created_at")
         return self
 
     @model_validator(mode="after")
@@ -123,8 +132,35 @@ class PendingAction(Frozen):
         return self
 
 
+class AnswerState(StrEnum):
+    """The state of the pending action that an answer names."""
+
+    CURRENT = "current"
+    SUPERSEDED = "superseded"
+    """Another question has been asked in its conversation since, or its action was dropped."""
+    EXPIRED = "expired"
+    USED = "used"
+    UNKNOWN = "unknown"
+    """Never asked of this user in this conversation."""
+
+
+class ConfirmationAnswer(Frozen):
+    """The user's yes or no to one pending action, by its id."""
+
+    pending_action: str = Field(min_length=1, max_length=255)
+    yes: bool
+    state: AnswerState = AnswerState.CURRENT
+
+    @field_validator("pending_action")
+    @classmethod
+    def _storable(cls, value: str) -> str:
+        if reason := unstorable(value):
+            raise ValueError(reason)
+        return value
+
+
 def unstorable(text: str) -> str | None:
-    """Why `text` cannot be kept and sent on: NUL breaks PostgreSQL, a lone surrogate is not Unicode text. None if it can."""
+    """Return the reason why `text` cannot be stored (NUL fails in PostgreSQL, a lone surrogate in UTF-8), or None."""
     if "\x00" in text:
         return "contains a NUL character"
     try:
@@ -135,7 +171,7 @@ def unstorable(text: str) -> str | None:
 
 
 def content_problem(message: str) -> str | None:
-    """Why a user's message gets no turn, as a sentence for its author; None if it gets one."""
+    """Return the reason why a message is rejected, as a sentence for the user, or None if it is accepted."""
     if not message.strip():
         return "The message is empty."
     if len(message) > MAX_MESSAGE_LENGTH:
@@ -144,13 +180,16 @@ def content_problem(message: str) -> str | None:
 
 
 class DecisionContext(Frozen):
-    """Everything a turn may know; the runtime keeps no session. Which tools there are comes from the policy."""
+    """The complete input of a turn; the runtime keeps no session. The available tools come from the policy."""
 
     user_id: str = Field(min_length=1, max_length=255)
     message: str = Field(min_length=1, max_length=MAX_MESSAGE_LENGTH)
     conversation_id: str = Field(min_length=1, max_length=255)
     message_history: list[Message] = Field(default_factory=list)
     pending_confirmation: PendingAction | None = None
+    # Left out of the JSON if it is None, as `decision_type` of a message is.
+    answers: ConfirmationAnswer | None = Field(default=None, exclude_if=lambda value: value is None)
+    """An answer by id. Without it the message itself is read as the answer to `pending_confirmation`."""
 
     @field_validator("user_id", "conversation_id", "message")
     @classmethod
@@ -163,15 +202,17 @@ class DecisionContext(Frozen):
 
     @field_validator("message_history")
     @classmethod
-    def _last_ones_are_kept(cls, value: list[Message]) -> list[Message]:
+    def _keep_last_messages(cls, value: list[Message]) -> list[Message]:
         return value[-MAX_HISTORY_MESSAGES:]
 
 
-class AgentDecision(Frozen):
+class AgentDecision(Frozen, kw_only=False):
     """The one result of a turn.
 
-    A question stands only in `clarification_question`; a confirmation's question stands in `response_text`. `effects` are
-    receipts composed by code from committed tool results, to be shown beside the model's words.
+    A question to the user is only in `clarification_question`; the question of a confirmation is in `response_text`. `effects`
+    are receipts that code composes from committed tool results, and `notices` are further lines that code composes, such as
+    "Not done: …"; a user interface shows both next to the model's words. A decision of the runtime always has one text; one
+    that only requests tools (INVOKE_TOOL) may have none.
     """
 
     decision_type: DecisionType
@@ -183,20 +224,23 @@ class AgentDecision(Frozen):
     intent: UserIntent | None = None
     outcome_category: OutcomeCategory | None = None
     effects: list[str] = Field(default_factory=list)
+    # Left out of the JSON if it is empty, so that a record from before this field keeps its text and its digest.
+    notices: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> AgentDecision:
-        if (self.response_text is None) == (self.clarification_question is None):
+    def _has_one_text(self) -> AgentDecision:
+        missing = [self.response_text, self.clarification_question].count(None)
+        if missing != 1 and not (missing == 2 and self.decision_type is DecisionType.INVOKE_TOOL):
             raise ValueError("exactly one of response_text and clarification_question is set")
         if (self.clarification_question is not None) != (self.decision_type is DecisionType.ASK_CLARIFICATION):
             raise ValueError("a clarification question goes with ASK_CLARIFICATION")
         if (self.pending_action is not None) != (self.decision_type is DecisionType.REQUEST_CONFIRMATION):
             raise ValueError("a pending action goes with REQUEST_CONFIRMATION")
         if self.tool_calls is not None and not self.tool_calls:
-            raise ValueError("no calls are told as None")
+            raise ValueError("without calls, tool_calls is None")
         return self
 
     @property
     def reply(self) -> str:
-        """What the user reads."""
+        """The text that the user reads."""
         return self.response_text or self.clarification_question or ""

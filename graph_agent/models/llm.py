@@ -1,25 +1,32 @@
-"""What is said to a model and what it answers.
+"""Requests to a language model and its responses.
 
-Whether a call's name or arguments are allowed is the guard's business: a call that will be refused must be representable.
+These models accept any name and any arguments of a call: the guard decides what is allowed, and a refused call must be
+representable.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from graph_agent.errors import ToolNotFoundError
 from graph_agent.models.base import Frozen
 
 MAX_RESPONSE_TOKENS = 1024
 DEFAULT_TEMPERATURE = 0.0
 MAX_TOKENS_COUNTED = 2**53 - 1
-"""More than this no JSON number says exactly, and twice that no database column holds."""
+"""The largest integer that a JSON number represents exactly; the sum of two still fits a BIGINT column."""
+
+
+ToolChoice = Literal["auto", "required"]
+"""`required`: the model must end its response with a call, of a tool or of a reply form."""
 
 
 class LLMErrorCode(StrEnum):
-    """Why a model call ended with `finish_reason="error"`."""
+    """The reason of `finish_reason="error"`."""
 
     RATE_LIMITED = "RATE_LIMITED"
     TIMEOUT = "TIMEOUT"
@@ -27,16 +34,21 @@ class LLMErrorCode(StrEnum):
     UNAVAILABLE = "UNAVAILABLE"
     BLOCKED = "BLOCKED"
 
+    @classmethod
+    def of(cls, text: object) -> LLMErrorCode:
+        """Return the code that `text` names; UNAVAILABLE, the general failure, if it names none."""
+        return cls(text) if isinstance(text, str) and text in cls.__members__ else cls.UNAVAILABLE
 
-class FunctionCall(Frozen):
-    """A tool call the model asks for. `id` is the provider's own, kept exactly when it gave one."""
+
+class FunctionCall(Frozen, kw_only=False):
+    """A call that the model requests. `id` is the provider's id of the call, None if it has none."""
 
     name: str
     arguments: dict[str, Any] = Field(default_factory=dict)
     id: str | None = None
 
 
-class FunctionResponse(Frozen):
+class FunctionResponse(Frozen, kw_only=False):
     """The answer to one `FunctionCall`; `id` echoes the call's."""
 
     name: str
@@ -44,23 +56,23 @@ class FunctionResponse(Frozen):
     id: str | None = None
 
 
-class LLMMessage(Frozen):
-    """One message of the conversation as a model sees it.
+class LLMMessage(Frozen, kw_only=False):
+    """One message of the conversation, as the model sees it.
 
-    `provider_parts` is the provider's own form of an assistant message (signatures, thoughts, ids), opaque to everybody but
-    the adapter that made it: `{"provider": "gemini", ...}`.
+    `provider_parts` is the provider's own form of an assistant message (signatures, thoughts, ids), opaque to all code
+    except the adapter that created it: `{"provider": "gemini", ...}`.
     """
 
     role: Literal["user", "assistant", "function"]
     content: str | None = None
     function_call: FunctionCall | None = None
-    function_calls: list[FunctionCall] | None = None
     function_response: FunctionResponse | None = None
+    function_calls: list[FunctionCall] | None = None
     provider_parts: dict[str, Any] | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _one_call_has_two_forms(cls, data: Any) -> Any:
+    def _fill_both_call_forms(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
         one, many = data.get("function_call"), data.get("function_calls")
@@ -71,13 +83,13 @@ class LLMMessage(Frozen):
         return data
 
     @model_validator(mode="after")
-    def _role_decides_what_is_carried(self) -> LLMMessage:
+    def _has_the_fields_of_its_role(self) -> LLMMessage:
         if self.function_calls is not None and not self.function_calls:
             raise ValueError("function_calls must not be empty: leave it out")
         if self.function_call is not None and self.function_calls != [self.function_call]:
             raise ValueError("function_call is the one-call form of function_calls: the two must agree")
         if self.function_calls and self.role != "assistant":
-            raise ValueError("only an assistant message may carry function calls")
+            raise ValueError("only an assistant message may have function calls")
         if (self.function_response is not None) != (self.role == "function"):
             raise ValueError("function_response belongs to role 'function', and only there")
         needs_content = self.role == "user" or (self.role == "assistant" and not self.function_calls)
@@ -88,20 +100,34 @@ class LLMMessage(Frozen):
         return self
 
 
-class ToolDeclaration(Frozen):
-    """A function a model is told about; `parameters` is a JSON Schema."""
+class ToolDeclaration(Frozen, kw_only=False):
+    """A function that is offered to the model; `parameters` is a JSON Schema."""
 
     name: str = Field(min_length=1)
     description: str
     parameters: dict[str, Any]
 
 
-class TokenUsage(Frozen):
-    """Tokens of one call, or of a turn. Providers' totals may not add up, so `total_tokens` is kept as it was given."""
+def select_declarations(declarations: Iterable[ToolDeclaration], names: Iterable[str]) -> list[ToolDeclaration]:
+    """Return the declarations called `names`, in that order. Raises `ToolNotFoundError` for a name that is not declared."""
+    by_name = {declaration.name: declaration for declaration in declarations}
+    selected: list[ToolDeclaration] = []
+    for name in names:
+        if name not in by_name:
+            raise ToolNotFoundError(f"no declaration for the tool {name!r}")
+        selected.append(by_name[name])
+    return selected
+
+
+class TokenUsage(Frozen, kw_only=False):
+    """Tokens of one call or of a turn. `total_tokens` is the provider's figure, which may differ from the sum."""
 
     prompt_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
     completion_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
     total_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
+    # Left out of the JSON if it is 0, so that a record from before this field keeps its text.
+    cached_tokens: int = Field(default=0, ge=0, le=MAX_TOKENS_COUNTED, exclude_if=lambda count: count == 0)
+    """The part of `prompt_tokens` that the provider read from its cache."""
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
         mine, theirs = dict(self), dict(other)
@@ -109,28 +135,38 @@ class TokenUsage(Frozen):
 
 
 class LLMRequest(Frozen):
-    """What goes to an adapter in one call."""
+    """The input of one adapter call."""
 
     system_instruction: str | None = None
     messages: list[LLMMessage]
     tools: list[ToolDeclaration]
     temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
     max_tokens: int = Field(default=MAX_RESPONSE_TOKENS, gt=0)
+    tool_choice: ToolChoice = "auto"
 
 
-class LLMResponse(Frozen):
-    """What came back from an adapter, good or bad."""
+class LLMResponse(Frozen, kw_only=False):
+    """The result of one adapter call, successful or not."""
 
     content: str | None = None
     function_calls: list[FunctionCall] | None = None
-    finish_reason: Literal["stop", "tool_calls", "max_tokens", "error"]
+    # Required. The explicit default lets type checkers accept it after optional fields.
+    finish_reason: Literal["stop", "tool_calls", "max_tokens", "error"] = Field(default=...)
     usage: TokenUsage | None = None
-    error: LLMErrorCode | None = None
+    error: str | None = None
+    """A value of `LLMErrorCode`, or the adapter's own text, which is recorded but never shown to a user."""
     retry_after: float | None = Field(default=None, ge=0)
     provider_parts: dict[str, Any] | None = None
+    # Left out of the JSON if it is None, so that a record from before this field keeps its text.
+    response_model: str | None = Field(default=None, max_length=255, exclude_if=lambda value: value is None)
+    """The model that answered, by its own statement. A provider may route a request to another model than the requested one."""
 
     @model_validator(mode="after")
-    def _error_is_told_apart(self) -> LLMResponse:
+    def _error_has_its_finish_reason(self) -> LLMResponse:
         if self.error is not None and self.finish_reason != "error":
             raise ValueError("an error code goes with finish_reason 'error'")
         return self
+
+    @property
+    def error_code(self) -> LLMErrorCode | None:
+        return None if self.error is None else LLMErrorCode.of(self.error)

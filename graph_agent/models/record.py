@@ -1,25 +1,31 @@
-"""The record of one decision: everything the outside told the turn, in order, and what came of it.
+"""The record of one decision: every answer of a port to the turn, in order, and the result.
 
 A turn's nodes are deterministic but for their ports, so `header` and `entries` are enough to run it again. What many turns
-share (settings, constitution, tool schemas, prompts) stands in blobs and is named by digest.
+share (settings, constitution, tool schemas, prompts) is stored in blobs, and the header has their digests.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field
 
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import AgentDecision, DecisionContext
-from graph_agent.models.llm import TokenUsage
+from graph_agent.models.llm import LLMResponse, TokenUsage
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
+"""Version 2 declares the kind of a reply by a form and requires a call; version 1 read the kind from the reply's wording."""
+
+READABLE_VERSIONS = frozenset({1, RECORD_VERSION})
+"""The versions that can be replayed."""
 
 
 class EntryKind(StrEnum):
-    """Which port was asked, or what ended the turn from outside."""
+    """The port that was called, or INTERRUPT if the turn was ended by its deadline, a cancellation or a failure."""
 
     CLOCK = "clock"
     ID = "id"
@@ -34,21 +40,21 @@ class EntryKind(StrEnum):
 
 
 class InterruptReason(StrEnum):
-    """What ends a turn that does not end by itself."""
+    """The reason why a turn was interrupted."""
 
     DEADLINE = "deadline"
     CANCELLED = "cancelled"
     SHUTDOWN = "shutdown"
     CRASH = "crash"
-    """Found later: nobody knows what was under way."""
+    """Its process died; it is not known which call was running."""
     FAILURE = "failure"
-    """An exception nobody expected, in this process."""
+    """An unexpected exception in this process."""
     RECORD = "record"
-    """The log database stopped taking rows in mid-turn."""
+    """The log database became unavailable during the turn."""
 
 
 class RecordEntry(Frozen):
-    """One question to a port and its answer. `request` is a digest.
+    """One call to a port and its answer. `request` is a digest.
 
     `ms` is how long it took, `at` when a tool call was sent; both stay out of state.
     """
@@ -62,7 +68,7 @@ class RecordEntry(Frozen):
 
 
 class RecordHeader(Frozen):
-    """What a turn started from."""
+    """The start of a turn: its input and the digests of its policy snapshot."""
 
     version: int = RECORD_VERSION
     decision_id: str
@@ -76,18 +82,61 @@ class RecordHeader(Frozen):
     settings: str
     """Digest of the engine's settings."""
     prompt: str
-    """Digest of the system prompt; the constitution's own unless another one was given."""
+    """Digest of the system prompt: the constitution's text, unless the caller gave another prompt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionOpening:
+    """The opening row of a decision, committed before the first model call."""
+
+    decision_id: str
+    conversation_id: str
+    user_id: str
+    message: str
+    intent_type: str = "LLM_PROCESSING"
+    decision_type: str = "PENDING"
+    outcome_category: str = "PENDING"
+    duration_ms: int = 0
+    header: RecordHeader | None = None
+    """None for a row that is written by hand: such a turn cannot be resumed."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The texts that the header names, by digest; each is stored once."""
+
+    @classmethod
+    def of(cls, header: RecordHeader, texts: Mapping[str, str]) -> Self:
+        """Return the opening row of the turn that starts from `header`."""
+        context = header.context
+        return cls(
+            decision_id=header.decision_id,
+            conversation_id=context.conversation_id,
+            user_id=context.user_id,
+            message=context.message,
+            header=header,
+            texts=texts,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LLMCall:
+    """One row of `LLMCallLog`: a model's response and the digest of the request it answers."""
+
+    sequence: int
+    response: LLMResponse
+    request_digest: str | None
+    duration_ms: int
 
 
 class OpenTurn(Frozen):
-    """A turn that has begun and has no terminal row yet: what stands of it in the record."""
+    """The stored part of a turn that has no terminal row yet."""
 
     header: RecordHeader
     entries: list[RecordEntry]
+    sealed: bool = True
+    """False if the opening row has no valid seal: it was added or changed by hand, and must not be continued or closed."""
 
 
 class RecordStatus(StrEnum):
-    """PENDING, then exactly one of the others."""
+    """The status of a log row: PENDING, then exactly one of the others."""
 
     PENDING = "PENDING"
     COMPLETED = "completed"
@@ -95,7 +144,7 @@ class RecordStatus(StrEnum):
 
 
 class CallDisposition(StrEnum):
-    """What became of a call the model asked for."""
+    """The fate of a call that the model requested."""
 
     EXECUTED = "executed"
     REFUSED = "refused"
@@ -105,7 +154,7 @@ class CallDisposition(StrEnum):
 
 
 class ToolInvocation(Frozen):
-    """One row of `ToolInvocationLog`: a call attempted, refused, repeated, held or skipped."""
+    """One row of `ToolInvocationLog`: a call that was executed, refused, repeated, skipped, or that awaits confirmation."""
 
     sequence: int = Field(ge=1)
     tool_name: str

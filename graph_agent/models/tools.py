@@ -1,4 +1,4 @@
-"""Tool calls as wishes, their results, and what is known of a tool."""
+"""Requested tool calls, their results, and the traits of a tool."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pydantic import Field
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen
 
-_UNKNOWN = frozenset({ToolErrorCode.TIMEOUT_ERROR, ToolErrorCode.UNKNOWN_ERROR})
+UNKNOWN_CODES = frozenset({ToolErrorCode.TIMEOUT_ERROR, ToolErrorCode.UNKNOWN_ERROR})
 
 
-class ToolCall(Frozen):
-    """A call the model wished for; `sequence` counts the turn's calls from 1."""
+class ToolCall(Frozen, kw_only=False):
+    """A call that the model requested; `sequence` counts the calls of the turn from 1."""
 
     tool_name: str
     parameters: dict[str, Any] = Field(default_factory=dict)
-    sequence: int = Field(ge=1)
+    sequence: int = Field(default=1, ge=1)
 
 
-class ToolResult(Frozen):
-    """What became of a call. `error` is written for the model; `duration_ms` stays out of the turn's state."""
+class ToolResult(Frozen, kw_only=False):
+    """The result of a call. `error` is written for the model; `duration_ms` is not part of the turn's state."""
 
     success: bool
     data: dict[str, Any] | list[Any] | None = None
@@ -31,16 +31,21 @@ class ToolResult(Frozen):
 
     @property
     def unknown(self) -> bool:
-        """Whether nobody knows if the effect took place: a timeout or a lost connection is never a failure."""
-        return self.error_code in _UNKNOWN
+        """True if the effect may have taken place: a timeout or a lost connection is not a failure."""
+        return self.error_code in UNKNOWN_CODES
 
 
 class ToolTraits(Frozen):
-    """What a server says of one of its tools; the defaults are what is assumed of a stranger."""
+    """The properties that a server declares for one of its tools. The defaults apply if it declares nothing."""
 
     title: str | None = None
-    read_only: bool = False
+    read_only: bool | None = None
+    """True for a declared read, False for a declared write, None if the server declares neither."""
+    destructive: bool = False
+    """The server marks the tool as destructive."""
     ledger: bool = False
-    """The server keeps the operation ledger: the same key never acts twice, and `settle` works."""
+    """The server keeps the operation ledger: a key takes effect at most once, and `settle` works."""
     preview: bool = False
-    """The server can describe what a call would act on, without acting."""
+    """The server can describe the target of a call without performing it."""
+    action: str | None = None
+    """One word for the action, such as "Delete": with a preview it makes the question "Delete 'buy bread'."."""

@@ -1,4 +1,4 @@
-"""What may enter a prompt, and what may enter the record: a tool result is cut at an item boundary, and says so."""
+"""Size limits for tool results: a result that is too large is shortened between list items and says so."""
 
 from __future__ import annotations
 
@@ -8,49 +8,52 @@ from typing import Any
 from graph_agent.models.canonical import canonical_json, digest
 
 MAX_RESULT_BYTES = 8 * 1024
-"""Of a result as the model reads it."""
+"""Limit for a result in the model's prompt."""
 MAX_KEPT_BYTES = 256 * 1024
-"""Of a result as the turn knows it and the record holds it."""
+"""Limit for a result in the state of a turn and in its record."""
 
 LEFT_OUT = "left_out"
-"""The key that tells of what a result has lost on its way into the turn."""
+"""The key under which a shortened result describes the original. Part of stored records."""
 
-_LONGEST_TEXT = 1000
-"""Characters of an error, where a result has to be cut."""
+_MAX_ERROR_CHARS = 1000
+"""Limit for an error text inside a result that has to be shortened."""
 
 
 def fit_data(data: dict[str, Any] | list[Any] | None, limit: int = MAX_KEPT_BYTES) -> dict[str, Any] | list[Any] | None:
-    """`data` of a server within about `limit` bytes, for the turn and its record.
+    """Return a server's `data` within about `limit` bytes, for the turn and its record.
 
-    Of what is larger the longest list keeps its first items, or a lone text its beginning; `left_out` tells how large the
-    whole was, and its SHA-256. Raises ValueError, TypeError or RecursionError for what is not JSON.
+    Larger data keeps the first items of its longest list, or the beginning of a single text; `left_out` has the size and the
+    SHA-256 of the original. Raises ValueError, TypeError or RecursionError for data that is not JSON.
     """
     text = canonical_json(data)
     size = len(text.encode("utf-8", "surrogatepass"))
     if size <= limit:
         return data
-    told = {"bytes": size, "sha256": digest(text)}
+    original = {"bytes": size, "sha256": digest(text)}
     whole = data if isinstance(data, dict) else {"items": data}
     if whole.keys() == {"text"} and isinstance(whole["text"], str):
-        # A character takes six bytes at most: a control, escaped.
-        return {"text": whole["text"][: limit // 6], LEFT_OUT: told}
-    cut = fit_result({"data": whole}, limit)
-    return {**(cut["data"] or {}), LEFT_OUT: {**told, "told": cut["truncated"]}}
+        # A character takes at most six bytes: an escaped control character.
+        return {"text": whole["text"][: limit // 6], LEFT_OUT: original}
+    shortened = fit_result({"data": whole}, limit)
+    # The key "told" is part of stored records.
+    return {**(shortened["data"] or {}), LEFT_OUT: {**original, "told": shortened["truncated"]}}
 
 
 def fit_result(response: dict[str, Any], limit: int = MAX_RESULT_BYTES) -> dict[str, Any]:
-    """`response` within `limit` bytes of JSON.
+    """Return `response` within `limit` bytes of JSON.
 
-    The longest list in `response["data"]` loses items from its end; where that does not help, `data` is left out. Either way
-    the key `truncated` tells in words what is missing.
+    The longest list in `response["data"]` loses items from its end; if that is not enough, `data` is left out. In both cases
+    the key `truncated` says in words what is missing.
     """
     if _size(response) <= limit:
         return response
     data = response.get("data")
     lists = {key: value for key, value in data.items() if isinstance(value, list)} if isinstance(data, dict) else {}
     if isinstance(data, dict) and lists:
+        # Sorted first, so that of two lists of equal size the same one is shortened on every machine.
         key = max(sorted(lists), key=lambda name: _size(lists[name]))
         items = lists[key]
+        # Binary search for the largest number of items that fits.
         low, high = 0, len(items)
         while low < high:
             middle = (low + high + 1) // 2
@@ -58,22 +61,22 @@ def fit_result(response: dict[str, Any], limit: int = MAX_RESULT_BYTES) -> dict[
                 low = middle
             else:
                 high = middle - 1
-        cut = _shortened(response, data, key, items, low)
-        if low and _size(cut) <= limit:
-            return cut
-    bare = {key: _brief(value) for key, value in response.items()}
+        shortened = _shortened(response, data, key, items, low)
+        if low and _size(shortened) <= limit:
+            return shortened
+    bare = {key: _with_short_text(value) for key, value in response.items()}
     return {**bare, "data": None, "truncated": "the result is too large to show"}
 
 
 def _shortened(response: dict[str, Any], data: dict[str, Any], key: str, items: list[Any], count: int) -> dict[str, Any]:
-    told = f"only the first {count} of {len(items)} are shown"
-    return {**response, "data": {**data, key: items[:count]}, "truncated": told}
+    notice = f"only the first {count} of {len(items)} are shown"
+    return {**response, "data": {**data, key: items[:count]}, "truncated": notice}
 
 
-def _brief(value: Any) -> Any:
-    return f"{value[:_LONGEST_TEXT]}…" if isinstance(value, str) and len(value) > _LONGEST_TEXT else value
+def _with_short_text(value: Any) -> Any:
+    return f"{value[:_MAX_ERROR_CHARS]}…" if isinstance(value, str) and len(value) > _MAX_ERROR_CHARS else value
 
 
 def _size(value: Any) -> int:
-    """Bytes of `value` as it goes over the wire: with the blanks that JSON is written with."""
+    """Return the size of `value` in bytes as it is sent: JSON with spaces after separators."""
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))

@@ -1,14 +1,17 @@
-"""The constitution: system prompt and policy in one text.
+"""The constitution: the system prompt and the policy in one text.
 
-The whole text is the prompt, verbatim. Its section `## Available Tools` is also parsed, strictly, into what may be called and
-what needs the user's confirmation, so that prompt and enforcement cannot drift apart:
+The whole text is the prompt, verbatim. Its section `## Available Tools` is also parsed into the whitelist and the rules of each
+tool, so that prompt and enforcement cannot drift apart:
 
     ## Available Tools
-    - add_task: Create new tasks
+    - list_tasks: View user's tasks (reads)
+    - update_task: Modify task descriptions (without confirmation) (at most 3 per message)
     - delete_task: Remove tasks (requires confirmation)
+    - ask_question: "Ask (almost) anything"
 
-Blank lines aside nothing else may stand in that section. What looks like a slip (a misspelt marker, an indented line, a
-comment, a look-alike letter) is an error with its line number, never ignored: it might have been meant as a restriction.
+The section has such lines and blank lines only. Anything else (a misspelt marker, an indented line, a comment, a look-alike
+letter) is an error with its line number: it could have been meant as a restriction, so it is never ignored. A summary in double
+quotes is free text; markers follow the closing quote.
 """
 
 from __future__ import annotations
@@ -21,46 +24,63 @@ from pathlib import Path
 
 from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.canonical import digest
+from graph_agent.policy.marker_words import find_marker_word
 from graph_agent.reply.forms import REPLY_FORMS
 
 SECTION = "## Available Tools"
-CONFIRMATION_MARKER = "(requires confirmation)"
+MAX_CHARACTERS = 256 * 1024
+"""The constitution is part of every request to the model; a longer text is a wrong file."""
+MARKERS = "(requires confirmation), (without confirmation), (reads), (at most N per message)"
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
-_ENTRY = re.compile(rf"- (?P<name>{_NAME}): (?P<summary>\S.*)")
-_PLAIN = re.compile(r"[ -~À-ɏ]*")
-_MARKER_LIKE = re.compile(r"[()\[\]{}]|confirm|requir|approv", re.IGNORECASE)
+_ENTRY = re.compile(rf"- (?P<name>{_NAME}): (?P<rest>\S.*)")
+_MARKER = re.compile(
+    r"(?P<before>.*?) \((?P<words>requires confirmation|without confirmation|reads|at most [1-9][0-9]{0,2} per message)\)"
+)
+_QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
+# Without look-alike letters of other scripts, which could hide a misspelt marker from a human reader.
+_LATIN = re.compile(r"[ -~À-ɏ]*")
+# Brackets, and the syntax of comments, strike-through and HTML in Markdown and in programming languages.
+_SYNTAX = re.compile(r"[()\[\]{}<>~`|\\\"]|//|/\*|\*\*|__|--|(?:^|\s)#|&#?\w+;")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolGrant:
-    """One line of the section: a tool that may be called, and on which terms."""
+    """One line of the section: a tool that may be called, and its rules."""
 
     name: str
     summary: str
-    requires_confirmation: bool
+    requires_confirmation: bool = False
+    without_confirmation: bool = False
+    """The operator accepts that a tool which its server marks as destructive runs without confirmation."""
+    reads: bool = False
+    """The tool only reads: it may run any number of times and leaves no receipt."""
+    max_per_message: int | None = None
+    """The number of calls that one message of the user permits."""
 
 
 @dataclass(frozen=True)
 class Constitution:
-    """A parsed constitution; `text` is what the model reads."""
+    """A parsed constitution; `text` is the system prompt."""
 
     text: str
     grants: tuple[ToolGrant, ...]
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the text, in hex; stands on every decision."""
+        """The SHA-256 of the text, in hex; stored with every decision."""
         return digest(self.text)
 
     @property
     def whitelist(self) -> tuple[str, ...]:
-        """The names that may be called, in the order of the text."""
+        """The names of the granted tools, in the order of the text."""
         return tuple(grant.name for grant in self.grants)
 
     @classmethod
     def parse(cls, text: str) -> Constitution:
-        """Read `text`. Raises `ConstitutionError` with the line of the first slip."""
+        """Parse `text`. Raises `ConstitutionError` with the number of the first invalid line."""
+        if len(text) > MAX_CHARACTERS:
+            raise ConstitutionError(f"it has more than {MAX_CHARACTERS:,} characters")
         lines = [line.removesuffix("\r") for line in text.split("\n")]
         start = _find_section(lines)
         grants: dict[str, ToolGrant] = {}
@@ -79,10 +99,11 @@ class Constitution:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Constitution:
-        """Read the file at `path`, or the shipped constitution. Raises `ConfigurationError`."""
+        """Parse the file at `path`, or the shipped constitution. Raises `ConfigurationError`."""
         source = path or shipped_constitution()
         try:
-            return cls.parse(source.read_text(encoding="utf-8"))
+            with source.open(encoding="utf-8") as file:
+                return cls.parse(file.read(MAX_CHARACTERS + 1))
         except OSError as exc:
             raise ConfigurationError(f"the constitution {source} cannot be read") from exc
         except UnicodeDecodeError as exc:
@@ -90,14 +111,14 @@ class Constitution:
 
 
 def shipped_constitution() -> Path:
-    """Where the shipped text lies: inside the package when installed, beside it in a checkout."""
+    """Return the path of the shipped text: inside the package if installed, next to the package in a checkout."""
     package = Path(__file__).parent.parent
     installed = package / "constitution.md"
     return installed if installed.exists() else package.parent / "constitution.md"
 
 
 def _find_section(lines: list[str]) -> int:
-    """The number of the heading's line, from 1."""
+    """Return the line number of the heading, counted from 1."""
     found = None
     fenced = commented = False
     for number, line in enumerate(lines, 1):
@@ -110,7 +131,7 @@ def _find_section(lines: list[str]) -> int:
         if line.rstrip() != SECTION or fenced or commented:
             raise ConstitutionError(f"the heading must be exactly '{SECTION}', outside fences and comments", number)
         if found is not None:
-            raise ConstitutionError(f"'{SECTION}' stands twice", number)
+            raise ConstitutionError(f"'{SECTION}' appears twice", number)
         found = number
     if found is None:
         raise ConstitutionError(f"there is no section '{SECTION}'")
@@ -118,21 +139,58 @@ def _find_section(lines: list[str]) -> int:
 
 
 def _read_entry(line: str, number: int) -> ToolGrant:
-    if not _PLAIN.fullmatch(line):
-        raise ConstitutionError("only Latin letters, digits and plain punctuation may stand in this section", number)
     match = _ENTRY.fullmatch(line.rstrip())
     if match is None:
-        raise ConstitutionError(f"expected '- name: summary', optionally ending in '{CONFIRMATION_MARKER}'", number)
-    name, summary = match["name"], match["summary"]
+        raise ConstitutionError(f"expected '- name: summary', optionally followed by markers: {MARKERS}", number)
+    name = match["name"]
     if name in REPLY_FORMS:
         raise ConstitutionError(f"'{name}' is a reply form and cannot be granted", number)
-    marked = summary.endswith(f" {CONFIRMATION_MARKER}")
-    words = summary.removesuffix(CONFIRMATION_MARKER).rstrip() if marked else summary
-    if slip := _MARKER_LIKE.search(words):
+    summary, markers = _split_markers(match["rest"], number)
+    if not summary:
+        raise ConstitutionError(f"'{name}' has no summary", number)
+    if {"requires confirmation", "without confirmation"} <= markers.keys():
+        raise ConstitutionError("a line cannot have both (requires confirmation) and (without confirmation)", number)
+    return ToolGrant(
+        name,
+        summary,
+        requires_confirmation="requires confirmation" in markers,
+        without_confirmation="without confirmation" in markers,
+        reads="reads" in markers,
+        max_per_message=markers.get("at most"),
+    )
+
+
+def _split_markers(text: str, number: int) -> tuple[str, dict[str, int | None]]:
+    """Return the summary and the markers of a line. A number is the value of `at most`."""
+    markers: dict[str, int | None] = {}
+    # From the end of the line: a marker elsewhere stays in the summary, where its brackets are an error.
+    while marker := _MARKER.fullmatch(text):
+        text, words = marker["before"].rstrip(), marker["words"]
+        limited = words.startswith("at most")
+        kind = "at most" if limited else words
+        if kind in markers:
+            raise ConstitutionError(f"the marker ({words}) is repeated or contradicts another one", number)
+        markers[kind] = int(words.split()[2]) if limited else None
+    if quoted := _QUOTED.fullmatch(text):
+        return _free_text(quoted["summary"], number), markers
+    return _checked_summary(text, number), markers
+
+
+def _free_text(summary: str, number: int) -> str:
+    if not summary.isprintable():
+        raise ConstitutionError("a summary contains only printable characters", number)
+    return summary.strip()
+
+
+def _checked_summary(summary: str, number: int) -> str:
+    if not _LATIN.fullmatch(summary):
+        raise ConstitutionError("this section may contain only Latin letters, digits and plain punctuation", number)
+    found = _SYNTAX.search(summary)
+    word = found.group().strip() if found else find_marker_word(summary)
+    if word is not None:
         raise ConstitutionError(
-            f"'{slip.group()}' looks like a misspelt or misplaced marker: write '{CONFIRMATION_MARKER}' at the end",
+            f"'{word}' looks like a misspelt or misplaced marker; the markers are {MARKERS}, at the end of the line, and a "
+            "summary in double quotes is free text",
             number,
         )
-    if not words:
-        raise ConstitutionError(f"'{name}' has no summary", number)
-    return ToolGrant(name, words, marked)
+    return summary

@@ -1,7 +1,7 @@
-"""The guard: what a model's batch of calls may do. Pure functions, no I/O.
+"""The guard: decides which calls of a batch are permitted. Pure functions without I/O.
 
-A whole batch is judged before any of its calls starts. Every check fails closed. Permission is a value: `judge_batch` alone
-makes an `AuthorizedCall`, and nothing else opens the executor.
+A whole batch is judged before any of its calls starts. Every check fails closed. Permission is a value: only `judge_batch`
+creates an `AuthorizedCall`, and the executor accepts nothing else.
 """
 
 from __future__ import annotations
@@ -16,40 +16,45 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 from graph_agent.policy.rules import Policy, ToolRule
+from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 
 MAX_CALLS_PER_ROUND = 5
 
 SKIPPED = "skipped: the turn stopped before this call"
 AWAITING = "waiting for the user's confirmation"
+CHANGED_IN_THIS_TURN = (
+    "an object that this message has changed cannot be confirmed in the same message: the user would confirm something else "
+    "than what is on the list; finish without this call"
+)
 
+# Passed by `judge_batch` only, so that no other code creates an AuthorizedCall by accident.
 _SEAL = object()
 
 
 class Verdict(StrEnum):
-    """What the guard says of one call."""
+    """The guard's decision on one call."""
 
     PERMITTED = "permitted"
     REFUSED = "refused"
     REPEATED = "repeated"
-    """The same write stands earlier in this turn; whether it runs depends on what became of that one."""
+    """An identical call came earlier in this turn and is not a read; this one runs only if that one definitely failed."""
     AWAITING = "awaiting"
-    """It needs the user's own yes; the batch stops here."""
+    """It needs the user's confirmation; the batch stops here."""
     SKIPPED = "skipped"
     """It came after a call that stopped the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizedCall:
-    """Permission as a value: only the guard makes one, only `run_authorized` spends it."""
+    """Permission for one call: only the guard creates it, only `run_authorized` uses it."""
 
     tool_name: str
     arguments: dict[str, Any]
     user_id: str
     sequence: int
     operation_key: str
-    """Under this key the effect takes place at most once, wherever the server keeps a ledger."""
+    """A server that keeps an operation ledger performs the effect at most once under this key."""
     mutating: bool
     ledger: bool
     _: KW_ONLY
@@ -57,35 +62,37 @@ class AuthorizedCall:
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
-            raise TypeError("only the guard makes an AuthorizedCall")
+            raise TypeError("only the guard creates an AuthorizedCall")
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The guard's word on one call of a batch."""
+    """The guard's decision on one call of a batch, with the reason or the permission."""
 
     sequence: int
     tool_name: str
     arguments: dict[str, Any]
-    """Without the user's id, which the model need not have given."""
+    """The arguments without `user_id`, which the runtime supplies."""
     verdict: Verdict
     authorized: AuthorizedCall | None = None
     repeats: tuple[int, ...] = ()
-    """The sequences of the identical writes before it, with REPEATED."""
+    """For REPEATED: the sequences of the identical earlier calls."""
     error_code: ToolErrorCode | None = None
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """What the guard needs to know of a call that was judged earlier in the turn."""
+    """A call that was judged earlier in the turn."""
 
     sequence: int
     tool_name: str
     arguments: dict[str, Any]
+    may_have_run: bool = True
+    """False for a call that was refused or skipped, or failed for certain."""
 
 
-class _Refusal(Exception):  # noqa: N818 (it is a verdict on its way out, not an error)
+class _Refusal(Exception):  # noqa: N818 (raised and caught in this module: a verdict, not an error)
     def __init__(self, code: ToolErrorCode, text: str) -> None:
         self.code = code
         self.text = text
@@ -100,68 +107,103 @@ def judge_batch(
     decision_id: str,
     past: Sequence[PastCall] = (),
     max_calls_per_turn: int,
-    consent: PendingAction | None = None,
+    confirmed: PendingAction | None = None,
 ) -> tuple[Judgement, ...]:
     """Judge `batch` as a whole.
 
-    `past` holds every call judged earlier in this turn. `consent` is the action the user has said yes to, if any: it permits
-    exactly that call, under its own id as the operation key.
+    `past` has every call that was judged earlier in this turn. `confirmed` is the action that the user has confirmed, if any:
+    it permits exactly that call, with the id of the action as operation key.
     """
-    writes: dict[str, tuple[int, ...]] = {}
-    for earlier_call in past:
-        if _is_write(policy, earlier_call.tool_name):
-            identity = _identity(earlier_call.tool_name, earlier_call.arguments)
-            writes[identity] = (*writes.get(identity, ()), earlier_call.sequence)
+    known = list(past)
     judgements: list[Judgement] = []
     stopped = False
-    for place, call in enumerate(batch):
-        sequence = len(past) + place + 1
+    for index, call in enumerate(batch):
+        sequence = len(past) + index + 1
         if stopped:
             judgements.append(Judgement(sequence, call.name, call.arguments, Verdict.SKIPPED, error=SKIPPED))
             continue
         try:
-            rule, arguments = _check(call, place, sequence, policy, user_id, max_calls_per_turn)
+            rule, arguments = _check(call, index, sequence, policy, user_id, max_calls_per_turn)
+            is_confirmed = confirmed is not None and confirmed.tool_name == call.name and _same(confirmed.arguments, arguments)
+            if rule.grant.requires_confirmation and not is_confirmed and _may_have_changed(arguments, known, policy):
+                raise _Refusal(ToolErrorCode.VALIDATION_ERROR, CHANGED_IN_THIS_TURN)
         except _Refusal as refusal:
             judgements.append(
                 Judgement(sequence, call.name, call.arguments, Verdict.REFUSED, error_code=refusal.code, error=refusal.text)
             )
             continue
-        consented = consent is not None and consent.tool_name == call.name and _same(consent.arguments, arguments)
-        if rule.grant.requires_confirmation and not consented:
+        if rule.grant.requires_confirmation and not is_confirmed:
             judgements.append(Judgement(sequence, call.name, arguments, Verdict.AWAITING, error=AWAITING))
             stopped = True
+            continue
+        earlier = _identical_calls(rule, arguments, known)
+        limit = rule.grant.max_per_message
+        if limit is not None and sum(done.may_have_run and done.tool_name == call.name for done in known) >= limit:
+            # A repetition keeps its verdict: it is answered with the earlier result, but has no permission to run.
+            judgements.append(
+                Judgement(
+                    sequence,
+                    call.name,
+                    arguments,
+                    Verdict.REPEATED if earlier else Verdict.REFUSED,
+                    repeats=tuple(identical.sequence for identical in earlier),
+                    error_code=ToolErrorCode.VALIDATION_ERROR,
+                    error=f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message",
+                )
+            )
             continue
         authorized = AuthorizedCall(
             tool_name=call.name,
             arguments=arguments,
             user_id=user_id,
             sequence=sequence,
-            operation_key=consent.id if consent is not None and consented else f"{decision_id}:{sequence}",
+            operation_key=confirmed.id if confirmed is not None and is_confirmed else f"{decision_id}:{sequence}",
             mutating=rule.mutating,
             ledger=rule.traits.ledger,
             seal=_SEAL,
         )
-        identity = _identity(call.name, arguments)
-        earlier = writes.get(identity, ())
-        if rule.mutating:
-            writes[identity] = (*earlier, sequence)
+        # A repetition runs only if every identical call before it failed for certain.
+        may_run = not any(identical.may_have_run for identical in earlier)
+        known.append(PastCall(sequence, call.name, arguments, may_have_run=may_run))
         verdict = Verdict.REPEATED if earlier else Verdict.PERMITTED
-        judgements.append(Judgement(sequence, call.name, arguments, verdict, authorized, repeats=earlier))
+        judgements.append(
+            Judgement(
+                sequence, call.name, arguments, verdict, authorized, repeats=tuple(identical.sequence for identical in earlier)
+            )
+        )
     return tuple(judgements)
 
 
-def stands_for(earlier: ToolResult) -> bool:
-    """Whether an earlier result answers an identical write: it was committed, or nobody knows. A definite failure does not."""
+def _identical_calls(rule: ToolRule, arguments: dict[str, Any], known: Sequence[PastCall]) -> list[PastCall]:
+    """Return the earlier calls that this one repeats.
+
+    A declared read repeats nothing. A declared write repeats every identical call of the turn. A tool that is declared neither
+    could be a read whose answer has changed, so it repeats only identical calls after which no other call ran.
+    """
+    if not rule.mutating:
+        return []
+    identity = _identity(rule.grant.name, arguments)
+    identical: list[PastCall] = []
+    for earlier in reversed(known):
+        if _identity(earlier.tool_name, earlier.arguments) == identity:
+            identical.insert(0, earlier)
+        elif earlier.may_have_run and not rule.declared_write:
+            break
+    return identical
+
+
+def answers_repeat(earlier: ToolResult) -> bool:
+    """True if the result of an earlier write also answers an identical one: it was committed, or its outcome is unknown."""
     return earlier.success or earlier.unknown
 
 
 def _check(
-    call: FunctionCall, place: int, sequence: int, policy: Policy, user_id: str, max_calls_per_turn: int
+    call: FunctionCall, index: int, sequence: int, policy: Policy, user_id: str, max_calls_per_turn: int
 ) -> tuple[ToolRule, dict[str, Any]]:
     rule = policy.rules.get(call.name)
     if rule is None:
         raise _Refusal(ToolErrorCode.TOOL_NOT_FOUND, "there is no such tool")
-    if place >= MAX_CALLS_PER_ROUND:
+    if index >= MAX_CALLS_PER_ROUND:
         raise _Refusal(ToolErrorCode.VALIDATION_ERROR, f"at most {MAX_CALLS_PER_ROUND} calls can be made at once")
     if sequence > max_calls_per_turn:
         raise _Refusal(ToolErrorCode.VALIDATION_ERROR, f"at most {max_calls_per_turn} calls can be made for one message")
@@ -176,27 +218,47 @@ def _check(
         raise _Refusal(ToolErrorCode.VALIDATION_ERROR, "the arguments are too large")
     if not _within_depth(arguments, MAX_ARGUMENT_DEPTH):
         raise _Refusal(ToolErrorCode.VALIDATION_ERROR, "the arguments are nested too deeply")
-    if any(named != user_id for named in _named_users(arguments)):
+    if any(value != user_id for value in _user_ids(arguments)):
         raise _Refusal(ToolErrorCode.ACCESS_DENIED, "only the signed-in user's own data can be used")
     arguments = {key: value for key, value in arguments.items() if key != "user_id"}
     try:
-        slip = rule.check.slip(arguments)
+        issue = rule.check.first_issue(arguments)
     except Exception:
-        # Too dear to check, or the validator fails in a way of its own: then nothing is permitted.
+        # The check is too expensive or the validator failed: arguments that were not checked are not permitted.
         raise _Refusal(ToolErrorCode.VALIDATION_ERROR, "the arguments cannot be checked") from None
-    if slip is not None:
-        where = f" at {slip.where}" if slip.where else ""
-        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, f"the arguments do not fit the schema{where}: {slip.keyword}")
+    if issue is not None:
+        where = f" at {issue.path}" if issue.path else ""
+        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, f"the arguments do not fit the schema{where}: {issue.keyword}")
     return rule, arguments
 
 
-def _named_users(value: Any) -> list[Any]:
-    """Every `user_id` the arguments name, at any depth."""
+def _may_have_changed(arguments: dict[str, Any], known: Sequence[PastCall], policy: Policy) -> bool:
+    """True if an earlier write of the turn names one of the objects in `arguments`."""
+    named = _named_objects(arguments)
+    return any(
+        call.may_have_run and _is_write(policy, call.tool_name) and not named.isdisjoint(_named_objects(call.arguments))
+        for call in known
+    )
+
+
+def _named_objects(value: Any) -> set[str | int]:
+    """Return the texts and integers in the arguments of a call, at any depth: the ids of its objects are among them.
+
+    No schema says which argument is an id. A text that two calls share by chance only makes the second one be refused.
+    """
+    if isinstance(value, dict | list):
+        nested = value.values() if isinstance(value, dict) else value
+        return {name for item in nested for name in _named_objects(item)}
+    return {value} if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else set()
+
+
+def _user_ids(value: Any) -> list[Any]:
+    """Return every value under the key `user_id`, at any depth."""
     if isinstance(value, dict):
         here = [value["user_id"]] if "user_id" in value else []
-        return here + [found for nested in value.values() for found in _named_users(nested)]
+        return here + [found for nested in value.values() for found in _user_ids(nested)]
     if isinstance(value, list):
-        return [found for nested in value for found in _named_users(nested)]
+        return [found for nested in value for found in _user_ids(nested)]
     return []
 
 

@@ -1,4 +1,4 @@
-"""What the user wanted, read from what the model decided. The shipped tools' meaning is one table; other tools have none."""
+"""The user's intent, derived from the calls that the model requested. Only the shipped tools have an intent."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ _DECISION_INTENTS = {
 }
 
 
-def read_intent(decision_type: DecisionType, wishes: Sequence[ToolCall]) -> UserIntent | None:
-    """The intent behind `wishes`: every call asked for in this turn, one held for confirmation included.
+def read_intent(decision_type: DecisionType, requested: Sequence[ToolCall], *, answered: bool) -> UserIntent | None:
+    """Return the intent behind the `requested` calls of a turn, including one that waits for confirmation.
 
-    A list that was looked up on the way to a change is not an intent of its own. None where a tool is not in the table.
+    A list that was only looked up before a change is not an intent of its own. Returns None if a tool has no known intent, and
+    for a turn that was not `answered` by the model or by the user's yes or no.
     """
-    if decision_type in _DECISION_INTENTS and not (wishes and decision_type is DecisionType.RESPOND_ONLY):
-        return UserIntent(intent_type=_DECISION_INTENTS[decision_type], confidence=1.0)
-    kinds = [_TOOL_INTENTS.get(wish.tool_name) for wish in wishes]
+    if decision_type in _DECISION_INTENTS and not (requested and decision_type is DecisionType.RESPOND_ONLY):
+        return UserIntent(intent_type=_DECISION_INTENTS[decision_type]) if answered else None
+    kinds = [_TOOL_INTENTS.get(call.tool_name) for call in requested]
     if not kinds or None in kinds:
         return None
-    distinct = {kind for kind in kinds if kind is not IntentType.LIST_TASKS}
-    if len(distinct) > 1:
-        return UserIntent(intent_type=IntentType.MULTI_INTENT, confidence=1.0)
-    intent = next(iter(distinct), None) or IntentType.LIST_TASKS
-    last = max(place for place, kind in enumerate(kinds) if kind is intent)
-    return UserIntent(intent_type=intent, confidence=1.0, extracted_params=wishes[last].parameters)
+    changes = {kind for kind in kinds if kind is not IntentType.LIST_TASKS}
+    if len(changes) > 1:
+        return UserIntent(intent_type=IntentType.MULTI_INTENT)
+    intent = next(iter(changes), None) or IntentType.LIST_TASKS
+    # The parameters of the last such call: after a correction ("no, oat milk") it is the one that the user meant.
+    last = max(index for index, kind in enumerate(kinds) if kind is intent)
+    return UserIntent(intent_type=intent, extracted_params=requested[last].parameters)

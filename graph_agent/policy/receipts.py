@@ -1,41 +1,30 @@
-"""Receipts: what was really done, told by code from committed tool results, whatever the model says of it."""
+"""Receipts: one line for each committed change, composed by code from the tool result and never from the model's words."""
 
 from __future__ import annotations
 
-import unicodedata
+from typing import Any
 
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.rules import ToolRule
+from graph_agent.reply.one_line import one_line
 
-_RECEIPT_LENGTH = 160
-
-
-_MOST_READ = 4_000
-"""Characters of a text that are looked at, to show a few of them."""
+_MAX_RECEIPT = 160
 
 
-def one_line(text: str, limit: int = 80) -> str:
-    """`text` on one line without control, format and bidi characters, cut with an ellipsis after `limit` characters."""
-    text = text[:_MOST_READ]
-    if not (text.isascii() and text.isprintable()):
-        text = "".join(" " if character.isspace() else character for character in text)
-        text = "".join(character for character in text if unicodedata.category(character)[0] != "C")
-    plain = " ".join(text.split())
-    return plain if len(plain) <= limit else plain[: limit - 1].rstrip() + "…"
+def receipt(rule: ToolRule, arguments: dict[str, Any], result: ToolResult) -> str | None:
+    """Return the receipt of one call, or None for a read and for a definite failure.
 
-
-def receipt(rule: ToolRule, result: ToolResult) -> str | None:
-    """The receipt of one call, or None where there is nothing to tell: a read, or a definite failure.
-
-    A server that keeps the ledger may word it (`data["receipt"]`), on one line and without names of tools; of any other what
-    the tool is called is told.
+    A server that keeps the operation ledger may supply the wording (`data["receipt"]`); it is reduced to one line without tool
+    names. For any other server the receipt names the tool's title and the arguments.
     """
     if not rule.mutating:
         return None
+    described = describe_action(rule, arguments, None) if arguments else one_line(rule.title, _MAX_RECEIPT)
     if result.unknown:
-        return f"not known whether this was done: {one_line(rule.title)}"
+        return f"not known whether this was done: {described}"
     if not result.success:
         return None
-    worded = result.data.get("receipt") if isinstance(result.data, dict) and rule.traits.ledger else None
-    told = one_line(rule.for_people(worded), _RECEIPT_LENGTH) if isinstance(worded, str) else ""
-    return told or one_line(rule.title, _RECEIPT_LENGTH)
+    wording = result.data.get("receipt") if isinstance(result.data, dict) and rule.traits.ledger else None
+    line = one_line(rule.user_text(wording), _MAX_RECEIPT) if isinstance(wording, str) else ""
+    return line or described

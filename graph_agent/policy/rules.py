@@ -1,4 +1,4 @@
-"""The policy of one turn, compiled: what the constitution grants joined with what the servers say of their tools."""
+"""The compiled policy: each grant of the constitution joined with the declaration and traits of its tool."""
 
 from __future__ import annotations
 
@@ -11,58 +11,66 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
-from graph_agent.policy.schema.check import ArgumentCheck
-from graph_agent.policy.schema.strict import SchemaRefusedError
 from graph_agent.policy.constitution import Constitution, ToolGrant
+from graph_agent.policy.schema.check import ArgumentCheck
+from graph_agent.policy.schema.keywords import SchemaRefusedError
 from graph_agent.reply.sanitize import in_plain_words
 
 MAX_DESCRIPTION = 16 * 1024
-"""Characters of what a server says of a tool: it stands in every prompt."""
+"""Limit for a tool's description in characters, because it is part of every prompt."""
 
-_MOST_SAID = 4_000
+_MAX_SERVER_TEXT = 4_000
+"""Characters of a server's text that are searched for tool names, so that a long text costs little time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRule:
-    """All that is known of one tool that may be called."""
+    """One tool that may be called: its grant, declaration, traits and argument check."""
 
     grant: ToolGrant
     declaration: ToolDeclaration
     traits: ToolTraits
     check: ArgumentCheck
-    """Checks arguments against a closed copy of the schema; the model is given the original."""
+    """Checks arguments against the schema and its strict copy; the model gets the original schema."""
 
     hidden: frozenset[str] = frozenset()
-    """The names of all tools, which people are never told."""
+    """The names of all tools; no text for the user contains one of them."""
 
     @property
     def mutating(self) -> bool:
-        return not self.traits.read_only
+        """True unless the constitution or the server declares that the tool only reads."""
+        return not (self.grant.reads or self.traits.read_only)
+
+    @property
+    def declared_write(self) -> bool:
+        """True if the server declares that the tool writes. A tool can also be declared neither a read nor a write."""
+        traits = self.traits
+        return self.mutating and (traits.read_only is False or traits.destructive or traits.ledger)
 
     @property
     def title(self) -> str:
-        """What the tool does, in words for people: the server's own, or the constitution's."""
-        return self.for_people(self.traits.title or "").strip() or self.grant.summary
+        """The tool's action in words for the user: the server's title, or the summary in the constitution."""
+        return self.user_text(self.traits.title or "").strip() or self.grant.summary
 
-    def for_people(self, text: str) -> str:
-        """Words of a server without the names of tools; short enough that nobody waits for it."""
-        return in_plain_words(text[:_MOST_SAID], self.hidden)
+    def user_text(self, text: str) -> str:
+        """Return a server's `text` without tool names."""
+        return in_plain_words(text[:_MAX_SERVER_TEXT], self.hidden)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Compiled once for many turns."""
+    """A constitution and the rule of each granted tool; compiled once for many turns."""
 
     constitution: Constitution
     rules: Mapping[str, ToolRule]
 
     @property
     def declarations(self) -> list[ToolDeclaration]:
-        """What the model is told, in the constitution's order."""
+        """The tool declarations for the model, in the order of the constitution."""
         return [rule.declaration for rule in self.rules.values()]
 
     def tools_json(self) -> list[dict[str, Any]]:
-        """Declarations and traits as plain JSON: what a replay needs beside the constitution."""
+        """Return declarations and traits as plain JSON, which a replay needs in addition to the constitution."""
         return [{"declaration": rule.declaration.to_json(), "traits": rule.traits.to_json()} for rule in self.rules.values()]
 
 
@@ -73,11 +81,11 @@ def compile_policy(
     *,
     partial: bool = False,
 ) -> Policy:
-    """Join the grants with the servers' declarations.
+    """Join the constitution's grants with the declarations of the servers.
 
-    Served but unlisted tools are left out; with `partial` so are listed tools that are not served. Raises
-    `ConfigurationError` for a listed tool that is not served, and for a description or a schema that no prompt or
-    check could bear.
+    Tools that are served but not listed are left out. Raises `ConfigurationError` for a tool that is listed but not served
+    (with `partial` it is left out), for a description or schema that exceeds the limits, and for markers that contradict what
+    the server declares.
     """
     served = {declaration.name: declaration for declaration in declarations}
     missing = [name for name in constitution.whitelist if name not in served]
@@ -92,18 +100,33 @@ def compile_policy(
         if len(declaration.description) > MAX_DESCRIPTION:
             raise ConfigurationError(f"the description of the tool '{grant.name}' is too long for a prompt")
         try:
-            # In canonical order: of several slips the validator tells the first, and a replay must be told the same one.
+            # Canonical JSON, because the order of keys decides which of several violations is reported first, and a replay
+            # has to report the same one.
             schema = canonical_json(declaration.parameters)
         except (ValueError, TypeError, RecursionError):
             raise ConfigurationError(f"the input schema of the tool '{grant.name}' is not plain JSON") from None
         check = _check_of(grant.name, schema)
-        rules[grant.name] = ToolRule(grant, declaration, traits.get(grant.name, ToolTraits()), check, names)
+        declared = traits.get(grant.name, ToolTraits())
+        _require_consistent_markers(grant, declared)
+        rules[grant.name] = ToolRule(grant, declaration, declared, check, names)
     return Policy(constitution, rules)
+
+
+def _require_consistent_markers(grant: ToolGrant, traits: ToolTraits) -> None:
+    if grant.reads and not traits.read_only and (traits.destructive or traits.ledger):
+        raise ConfigurationError(
+            f"the constitution marks the tool '{grant.name}' with (reads), but its server says that it writes"
+        )
+    if traits.destructive and not (grant.requires_confirmation or grant.without_confirmation):
+        raise ConfigurationError(
+            f"the server marks the tool '{grant.name}' as destructive: its line in the constitution needs "
+            "(requires confirmation) or (without confirmation)"
+        )
 
 
 @lru_cache(maxsize=256)
 def _check_of(name: str, schema: str) -> ArgumentCheck:
-    """Kept by text: closing a schema takes milliseconds, and policies of the same tools are compiled again and again."""
+    """Return the argument check of a schema text. Cached, because it takes milliseconds and policies are compiled often."""
     try:
         return ArgumentCheck(schema)
     except SchemaRefusedError as exc:

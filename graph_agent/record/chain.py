@@ -1,7 +1,7 @@
-"""The chain of records: each one sealed together with its predecessor, in the transaction that closes it.
+"""The hash chain of closed records: each record is sealed together with its predecessor, in the transaction that closes it.
 
-One chain belongs to one thread that writes, and begins anew with its process, so that no writer ever waits for another. A seal
-is an HMAC-SHA256 where there is a key. Without one it is a plain SHA-256: that shows a slip, not somebody who knows how.
+A chain belongs to one writing thread of one process, so that no writer waits for another; every process starts new chains. With
+a key a seal is an HMAC-SHA256. Without a key it is a plain SHA-256: it shows accidental changes, but anyone can recompute it.
 """
 
 from __future__ import annotations
@@ -14,68 +14,84 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from graph_agent.record.chain_tables import RecordChain, RecordLink
-from graph_agent.record.tables import table_of
 from graph_agent.models.canonical import canonical_json
 from graph_agent.ports import Clock
+from graph_agent.record.chain_tables import record_chains, record_links
 
 SIGN_EVERY_RECORDS = 64
 SIGN_EVERY_SECONDS = 60.0
-"""How far, and for how long, a chain may grow beyond its last signed head."""
+"""A chain's head is signed again after this many records, or with the first record after this many seconds."""
 
-_chains = table_of(RecordChain)
-_links = table_of(RecordLink)
 
-_HEAD = select(_links.c.n, _links.c.mac).where(_links.c.chain == bindparam("of_chain")).order_by(_links.c.n.desc()).limit(1)
-_START = select(_chains.c.cut_n, _chains.c.cut_mac).where(_chains.c.chain == bindparam("of_chain"))
-_BEGIN = insert(_chains)
-_LINK = insert(_links)
-_SIGN = update(_chains).where(_chains.c.chain == bindparam("of_chain"))
+# Parameters are named unlike the columns: an UPDATE binds its new values under the columns' own names.
+_HEAD = (
+    select(record_links.c.n, record_links.c.mac)
+    .where(record_links.c.chain == bindparam("of_chain"))
+    .order_by(record_links.c.n.desc())
+    .limit(1)
+)
+_PRUNE_MARKER = select(record_chains.c.cut_n, record_chains.c.cut_mac).where(record_chains.c.chain == bindparam("of_chain"))
+_INSERT_CHAIN = insert(record_chains)
+_INSERT_LINK = insert(record_links)
+_SIGN_HEAD = update(record_chains).where(record_chains.c.chain == bindparam("of_chain"))
+# Never back: another thread may have signed a later head meanwhile.
+_ADVANCE_HEAD = update(record_chains).where(
+    record_chains.c.chain == bindparam("of_chain"), record_chains.c.signed_n < bindparam("position")
+)
 
 
 def derive_chain_key(secret: bytes) -> bytes:
-    """The chain's key, made from the secret that signs confirmations; neither tells the other."""
+    """Derive the key of the chains from the secret that signs confirmations; neither reveals the other."""
     return hmac.new(secret, b"graph-agent record chain", hashlib.sha256).digest()
 
 
-class Seal:
-    """What is sealed under one key, or under none."""
+class Sealer:
+    """Seals and signatures under one key, or plain hashes where `key` is None.
+
+    Each method seals its purpose too, so that a seal of one kind is never valid as another. The purposes are part of the stored
+    format: changing one invalidates existing logs.
+    """
 
     def __init__(self, key: bytes | None) -> None:
         self._key = key
 
     @property
     def key_id(self) -> str | None:
-        """Tells keys apart without telling them; None for the plain chain."""
-        return None if self._key is None else self.over("key")[:16]
+        """An identifier that tells keys apart without revealing them; None for plain hashes."""
+        return None if self._key is None else self.compute("key")[:16]
 
-    def over(self, purpose: str, *facts: str | int, text: str = "") -> str:
-        """The seal of `facts` and `text` for one `purpose`, in hex."""
+    def compute(self, purpose: str, *facts: str | int, text: str = "") -> str:
+        """Return the seal of `facts` and `text` for one `purpose`, in hex."""
+        # A record from a model may contain lone surrogates, which plain UTF-8 cannot encode.
         sealed = f"{canonical_json([purpose, *facts])}\n{text}".encode("utf-8", "surrogatepass")
         if self._key is None:
             return hashlib.sha256(sealed).hexdigest()
         return hmac.new(self._key, sealed, hashlib.sha256).hexdigest()
 
+    def opening(self, decision_id: str, conversation_id: str, user_id: str, message: str, header: str | None) -> str:
+        """Return the seal of an opening row: the statement that a holder of the key opened this decision with this header."""
+        return self.compute("opening", decision_id, conversation_id, user_id, message, text=header or "")
+
     def link(self, chain: str, n: int, previous: str, record: str) -> str:
-        """The seal of the canonical text `record` at place `n`, after the one whose seal is `previous` ("" for none)."""
-        return self.over("record", chain, n, previous, text=record)
+        """Return the seal of the canonical text `record` at position `n`; `previous` is the seal before it ("" for none)."""
+        return self.compute("record", chain, n, previous, text=record)
 
     def head(self, chain: str, n: int, mac: str) -> str:
-        """The signature that says that `chain` had come to `n`."""
-        return self.over("head", chain, n, mac)
+        """Return the signature of a chain head: the statement that `chain` had grown to `n` records and ended with `mac`."""
+        return self.compute("head", chain, n, mac)
 
     def pruned(self, chain: str, n: int, mac: str, decision_id: str) -> str:
-        """The signature that says that one record was removed on purpose."""
-        return self.over("pruned", chain, n, mac, decision_id)
+        """Return the signature of a pruned link: the statement that this record was removed on purpose."""
+        return self.compute("pruned", chain, n, mac, decision_id)
 
-    def cut(self, chain: str, n: int, mac: str) -> str:
-        """The signature that says that everything up to `n` was removed on purpose."""
-        return self.over("cut", chain, n, mac)
+    def prune_marker(self, chain: str, n: int, mac: str) -> str:
+        """Return the signature of a prune marker: the statement that all records up to `n` were removed on purpose."""
+        return self.compute("cut", chain, n, mac)
 
 
 @dataclass(slots=True)
-class _Lane:
-    """One thread's chain, and when it was last signed."""
+class _ThreadChain:
+    """The chain of one thread, and when its head was last signed."""
 
     chain: str
     signed_n: int
@@ -83,43 +99,52 @@ class _Lane:
 
 
 class ChainWriter:
-    """Puts closed records into chains, one chain for each thread it is called on."""
+    """Appends closed records to chains, one chain for each calling thread."""
 
     def __init__(self, key: bytes | None, *, clock: Clock) -> None:
-        self._seal = Seal(key)
-        self._key_id = self._seal.key_id
+        self._sealer = Sealer(key)
+        self._key_id = self._sealer.key_id
         self._clock = clock
-        self._lanes = threading.local()
+        self._local = threading.local()
+        self._chains: set[str] = set()
 
     def append(self, connection: Connection, decision_id: str, record: str) -> None:
-        """Link the canonical text `record`, in the transaction that stores it.
-
-        The head is read and not remembered: a transaction may still be undone after this has returned.
-        """
-        lane = self._lane()
-        head = connection.execute(_HEAD, {"of_chain": lane.chain}).one_or_none()
+        """Append the canonical text `record`, in the transaction that stores it."""
+        own = self._chain_of_thread()
+        # The head is read from the database each time, not remembered: the transaction that wrote it may have been rolled back.
+        head = connection.execute(_HEAD, {"of_chain": own.chain}).one_or_none()
         if head is None:
-            head = connection.execute(_START, {"of_chain": lane.chain}).one_or_none()
-        before_n, before_mac = (0, "") if head is None else (head[0], head[1])
-        n = before_n + 1
-        mac = self._seal.link(lane.chain, n, before_mac, record)
+            # No links: either the chain is new, or all of it was pruned and it continues after its prune marker.
+            head = connection.execute(_PRUNE_MARKER, {"of_chain": own.chain}).one_or_none()
+        previous_n, previous_mac = (0, "") if head is None else (head[0], head[1])
+        n = previous_n + 1
+        mac = self._sealer.link(own.chain, n, previous_mac, record)
         if head is None:
-            begun = {"chain": lane.chain, "started_at": self._clock.now(), "key_id": self._key_id}
-            connection.execute(_BEGIN, {**begun, **self._signed(lane, n, mac), "cut_n": 0, "cut_mac": ""})
-        elif n >= lane.signed_n + SIGN_EVERY_RECORDS or self._clock.monotonic() >= lane.signed_at + SIGN_EVERY_SECONDS:
-            connection.execute(_SIGN, {"of_chain": lane.chain, **self._signed(lane, n, mac)})
-        connection.execute(_LINK, {"chain": lane.chain, "n": n, "decision_id": decision_id, "mac": mac})
+            row = {"chain": own.chain, "started_at": self._clock.now(), "key_id": self._key_id}
+            connection.execute(_INSERT_CHAIN, {**row, **self._sign_head(own, n, mac), "cut_n": 0, "cut_mac": ""})
+        elif n >= own.signed_n + SIGN_EVERY_RECORDS or self._clock.monotonic() >= own.signed_at + SIGN_EVERY_SECONDS:
+            connection.execute(_SIGN_HEAD, {"of_chain": own.chain, **self._sign_head(own, n, mac)})
+        connection.execute(_INSERT_LINK, {"chain": own.chain, "n": n, "decision_id": decision_id, "mac": mac})
 
-    def begin_anew(self) -> None:
-        """Leave every chain where it is. After a commit whose fate is not known nobody can say where the old ones end."""
-        self._lanes = threading.local()
+    def sign_heads(self, connection: Connection) -> None:
+        """Sign the current heads of all chains of this writer, so that records removed from their ends are detected."""
+        for chain in sorted(self._chains):
+            head = connection.execute(_HEAD, {"of_chain": chain}).one_or_none()
+            if head is not None:
+                signed = {"signed_n": head.n, "signed_mac": head.mac, "signature": self._sealer.head(chain, head.n, head.mac)}
+                connection.execute(_ADVANCE_HEAD, {"of_chain": chain, "position": head.n, **signed})
 
-    def _lane(self) -> _Lane:
-        lane: _Lane | None = getattr(self._lanes, "lane", None)
-        if lane is None:
-            lane = self._lanes.lane = _Lane(str(uuid.uuid4()), 0, self._clock.monotonic())
-        return lane
+    def start_new_chains(self) -> None:
+        """Stop using the current chains. After a commit whose result is unknown, their last record is unknown too."""
+        self._local = threading.local()
 
-    def _signed(self, lane: _Lane, n: int, mac: str) -> dict[str, str | int]:
-        lane.signed_n, lane.signed_at = n, self._clock.monotonic()
-        return {"signed_n": n, "signed_mac": mac, "signature": self._seal.head(lane.chain, n, mac)}
+    def _chain_of_thread(self) -> _ThreadChain:
+        own: _ThreadChain | None = getattr(self._local, "chain", None)
+        if own is None:
+            own = self._local.chain = _ThreadChain(str(uuid.uuid4()), 0, self._clock.monotonic())
+            self._chains.add(own.chain)
+        return own
+
+    def _sign_head(self, own: _ThreadChain, n: int, mac: str) -> dict[str, str | int]:
+        own.signed_n, own.signed_at = n, self._clock.monotonic()
+        return {"signed_n": n, "signed_mac": mac, "signature": self._sealer.head(own.chain, n, mac)}

@@ -1,170 +1,147 @@
-"""The log database: one row a decision, one a tool call, one a model call. All of it is projected from the record."""
+"""The tables of the log. The record of a decision is the source; every other column is projected from it for queries."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
-
-from sqlalchemy import Float, ForeignKey, Index, Integer, String, Table, Text, UniqueConstraint, text
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text, UniqueConstraint, text
 
 from graph_agent.db import JsonText, UtcDateTime, enum_by_value, new_metadata
 from graph_agent.models.record import CallDisposition, RecordStatus
 
 _OPEN = text("status = 'PENDING'")
 
+# Core tables, not ORM classes: nothing here loads objects, and importing sqlalchemy.orm would slow down every command.
+metadata = new_metadata()
 
-class Base(DeclarativeBase):
-    metadata = new_metadata()
+decision_logs = Table(
+    "decision_logs",
+    metadata,
+    Column("decision_id", String(64), primary_key=True),
+    Column("conversation_id", String(255), nullable=False),
+    Column("user_id", String(255), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("intent_type", String(32)),
+    Column("confidence", Float),
+    Column("extracted_params", JsonText),
+    Column("decision_type", String(32), nullable=False),
+    Column("outcome_category", String(64), nullable=False),
+    # The part of the outcome before the colon.
+    Column("category", String(16), nullable=False),
+    Column("response_text", Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    Column("duration_ms", Integer, nullable=False),
+    # PENDING before the first model call; closed exactly once.
+    Column("status", enum_by_value(RecordStatus, "status"), nullable=False),
+    # The model that was requested, and the one that answered last.
+    Column("model", String(255)),
+    Column("response_model", String(255)),
+    Column("constitution", String(64)),
+    Column("prompt_tokens", Integer),
+    Column("completion_tokens", Integer),
+    Column("total_tokens", Integer),
+    Column("cached_tokens", Integer),
+    Column("iterations", Integer),
+    Column("states", JsonText),
+    # Canonical JSON: the header is written with the opening row, the complete record when the decision is closed.
+    Column("header", Text),
+    # The seal of the opening row. A row without a valid one is never closed: it was not opened by a holder of the key.
+    Column("opening_seal", String(64)),
+    Column("record", Text),
+    Index("ix_decision_logs_created_at", "created_at"),
+    Index("ix_decision_logs_user", "user_id", "created_at"),
+    Index("ix_decision_logs_conversation", "conversation_id", "created_at"),
+    # The columns after the time let the database filter by them without reading the rows.
+    Index("ix_decision_logs_outcome", "outcome_category", "created_at", "decision_type", "intent_type"),
+    Index("ix_decision_logs_category", "category", "created_at", "decision_type", "intent_type"),
+    Index("ix_decision_logs_type", "decision_type", "created_at", "outcome_category", "intent_type"),
+    Index("ix_decision_logs_intent", "intent_type", "created_at", "outcome_category", "decision_type"),
+    Index("ix_decision_logs_model", "model", "created_at"),
+    Index("ix_decision_logs_open", "created_at", sqlite_where=_OPEN, postgresql_where=_OPEN),
+)
 
+tool_invocation_logs = Table(
+    "tool_invocation_logs",
+    metadata,
+    Column("decision_id", ForeignKey("decision_logs.decision_id"), primary_key=True),
+    Column("sequence", Integer, primary_key=True),
+    Column("tool_name", Text, nullable=False),
+    Column("parameters", JsonText),
+    Column("disposition", enum_by_value(CallDisposition, "disposition"), nullable=False),
+    Column("result", JsonText),
+    Column("success", Boolean, nullable=False),
+    Column("error_code", String(32)),
+    Column("error_message", Text),
+    Column("duration_ms", Integer, nullable=False),
+    Column("invoked_at", UtcDateTime, nullable=False),
+    # A covering index: the metrics of tools never read a row.
+    Index("ix_tool_invocation_logs_sent", "invoked_at", "tool_name", "error_code", "success", "disposition", "duration_ms"),
+)
 
-def table_of(model: type[Base]) -> Table:
-    """The table behind a model, for statements in Core."""
-    table = model.__table__
-    assert isinstance(table, Table)
-    return table
+llm_call_logs = Table(
+    "llm_call_logs",
+    metadata,
+    # A response is committed before anything acts on it; of two processes, the primary key lets one win.
+    Column("decision_id", ForeignKey("decision_logs.decision_id"), primary_key=True),
+    Column("sequence", Integer, primary_key=True),
+    Column("response", JsonText, nullable=False),
+    Column("finish_reason", String(16), nullable=False),
+    Column("error", String(32)),
+    Column("response_model", String(255)),
+    Column("prompt_tokens", Integer),
+    Column("completion_tokens", Integer),
+    Column("total_tokens", Integer),
+    Column("cached_tokens", Integer),
+    Column("duration_ms", Integer, nullable=False),
+    Column("request_digest", String(64), nullable=False),
+)
 
+# The entries of open decisions. Closing a decision moves its entries into the record and deletes them here.
+record_entries = Table(
+    "record_entries",
+    metadata,
+    Column("decision_id", ForeignKey("decision_logs.decision_id"), primary_key=True),
+    Column("n", Integer, primary_key=True),
+    Column("entry", JsonText, nullable=False),
+)
 
-class DecisionLog(Base):
-    """A decision: opened PENDING before the first model call, made terminal exactly once.
+# Texts that many records name by digest: constitutions, prompts, tool schemas, settings.
+record_blobs = Table(
+    "record_blobs",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("text", Text, nullable=False),
+    Column("first_used_at", UtcDateTime),
+    # May lag behind the newest decision by `blobs.TOUCH_EVERY`.
+    Column("last_used_at", UtcDateTime),
+)
 
-    `header` is canonical JSON and stands from the start; `record`, the whole of it, from the end.
-    """
+# Pruning leaves baselines and reports alone.
+baselines_table = Table(
+    "baselines",
+    metadata,
+    Column("baseline_id", String(64), primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("description", Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("since", UtcDateTime),
+    Column("until", UtcDateTime),
+    Column("decisions", Integer, nullable=False),
+    Column("profiles", JsonText, nullable=False),
+    UniqueConstraint("name"),
+)
 
-    __tablename__ = "decision_logs"
+reports_table = Table(
+    "reports",
+    metadata,
+    Column("report_id", String(64), primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("passed", Boolean, nullable=False),
+    Column("report", JsonText, nullable=False),
+    Index("ix_reports_kind", "kind", "created_at"),
+)
 
-    decision_id: Mapped[str] = mapped_column(String(64), primary_key=True)
-    conversation_id: Mapped[str] = mapped_column(String(255))
-    user_id: Mapped[str] = mapped_column(String(255))
-    message: Mapped[str] = mapped_column(Text)
-    intent_type: Mapped[str | None] = mapped_column(String(32))
-    confidence: Mapped[float | None] = mapped_column(Float)
-    extracted_params: Mapped[dict[str, Any] | None] = mapped_column(JsonText)
-    decision_type: Mapped[str] = mapped_column(String(32))
-    outcome_category: Mapped[str] = mapped_column(String(64))
-    category: Mapped[str] = mapped_column(String(16))
-    response_text: Mapped[str | None] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    duration_ms: Mapped[int] = mapped_column(Integer)
-    status: Mapped[RecordStatus] = mapped_column(enum_by_value(RecordStatus, "status"))
-    model: Mapped[str | None] = mapped_column(String(255))
-    constitution: Mapped[str | None] = mapped_column(String(64))
-    prompt_tokens: Mapped[int | None] = mapped_column(Integer)
-    completion_tokens: Mapped[int | None] = mapped_column(Integer)
-    total_tokens: Mapped[int | None] = mapped_column(Integer)
-    iterations: Mapped[int | None] = mapped_column(Integer)
-    states: Mapped[list[str] | None] = mapped_column(JsonText)
-    header: Mapped[str | None] = mapped_column(Text)
-    record: Mapped[str | None] = mapped_column(Text)
-
-    __table_args__ = (
-        Index("ix_decision_logs_created_at", "created_at"),
-        Index("ix_decision_logs_user", "user_id", "created_at"),
-        Index("ix_decision_logs_conversation", "conversation_id", "created_at"),
-        # What stands behind the time is there to be filtered by without looking at the rows.
-        Index("ix_decision_logs_outcome", "outcome_category", "created_at", "decision_type", "intent_type"),
-        Index("ix_decision_logs_category", "category", "created_at", "decision_type", "intent_type"),
-        Index("ix_decision_logs_type", "decision_type", "created_at", "outcome_category", "intent_type"),
-        Index("ix_decision_logs_intent", "intent_type", "created_at", "outcome_category", "decision_type"),
-        Index("ix_decision_logs_model", "model", "created_at"),
-        Index("ix_decision_logs_open", "created_at", sqlite_where=_OPEN, postgresql_where=_OPEN),
-    )
-
-
-class ToolInvocationLog(Base):
-    """A call attempted, refused, repeated, held or skipped."""
-
-    __tablename__ = "tool_invocation_logs"
-
-    decision_id: Mapped[str] = mapped_column(ForeignKey("decision_logs.decision_id"), primary_key=True)
-    sequence: Mapped[int] = mapped_column(Integer, primary_key=True)
-    tool_name: Mapped[str] = mapped_column(Text)
-    parameters: Mapped[dict[str, Any] | None] = mapped_column(JsonText)
-    disposition: Mapped[CallDisposition] = mapped_column(enum_by_value(CallDisposition, "disposition"))
-    result: Mapped[Any | None] = mapped_column(JsonText)
-    success: Mapped[bool]
-    error_code: Mapped[str | None] = mapped_column(String(32))
-    error_message: Mapped[str | None] = mapped_column(Text)
-    duration_ms: Mapped[int] = mapped_column(Integer)
-    invoked_at: Mapped[datetime] = mapped_column(UtcDateTime)
-
-    __table_args__ = (
-        # All that figures over tools need, so that they never look at a row.
-        Index(
-            "ix_tool_invocation_logs_sent",
-            *("invoked_at", "tool_name", "error_code", "success", "disposition", "duration_ms"),
-        ),
-    )
-
-
-class LLMCallLog(Base):
-    """A model's answer, committed before anything acts on it; the primary key lets one process win."""
-
-    __tablename__ = "llm_call_logs"
-
-    decision_id: Mapped[str] = mapped_column(ForeignKey("decision_logs.decision_id"), primary_key=True)
-    sequence: Mapped[int] = mapped_column(Integer, primary_key=True)
-    response: Mapped[dict[str, Any]] = mapped_column(JsonText)
-    finish_reason: Mapped[str] = mapped_column(String(16))
-    error: Mapped[str | None] = mapped_column(String(32))
-    prompt_tokens: Mapped[int | None] = mapped_column(Integer)
-    completion_tokens: Mapped[int | None] = mapped_column(Integer)
-    total_tokens: Mapped[int | None] = mapped_column(Integer)
-    duration_ms: Mapped[int] = mapped_column(Integer)
-    request_digest: Mapped[str] = mapped_column(String(64))
-
-
-class RecordEntryRow(Base):
-    """An entry of a turn that is not closed yet. When it is, its entries are in the record and leave this table."""
-
-    __tablename__ = "record_entries"
-
-    decision_id: Mapped[str] = mapped_column(ForeignKey("decision_logs.decision_id"), primary_key=True)
-    n: Mapped[int] = mapped_column(Integer, primary_key=True)
-    entry: Mapped[dict[str, Any]] = mapped_column(JsonText)
-
-
-class RecordBlob(Base):
-    """A text many records name: a constitution, a prompt, tool schemas, settings.
-
-    The times say since and until when decisions have named it; `last_used_at` may lag by `blobs.TOUCH_EVERY`.
-    """
-
-    __tablename__ = "record_blobs"
-
-    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
-    text: Mapped[str] = mapped_column(Text)
-    first_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-
-
-class BaselineRow(Base):
-    """How the agent behaved in a span of time, kept for comparison; pruning leaves it alone."""
-
-    __tablename__ = "baselines"
-
-    baseline_id: Mapped[str] = mapped_column(String(64), primary_key=True)
-    name: Mapped[str] = mapped_column(String(255))
-    description: Mapped[str | None] = mapped_column(Text)
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    since: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    until: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    decisions: Mapped[int] = mapped_column(Integer)
-    profiles: Mapped[list[dict[str, Any]]] = mapped_column(JsonText)
-
-    __table_args__ = (UniqueConstraint("name"),)
-
-
-class ReportRow(Base):
-    """A report of a validation or of a comparison with a baseline; pruning leaves it alone."""
-
-    __tablename__ = "reports"
-
-    report_id: Mapped[str] = mapped_column(String(64), primary_key=True)
-    kind: Mapped[str] = mapped_column(String(32))
-    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    passed: Mapped[bool]
-    report: Mapped[dict[str, Any]] = mapped_column(JsonText)
-
-    __table_args__ = (Index("ix_reports_kind", "kind", "created_at"),)
+# The names of the data model, for queries from outside the package.
+DecisionLog = decision_logs
+ToolInvocationLog = tool_invocation_logs
+LLMCallLog = llm_call_logs

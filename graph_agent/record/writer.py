@@ -2,124 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from types import MappingProxyType
+from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from graph_agent.record.blobs import TOUCH_EVERY, keep_texts
-from graph_agent.record.chain import ChainWriter
-from graph_agent.record.projection import call_row, call_rows, invocation_row, invocation_rows, terminal_columns
-from graph_agent.record.tables import DecisionLog, LLMCallLog, RecordBlob, RecordEntryRow, ToolInvocationLog, table_of
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.db.insert import insert_new, insert_or_replace
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import LLMResponse
-from graph_agent.models.record import DecisionRecord, OpenTurn, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
-from graph_agent.ports import Clock
+from graph_agent.models.record import (
+    DecisionOpening,
+    DecisionRecord,
+    LLMCall,
+    OpenTurn,
+    RecordEntry,
+    RecordHeader,
+    RecordStatus,
+    ToolInvocation,
+)
+from graph_agent.ports import AuditWriter, Clock
+from graph_agent.record.blobs import TOUCH_EVERY, store_texts
+from graph_agent.record.chain import ChainWriter, Sealer
+from graph_agent.record.opening_seal import CHECKED_COLUMNS, SEALED_COLUMNS, has_valid_seal
+from graph_agent.record.projection import call_row, call_rows, invocation_row, invocation_rows, terminal_columns
+from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
 
 T = TypeVar("T")
 
-_decisions = table_of(DecisionLog)
-_invocations = table_of(ToolInvocationLog)
-_calls = table_of(LLMCallLog)
-_entries = table_of(RecordEntryRow)
-_blobs = table_of(RecordBlob)
+_log = logging.getLogger(__name__)
 
-_OPEN = insert(DecisionLog)
-_CALL = insert(LLMCallLog)
-_ENTRY = insert(RecordEntryRow)
+
+_OPEN = insert(decision_logs)
+_CALL = insert(llm_call_logs)
+_ENTRY = insert(record_entries)
 _STORED_CALL = (
-    select(_calls.c.response, _calls.c.request_digest)
-    .join(_decisions, _decisions.c.decision_id == _calls.c.decision_id)
+    select(llm_call_logs.c.response, llm_call_logs.c.request_digest)
+    .join(decision_logs, decision_logs.c.decision_id == llm_call_logs.c.decision_id)
     .where(
-        _calls.c.decision_id == bindparam("decision"),
-        _calls.c.sequence == bindparam("place"),
-        _decisions.c.status == RecordStatus.PENDING,
+        llm_call_logs.c.decision_id == bindparam("decision"),
+        llm_call_logs.c.sequence == bindparam("call_sequence"),
+        decision_logs.c.status == RecordStatus.PENDING,
     )
 )
-# Locked against a close at the same time, where the database lets two write at once.
+# FOR SHARE, so that on PostgreSQL another process cannot close the row before this transaction ends. SQLite has one writer.
 _STILL_OPEN = (
-    select(_decisions.c.decision_id)
-    .where(_decisions.c.decision_id == bindparam("decision"), _decisions.c.status == RecordStatus.PENDING)
+    select(decision_logs.c.decision_id)
+    .where(decision_logs.c.decision_id == bindparam("decision"), decision_logs.c.status == RecordStatus.PENDING)
     .with_for_update(read=True)
 )
-_STORED_DECISION = select(_decisions.c.status, _decisions.c.header, _decisions.c.record).where(
-    _decisions.c.decision_id == bindparam("decision")
+_STORED_DECISION = select(*CHECKED_COLUMNS, decision_logs.c.record).where(decision_logs.c.decision_id == bindparam("decision"))
+_STORED_ENTRIES = (
+    select(record_entries.c.entry).where(record_entries.c.decision_id == bindparam("decision")).order_by(record_entries.c.n)
 )
-_STORED_ENTRIES = select(_entries.c.entry).where(_entries.c.decision_id == bindparam("decision")).order_by(_entries.c.n)
-_CLOSE = update(DecisionLog).where(
-    _decisions.c.decision_id == bindparam("decision"), _decisions.c.status == RecordStatus.PENDING
+# The seal makes sure that the row was opened with the header of this record, by a process that has the key.
+_CLOSE = update(decision_logs).where(
+    decision_logs.c.decision_id == bindparam("decision"),
+    decision_logs.c.status == RecordStatus.PENDING,
+    decision_logs.c.opening_seal == bindparam("seal"),
 )
-_FORGET_ENTRIES = delete(RecordEntryRow).where(_entries.c.decision_id == bindparam("decision"))
+_DELETE_ENTRIES = delete(record_entries).where(record_entries.c.decision_id == bindparam("decision"))
 
 
-class DatabaseAuditWriter:
+class DatabaseAuditWriter(AuditWriter):
     """Writes decisions to the log database; every method is one transaction."""
 
     def __init__(self, database: Database, *, clock: Clock | None = None, chain_key: bytes | None = None) -> None:
         """`chain_key` seals the chain of closed records (`chain.derive_chain_key`); without one it is a plain chain."""
         self._database = database
         self._clock = clock or SystemClock()
+        self._sealer = Sealer(chain_key)
         self._chain = ChainWriter(chain_key, clock=self._clock)
         self._touched: dict[str, datetime] = {}
 
-    async def write_decision_log(
-        self,
-        *,
-        decision_id: str,
-        conversation_id: str,
-        user_id: str,
-        message: str,
-        intent_type: str = "LLM_PROCESSING",
-        decision_type: str = "PENDING",
-        outcome_category: str = "PENDING",
-        duration_ms: int = 0,
-        header: RecordHeader | None = None,
-        blobs: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    async def write_opening(self, opening: DecisionOpening) -> None:
+        header = opening.header
+        started_at = header.started_at if header else self._clock.now()
         row: dict[str, Any] = {
-            "decision_id": decision_id,
-            "conversation_id": conversation_id,
-            "user_id": user_id,
-            "message": message,
-            "intent_type": intent_type,
-            "decision_type": decision_type,
-            "outcome_category": outcome_category,
-            "category": outcome_category.partition(":")[0],
-            "created_at": header.started_at if header else self._clock.now(),
-            "duration_ms": duration_ms,
+            "decision_id": opening.decision_id,
+            "conversation_id": opening.conversation_id,
+            "user_id": opening.user_id,
+            "message": opening.message,
+            "intent_type": opening.intent_type,
+            "decision_type": opening.decision_type,
+            "outcome_category": opening.outcome_category,
+            "category": opening.outcome_category.partition(":")[0],
+            "created_at": started_at,
+            "duration_ms": opening.duration_ms,
             "status": RecordStatus.PENDING,
             "model": header.model if header else None,
             "constitution": header.constitution if header else None,
             "header": canonical_json(header.to_json()) if header else None,
         }
-        started_at: datetime = row["created_at"]
-        stale = {name: text for name, text in blobs.items() if not self._is_fresh(name, started_at)}
+        row["opening_seal"] = self._sealer.opening(*(row[column.name] for column in SEALED_COLUMNS))
+        stale = {name: text for name, text in opening.texts.items() if not self._is_fresh(name, started_at)}
 
         def work(connection: Connection) -> None:
-            keep_texts(connection, stale, started_at)
+            store_texts(connection, stale, started_at)
             connection.execute(_OPEN, row)
 
-        await self._write(work, f"decision {decision_id} was opened before")
+        await self._write(work, f"decision {opening.decision_id} was opened before")
         self._touched.update(dict.fromkeys(stale, started_at))
 
-    async def write_llm_call_log(
-        self,
-        *,
-        decision_id: str,
-        sequence: int,
-        response: LLMResponse,
-        request_digest: str,
-        duration_ms: int,
-        entries: Sequence[RecordEntry] = (),
-    ) -> LLMResponse:
-        row = call_row(decision_id, sequence, response, request_digest, duration_ms)
+    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> LLMResponse:
+        row = call_row(decision_id, call)
         rows = _entry_rows(decision_id, entries)
 
         def work(connection: Connection) -> None:
@@ -131,35 +123,12 @@ class DatabaseAuditWriter:
         try:
             await self._write(work, "")
         except TurnTakenOverError:
-            return await self._adopt(decision_id, sequence, request_digest)
-        return response
+            return await self._stored_response(decision_id, call)
+        return call.response
 
-    async def write_tool_invocation_log(
-        self,
-        *,
-        decision_id: str,
-        tool_name: str,
-        parameters: dict[str, Any],
-        result: Any,
-        success: bool,
-        error_code: str | None = None,
-        error_message: str | None = None,
-        duration_ms: int = 0,
-        sequence: int = 1,
-        invoked_at: datetime | None = None,
-        entries: Sequence[RecordEntry] = (),
+    async def write_tool_invocation(
+        self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
     ) -> None:
-        invocation = ToolInvocation(
-            sequence=sequence,
-            tool_name=tool_name,
-            parameters=parameters,
-            result=result,
-            success=success,
-            error_code=error_code,
-            error_message=error_message,
-            duration_ms=duration_ms,
-            invoked_at=invoked_at or self._clock.now(),
-        )
         invocations = [invocation_row(decision_id, invocation)]
         rows = _entry_rows(decision_id, entries)
 
@@ -167,9 +136,9 @@ class DatabaseAuditWriter:
             _require_open(connection, decision_id)
             if rows:
                 connection.execute(_ENTRY, rows)
-            insert_new(connection, _invocations, invocations)
+            insert_new(connection, tool_invocation_logs, invocations)
 
-        await self._write(work, f"decision {decision_id} went on elsewhere")
+        await self._write(work, f"decision {decision_id} was continued by another process")
 
     async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
         rows = _entry_rows(decision_id, entries)
@@ -178,7 +147,7 @@ class DatabaseAuditWriter:
             _require_open(connection, decision_id)
             connection.execute(_ENTRY, rows)
 
-        await self._write(work, f"decision {decision_id} went on elsewhere")
+        await self._write(work, f"decision {decision_id} was continued by another process")
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
         decision_id = record.header.decision_id
@@ -186,71 +155,99 @@ class DatabaseAuditWriter:
         columns = terminal_columns(record)
         invocations = invocation_rows(record)
         calls = call_rows(record)
+        context = record.header.context
+        seal = self._sealer.opening(
+            decision_id, context.conversation_id, context.user_id, context.message, canonical_json(record.header.to_json())
+        )
 
         def work(connection: Connection) -> str:
-            closed = connection.execute(_CLOSE, {"decision": decision_id, **columns, "record": text})
+            closed = connection.execute(_CLOSE, {"decision": decision_id, "seal": seal, **columns, "record": text})
             if closed.rowcount != 1:
                 stored = connection.execute(_STORED_DECISION, {"decision": decision_id}).one_or_none()
                 if stored is None or stored.record is None:
                     raise TurnTakenOverError(f"decision {decision_id} has no opening row")
                 return str(stored.record)
-            insert_or_replace(connection, _invocations, invocations)
-            insert_or_replace(connection, _calls, calls)
-            connection.execute(_FORGET_ENTRIES, {"decision": decision_id})
+            insert_or_replace(connection, tool_invocation_logs, invocations)
+            insert_or_replace(connection, llm_call_logs, calls)
+            connection.execute(_DELETE_ENTRIES, {"decision": decision_id})
             self._chain.append(connection, decision_id, text)
             return text
 
         try:
-            stands = await self._write(work, f"decision {decision_id} was closed elsewhere")
+            stored_text = await self._write(work, f"decision {decision_id} was closed by another process")
         except RecordUnavailableError:
-            self._chain.begin_anew()
+            self._chain.start_new_chains()
             raise
-        return record if stands is text else DecisionRecord.model_validate_json(stands)
+        return record if stored_text is text else DecisionRecord.model_validate_json(stored_text)
+
+    async def sign_heads(self) -> None:
+        """Sign the heads of this writer's chains. A log database that does not take them is only reported in the log."""
+        try:
+            await self._write(self._chain.sign_heads, "")
+        except RecordUnavailableError:
+            _log.warning("the heads of the chains could not be signed")
 
     async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:
-        def work(connection: Connection) -> tuple[str | None, str | None, list[Any]] | None:
+        def work(connection: Connection) -> tuple[Any, list[Any]] | None:
             row = connection.execute(_STORED_DECISION, {"decision": decision_id}).one_or_none()
             if row is None:
                 return None
-            return row.header, row.record, list(connection.execute(_STORED_ENTRIES, {"decision": decision_id}).scalars())
+            return row, list(connection.execute(_STORED_ENTRIES, {"decision": decision_id}).scalars())
 
         found = await self._read(work)
         if found is None:
             return None
-        header, record, entries = found
-        if record is not None:
-            return DecisionRecord.model_validate_json(record)
-        if header is None:
+        row, entries = found
+        if row.record is not None:
+            return DecisionRecord.model_validate_json(row.record)
+        if row.header is None:
             return None
         return OpenTurn(
-            header=RecordHeader.model_validate_json(header),
+            header=RecordHeader.model_validate_json(row.header),
             entries=[RecordEntry.model_validate(entry) for entry in entries],
+            sealed=self._is_sealed(row),
         )
 
     async def texts(self, digests: Sequence[str]) -> dict[str, str]:
-        wanted = select(_blobs.c.digest, _blobs.c.text).where(_blobs.c.digest.in_(list(digests)))
+        wanted = select(record_blobs.c.digest, record_blobs.c.text).where(record_blobs.c.digest.in_(list(digests)))
         return await self._read(lambda connection: {row.digest: row.text for row in connection.execute(wanted)})
 
+    async def count_spooled(self) -> int:
+        """Return the number of terminal records that wait outside the database: none, without a spool."""
+        return 0
+
     async def open_decisions(self, before: datetime, limit: int = 100) -> list[str]:
-        """Decisions that were opened before this time and are still PENDING, oldest first."""
+        """Return the decisions that were opened before this time and are still PENDING, oldest first.
+
+        Rows without a valid seal are left out: they are not closed, and `log verify` reports them.
+        """
         wanted = (
-            select(_decisions.c.decision_id)
-            .where(_decisions.c.status == RecordStatus.PENDING, _decisions.c.created_at < before)
-            .order_by(_decisions.c.created_at)
-            .limit(limit)
+            select(*CHECKED_COLUMNS)
+            .where(decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.created_at < before)
+            .order_by(decision_logs.c.created_at)
         )
-        return await self._read(lambda connection: list(connection.execute(wanted).scalars()))
+
+        def work(connection: Connection) -> list[str]:
+            # Streamed, because the rows without a valid seal do not count towards `limit`, and there may be any number of them.
+            with connection.execute(wanted.execution_options(yield_per=limit)) as rows:
+                return [row.decision_id for row in islice(filter(self._is_sealed, rows), limit)]
+
+        return await self._read(work)
+
+    def _is_sealed(self, row: Any) -> bool:
+        return has_valid_seal(row, self._sealer)
 
     def _is_fresh(self, name: str, at: datetime) -> bool:
-        """Whether this process has stored the text, and marked it as in use recently enough."""
+        """Return True if this process has recently stored the text or marked it as used."""
         touched = self._touched.get(name)
         return touched is not None and at - touched < TOUCH_EVERY
 
-    async def _adopt(self, decision_id: str, sequence: int, request_digest: str) -> LLMResponse:
-        place = {"decision": decision_id, "place": sequence}
-        stored = await self._read(lambda connection: connection.execute(_STORED_CALL, place).one_or_none())
-        if stored is None or stored.request_digest != request_digest:
-            raise TurnTakenOverError(f"decision {decision_id} went on differently elsewhere")
+    async def _stored_response(self, decision_id: str, call: LLMCall) -> LLMResponse:
+        """Return the response that another process has stored for the same request. Raises `TurnTakenOverError`."""
+        key = {"decision": decision_id, "call_sequence": call.sequence}
+        stored = await self._read(lambda connection: connection.execute(_STORED_CALL, key).one_or_none())
+        if stored is None or stored.request_digest != call.request_digest:
+            raise TurnTakenOverError(f"decision {decision_id} was continued differently by another process")
         return LLMResponse.model_validate(stored.response)
 
     async def _write(self, work: Callable[[Connection], T], conflict: str) -> T:
@@ -269,7 +266,7 @@ class DatabaseAuditWriter:
 
 
 def _require_open(connection: Connection, decision_id: str) -> None:
-    """A turn that somebody has ended meanwhile may not go on: what it did then would stand in no record."""
+    """Raise `TurnTakenOverError` if the row is closed, because its record would not contain what the turn does now."""
     if connection.execute(_STILL_OPEN, {"decision": decision_id}).first() is None:
         raise TurnTakenOverError(f"decision {decision_id} is closed")
 

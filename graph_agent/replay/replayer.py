@@ -1,33 +1,42 @@
-"""Replaying: the compiled graph walks a turn again, and every port answers from the record."""
+"""The replayer: it runs a turn on the compiled graph again, with ports that answer from its record."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import astuple
 from datetime import datetime
 
-from graph_agent.turn.recorder import Recorder
 from graph_agent.clock import SystemClock
-from graph_agent.turn.engine import compose_record
 from graph_agent.errors import ConstitutionError, GraphAgentError
 from graph_agent.graph.build import build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk
-from graph_agent.graph.topology import START, TOPOLOGY
+from graph_agent.graph.topology import INVOKE_LLM, START, TOPOLOGY
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import DecisionType, OutcomeCategory
-from graph_agent.models.record import RECORD_VERSION, DecisionRecord, RecordHeader
+from graph_agent.models.record import READABLE_VERSIONS, RECORD_VERSION, DecisionRecord, RecordHeader
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
-from graph_agent.policy.snapshot import TermDigests, Terms
+from graph_agent.policy.snapshot import PolicySnapshot, SnapshotDigests
 from graph_agent.ports import LLMAdapter, TurnPorts
+from graph_agent.replay.playback import PlaybackPorts
 from graph_agent.replay.report import Difference, ReplayReport, compare_outcomes, compare_paths, compare_records
-from graph_agent.replay.supposing import SupposedPorts
-from graph_agent.replay.watching import WatchedPorts
+from graph_agent.replay.what_if import WhatIfPorts
+from graph_agent.turn.finished import compose_record
+from graph_agent.turn.recorder import Recorder
 
-_REMEMBERED_TERMS = 64
-_TERM_NAMES = ("constitution", "tools", "settings", "prompt")
+_MAX_SNAPSHOTS = 64
+"""Policy snapshots that are kept, because compiling one costs more than replaying a turn."""
+_DIGEST_NAMES = ("constitution", "tools", "settings", "prompt")
 _BEFORE_THE_GRAPH = frozenset({OutcomeCategory.RATE_LIMITED, OutcomeCategory.USER_INPUT})
+"""Outcomes of messages that are refused before the graph runs."""
+
+_VERSION_1 = Difference(
+    "the record's version",
+    "version 1, which read the kind of a reply in plain text from its wording",
+    f"version {RECORD_VERSION}, in which the model declares it",
+)
+"""Explains the other differences of a record of version 1."""
 
 
 async def replay(
@@ -37,11 +46,11 @@ async def replay(
     policy: str | None = None,
     live: LLMAdapter | None = None,
 ) -> ReplayReport:
-    """Run the turn of `record` again; `texts` holds at least the four texts its header names, by digest.
+    """Run the turn of `record` again. `texts` contains, by digest, at least the four texts that its header references.
 
-    Alone it proves that path, requests, answers, decision and calls come out the same. `policy` is the text of another
-    constitution, `live` a model to ask instead of the recorded one: then the report says what would have come out, and where
-    the record has no answer any more. Raises `ConstitutionError` for a policy that is none.
+    Without further arguments the report says whether path, requests, answers, decision and calls are the same. `policy` is the
+    text of another constitution, `live` a model to call instead of using the recorded answers: then the report says what would
+    have been decided, and where the record has no answer. Raises `ConstitutionError` if `policy` is not a constitution.
     """
     return await Replayer().replay(record, texts, policy=policy, live=live)
 
@@ -51,7 +60,7 @@ class Replayer:
 
     def __init__(self) -> None:
         self._graph = build_graph()
-        self._terms: dict[TermDigests, Terms] = {}
+        self._snapshots: dict[SnapshotDigests, PolicySnapshot] = {}
 
     async def replay(
         self,
@@ -61,87 +70,93 @@ class Replayer:
         policy: str | None = None,
         live: LLMAdapter | None = None,
     ) -> ReplayReport:
-        """See `replay`."""
+        """Replay one decision; see the function `replay`."""
         other = None if policy is None else Constitution.parse(policy)
-        if wrong := (*_wrong_form(record), *_wrong_texts(record.header, texts)):
-            return ReplayReport(record, wrong)
+        if invalid := (*_invalid_fields(record), *_invalid_texts(record.header, texts)):
+            return ReplayReport(record, invalid)
         try:
-            terms = self._terms_of(record.header, texts)
+            snapshot = self._snapshot_of(record.header, texts)
         except (GraphAgentError, ValueError, TypeError, LookupError) as exc:
-            return ReplayReport(record, (), f"the terms of the record cannot be read: {_words(exc)}")
+            return ReplayReport(record, (), f"the policy snapshot of the record cannot be read: {_message(exc)}")
         if not record.states:
-            return ReplayReport(record, _never_walked(record))
-        report, heard = await self._same(record, terms)
+            return ReplayReport(record, _check_refused(record))
+        if record.header.version == 1:
+            snapshot = _as_in_version_1(snapshot, record)
+        report, played = await self._replay_unchanged(record, snapshot)
         if not report.identical or (other is None and live is None):
             return report
         if other is not None:
-            terms = _under(terms, other)
-        return await self._supposed(record, terms, SupposedPorts(record, heard, live))
+            snapshot = _with_constitution(snapshot, other)
+        return await self._replay_what_if(record, snapshot, WhatIfPorts(record, played, live))
 
-    async def _same(self, record: DecisionRecord, terms: Terms) -> tuple[ReplayReport, WatchedPorts]:
-        recorder = Recorder(record.header, clock=SystemClock(), played=record.entries)
-        ports = WatchedPorts(recorder)
-        steps, departure = await self._walk(record, terms, ports)
+    async def _replay_unchanged(self, record: DecisionRecord, snapshot: PolicySnapshot) -> tuple[ReplayReport, PlaybackPorts]:
+        recorder = Recorder(record.header, clock=SystemClock(), replayed=record.entries)
+        ports = PlaybackPorts(recorder)
+        steps, departure = await self._walk(record, snapshot, ports)
         if departure is not None or steps[-1].turn.decision is None:
             return ReplayReport(record, compare_paths(record, steps), departure, steps), ports
-        again = _composed(recorder, steps, record.ended_at)
-        differences = compare_records(record, again)
+        replayed = _compose(recorder, steps, record.ended_at)
+        differences = compare_records(record, replayed)
         if not recorder.finished:
-            left = record.entries[len(recorder.recorded)]
-            departure = f"the turn ended before entry {left.n} of the record ({left.kind}) was asked for"
-        return ReplayReport(record, differences, departure, steps, again), ports
+            unused = record.entries[len(recorder.recorded)]
+            departure = f"the turn ended before it requested entry {unused.n} of the record ({unused.kind})"
+        if differences and record.header.version == 1:
+            differences = (_VERSION_1, *differences)
+        return ReplayReport(record, differences, departure, steps, replayed), ports
 
-    async def _supposed(self, record: DecisionRecord, terms: Terms, ports: SupposedPorts) -> ReplayReport:
-        steps, departure = await self._walk(record, terms, ports)
+    async def _replay_what_if(self, record: DecisionRecord, snapshot: PolicySnapshot, ports: WhatIfPorts) -> ReplayReport:
+        steps, departure = await self._walk(record, snapshot, ports)
         if departure is not None or steps[-1].turn.decision is None:
             return ReplayReport(record, compare_paths(record, steps), departure, steps)
-        again = _composed(Recorder(record.header, clock=SystemClock()), steps, record.ended_at)
-        return ReplayReport(record, compare_outcomes(record, again), None, steps, again)
+        replayed = _compose(Recorder(record.header, clock=SystemClock()), steps, record.ended_at)
+        return ReplayReport(record, compare_outcomes(record, replayed), None, steps, replayed)
 
-    async def _walk(self, record: DecisionRecord, terms: Terms, ports: TurnPorts) -> tuple[tuple[Step, ...], str | None]:
-        """The steps of the turn, and why it ended early if it did."""
+    async def _walk(
+        self, record: DecisionRecord, snapshot: PolicySnapshot, ports: TurnPorts
+    ) -> tuple[tuple[Step, ...], str | None]:
+        """Run the turn; return its steps and, if it ended early, a sentence that says why."""
         steps: list[Step] = []
         header = record.header
         turn = Turn(context=header.context, decision_id=header.decision_id)
         try:
-            async for step in walk(self._graph, turn, TurnRuntime(ports, terms)):
-                steps.append(step)  # noqa: PERF401 (what was walked before a failure is wanted)
+            async for step in walk(self._graph, turn, TurnRuntime(ports, snapshot)):
+                steps.append(step)  # noqa: PERF401 (a comprehension would lose the steps before an exception)
         except Exception as exc:
-            # Anything a changed node or a changed record may raise; where it happened is what the report is for.
+            # A changed node or a changed record may raise anything. The report says in which state.
             at = TOPOLOGY.get(steps[-1].state, {}).get(steps[-1].outcome, "the next state") if steps else START
-            return tuple(steps), f"{at}: {_words(exc)}"
-        return tuple(steps), None if steps else "nothing was walked"
+            return tuple(steps), f"{at}: {_message(exc)}"
+        return tuple(steps), None if steps else "the graph ran no step"
 
-    def _terms_of(self, header: RecordHeader, texts: Mapping[str, str]) -> Terms:
-        digests = TermDigests(*(getattr(header, name) for name in _TERM_NAMES))
-        terms = self._terms.get(digests)
-        if terms is None:
-            terms = Terms.from_texts({name: texts[name] for name in astuple(digests)}, digests)
-            if len(self._terms) >= _REMEMBERED_TERMS:
-                self._terms.clear()
-            self._terms[digests] = terms
-        return terms
+    def _snapshot_of(self, header: RecordHeader, texts: Mapping[str, str]) -> PolicySnapshot:
+        digests = SnapshotDigests(*(getattr(header, name) for name in _DIGEST_NAMES))
+        snapshot = self._snapshots.get(digests)
+        if snapshot is None:
+            snapshot = PolicySnapshot.from_texts({name: texts[name] for name in dataclasses.astuple(digests)}, digests)
+            if len(self._snapshots) >= _MAX_SNAPSHOTS:
+                self._snapshots.clear()
+            self._snapshots[digests] = snapshot
+        return snapshot
 
 
-def _composed(recorder: Recorder, steps: tuple[Step, ...], ended_at: datetime) -> DecisionRecord:
+def _compose(recorder: Recorder, steps: tuple[Step, ...], ended_at: datetime) -> DecisionRecord:
     return compose_record(recorder, steps, max(ended_at, recorder.header.started_at))
 
 
-def _wrong_form(record: DecisionRecord) -> tuple[Difference, ...]:
-    """What no turn asks about: the version, and that the entries stand in their order."""
-    places = [entry.n for entry in record.entries]
+def _invalid_fields(record: DecisionRecord) -> tuple[Difference, ...]:
+    """Check what no node reads: the version of the record and the numbering of its entries."""
+    numbers = [entry.n for entry in record.entries]
     wrong = []
-    if record.header.version != RECORD_VERSION:
+    if record.header.version not in READABLE_VERSIONS:
         wrong.append(Difference("header.version", str(record.header.version), str(RECORD_VERSION)))
-    if places != list(range(len(places))):
-        wrong.append(Difference("the entries' numbers", str(places), "their order"))
+    if numbers != list(range(len(numbers))):
+        wrong.append(Difference("the numbers of the entries", str(numbers), f"0 to {len(numbers) - 1}"))
     return tuple(wrong)
 
 
-def _wrong_texts(header: RecordHeader, texts: Mapping[str, str]) -> tuple[Difference, ...]:
-    """The texts that are missing, or are not what the record names."""
+def _invalid_texts(header: RecordHeader, texts: Mapping[str, str]) -> tuple[Difference, ...]:
+    """Check that the referenced texts exist and match their digests."""
     wrong = []
-    for name in _TERM_NAMES:
+    for name in _DIGEST_NAMES:
         wanted = getattr(header, name)
         if wanted not in texts:
             wrong.append(Difference(f"the text of the {name}", wanted, "nothing"))
@@ -150,8 +165,8 @@ def _wrong_texts(header: RecordHeader, texts: Mapping[str, str]) -> tuple[Differ
     return tuple(wrong)
 
 
-def _never_walked(record: DecisionRecord) -> tuple[Difference, ...]:
-    """A message that was turned away before the graph has no path; then it has nothing else either."""
+def _check_refused(record: DecisionRecord) -> tuple[Difference, ...]:
+    """Check the record of a message that was refused before the graph ran: nothing but the reply may be in it."""
     decision = record.decision
     bare = record.replace(
         entries=[],
@@ -170,19 +185,30 @@ def _never_walked(record: DecisionRecord) -> tuple[Difference, ...]:
     )
     if decision.outcome_category in _BEFORE_THE_GRAPH:
         return compare_records(record, bare)
-    return (Difference("path", "nothing", f"a decision {decision.outcome_category} is made by the graph"),)
+    return (Difference("path", "nothing", f"a decision {decision.outcome_category} is made only by the graph"),)
 
 
-def _under(terms: Terms, other: Constitution) -> Terms:
-    """`terms` with another constitution; the tools stay what their servers said they were."""
-    rules = terms.policy.rules
+def _with_constitution(snapshot: PolicySnapshot, other: Constitution) -> PolicySnapshot:
+    """Return `snapshot` with another constitution and the same tool declarations."""
+    rules = snapshot.policy.rules
     declarations = [rule.declaration for rule in rules.values()]
     traits = {name: rule.traits for name, rule in rules.items()}
-    prompt = other.text if terms.prompt == terms.policy.constitution.text else terms.prompt
-    return Terms(compile_policy(other, declarations, traits, partial=True), terms.config, prompt)
+    prompt = other.text if snapshot.prompt == snapshot.policy.constitution.text else snapshot.prompt
+    return PolicySnapshot(compile_policy(other, declarations, traits, partial=True), snapshot.config, prompt)
 
 
-def _words(exc: Exception) -> str:
+def _as_in_version_1(snapshot: PolicySnapshot, record: DecisionRecord) -> PolicySnapshot:
+    """Return `snapshot` as version 1 used it: a confirmed call ran without its preview being taken again."""
+    if INVOKE_LLM in record.states:
+        return snapshot
+    rules = {
+        name: dataclasses.replace(rule, traits=rule.traits.replace(preview=False))
+        for name, rule in snapshot.policy.rules.items()
+    }
+    return PolicySnapshot(dataclasses.replace(snapshot.policy, rules=rules), snapshot.config, snapshot.prompt)
+
+
+def _message(exc: Exception) -> str:
     if isinstance(exc, GraphAgentError | ConstitutionError):
         return str(exc)
     return f"it failed with {type(exc).__name__}: {exc}"

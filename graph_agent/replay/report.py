@@ -1,9 +1,9 @@
-"""What a replay found, for people and for machines."""
+"""The report of a replay: the differences between the recorded and the replayed decision."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from graph_agent.graph.state import Turn
@@ -14,7 +14,10 @@ from graph_agent.models.record import DecisionRecord
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that came out otherwise; the values are text, shortened by nobody."""
+    """One difference. The values are complete texts.
+
+    `what` names the place: a path into the record such as `decision.response_text`, or a label such as `path`.
+    """
 
     what: str
     recorded: str
@@ -23,9 +26,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """One decision, replayed.
+    """The result of one replay.
 
-    `departure` says in one sentence where the walk could not go on, because the record has no answer to what was asked there.
+    `departure` is set if the replay ended early: one sentence that says where, and what the record has no answer to.
     """
 
     record: DecisionRecord
@@ -33,7 +36,7 @@ class ReplayReport:
     departure: str | None = None
     steps: tuple[Step, ...] = ()
     replayed: DecisionRecord | None = None
-    """What came out, where the walk reached its end."""
+    """The new record, if the replay reached its end."""
 
     @property
     def decision_id(self) -> str:
@@ -45,7 +48,7 @@ class ReplayReport:
 
     @property
     def turn(self) -> Turn | None:
-        """How far the turn came."""
+        """The state of the turn after the last step."""
         return self.steps[-1].turn if self.steps else None
 
     def to_json(self) -> dict[str, Any]:
@@ -53,42 +56,44 @@ class ReplayReport:
             "decision_id": self.decision_id,
             "identical": self.identical,
             "departure": self.departure,
-            "differences": [{"what": one.what, "recorded": one.recorded, "replayed": one.replayed} for one in self.differences],
+            "differences": [asdict(difference) for difference in self.differences],
             "states": [step.state for step in self.steps],
             "decision": self.replayed.decision.to_json() if self.replayed else None,
         }
 
 
 def compare_records(recorded: DecisionRecord, replayed: DecisionRecord) -> tuple[Difference, ...]:
-    """Every leaf in which two records differ, the path first."""
+    """Return every leaf in which two records differ, the path first."""
     if recorded == replayed:
         return ()
-    one, other = recorded.to_json(), replayed.to_json()
-    path, again = (" -> ".join(record.pop("states")) for record in (one, other))
-    decision, decided = one.pop("decision"), other.pop("decision")
+    before, after = recorded.to_json(), replayed.to_json()
+    path, new_path = (" -> ".join(record.pop("states")) for record in (before, after))
+    decision, new_decision = before.pop("decision"), after.pop("decision")
+    if (intent := decision["intent"]) is not None and intent["confidence"] == 1.0:
+        # Earlier records have this constant, which no model declared.
+        intent["confidence"] = None
     return (
-        *_differences("path", path, again),
-        *_differences("decision", decision, decided),
-        *_differences("", one, other),
+        *_differences("path", path, new_path),
+        *_differences("decision", decision, new_decision),
+        *_differences("", before, after),
     )
 
 
 def compare_outcomes(recorded: DecisionRecord, replayed: DecisionRecord) -> tuple[Difference, ...]:
-    """What a user and an auditor would see otherwise: path, decision and calls, without ids and times."""
-    return tuple(
-        found for what, left in _outcome(recorded).items() for found in _differences(what, left, _outcome(replayed)[what])
-    )
+    """Return the differences that a user or an auditor would see: path, decision and calls, without ids and times."""
+    before, after = _visible_outcome(recorded), _visible_outcome(replayed)
+    return tuple(difference for what in before for difference in _differences(what, before[what], after[what]))
 
 
 def compare_paths(recorded: DecisionRecord, steps: tuple[Step, ...]) -> tuple[Difference, ...]:
-    """How a walk that did not reach its end differs from the recorded path up to there."""
+    """Compare the path of a replay that ended early with the start of the recorded path."""
     walked = [step.state for step in steps]
     if recorded.states[: len(walked)] == walked:
         return ()
     return (Difference("path", " -> ".join(recorded.states), " -> ".join(walked)),)
 
 
-def _outcome(record: DecisionRecord) -> dict[str, Any]:
+def _visible_outcome(record: DecisionRecord) -> dict[str, Any]:
     decision = record.decision
     pending = decision.pending_action
     return {
@@ -106,19 +111,21 @@ def _outcome(record: DecisionRecord) -> dict[str, Any]:
     }
 
 
-def _differences(what: str, one: Any, other: Any) -> Iterator[Difference]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in sorted(one.keys() | other.keys()):
-            yield from _differences(f"{what}.{name}" if what else name, one.get(name), other.get(name))
-    elif isinstance(one, list) and isinstance(other, list):
-        for place, (left, right) in enumerate(zip(one, other, strict=False)):
-            yield from _differences(f"{what}[{place}]", left, right)
-        for place in range(len(other), len(one)):
-            yield Difference(f"{what}[{place}]", _text(one[place]), "nothing")
-        for place in range(len(one), len(other)):
-            yield Difference(f"{what}[{place}]", "nothing", _text(other[place]))
-    elif canonical_json(one) != canonical_json(other):
-        yield Difference(what, _text(one), _text(other))
+def _differences(what: str, recorded: Any, replayed: Any) -> Iterator[Difference]:
+    """Yield the differing leaves of two JSON values; `what` is the path of both."""
+    if isinstance(recorded, dict) and isinstance(replayed, dict):
+        for name in sorted(recorded.keys() | replayed.keys()):
+            yield from _differences(f"{what}.{name}" if what else name, recorded.get(name), replayed.get(name))
+    elif isinstance(recorded, list) and isinstance(replayed, list):
+        for index, (before, after) in enumerate(zip(recorded, replayed, strict=False)):
+            yield from _differences(f"{what}[{index}]", before, after)
+        # Not zip_longest: an additional null is a difference too.
+        for index in range(len(replayed), len(recorded)):
+            yield Difference(f"{what}[{index}]", _text(recorded[index]), "nothing")
+        for index in range(len(recorded), len(replayed)):
+            yield Difference(f"{what}[{index}]", "nothing", _text(replayed[index]))
+    elif canonical_json(recorded) != canonical_json(replayed):
+        yield Difference(what, _text(recorded), _text(replayed))
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Where records to replay come from: the log, or an exported file alone. Each one comes with the texts it names."""
+"""The sources of records to replay: the log, or an exported file alone. Each record comes with the texts it references."""
 
 from __future__ import annotations
 
@@ -10,79 +10,73 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from graph_agent.audit.export_reader import ExportedText, read_export
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.importer import read_objects
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord
+from graph_agent.record.writer import DatabaseAuditWriter
 
-_CHUNK = 65536
+_CHUNK_CHARACTERS = 65536
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A record, or None where what stands there is none; `name` tells it in either case."""
+class LoadedRecord:
+    """A record with its texts, or None if the stored value is not a valid record; `name` identifies it in both cases."""
 
     name: str
     record: DecisionRecord | None
     texts: Mapping[str, str]
 
 
-async def one_of_log(database: Database, decision_id: str) -> Found:
-    """One decision. Raises `ServiceError` DECISION_NOT_FOUND, also for a turn that is not closed yet."""
+async def load_from_log(database: Database, decision_id: str) -> LoadedRecord:
+    """Load one decision. Raises `ServiceError` DECISION_NOT_FOUND, also if the turn is not closed yet."""
     writer = DatabaseAuditWriter(database)
     try:
         record = await writer.load(decision_id)
     except ValidationError:
-        return Found(decision_id, None, {})
+        return LoadedRecord(decision_id, None, {})
     if not isinstance(record, DecisionRecord):
         state = "is not closed yet" if record is not None else "does not exist"
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, f"The decision {decision_id} {state}.")
     header = record.header
     digests = [header.constitution, header.tools, header.settings, header.prompt]
-    return Found(decision_id, record, await writer.texts(digests))
+    return LoadedRecord(decision_id, record, await writer.texts(digests))
 
 
-async def all_of_log(database: Database, filters: DecisionFilter) -> AsyncIterator[Found]:
-    """Every closed decision that `filters` mean, oldest first."""
+async def read_log(database: Database, filters: DecisionFilter) -> AsyncIterator[LoadedRecord]:
+    """Yield every closed decision that matches `filters`, oldest first."""
     texts: dict[str, str] = {}
-    number = 0
     async for piece in LogQueryService(database).export_logs("jsonl", filters):
         if not piece.strip():
             continue
-        number += 1
-        found = _found(json.loads(piece), number, texts)
-        if found is not None:
-            yield found
+        value = json.loads(piece)
+        if value["type"] == "blob":
+            texts[value["digest"]] = value["text"]
+        else:
+            yield _load_stored(value["record"], texts)
 
 
-def all_of_file(path: Path) -> Iterator[Found]:
-    """Every decision of an exported file, of either format. Raises `ServiceError` INVALID_FORMAT."""
+def read_file(path: Path) -> Iterator[LoadedRecord]:
+    """Yield every decision of an exported file, of either format. Raises `ServiceError` INVALID_FORMAT."""
     texts: dict[str, str] = {}
     try:
         with path.open(encoding="utf-8") as file:
-            for number, value in enumerate(read_objects(iter(lambda: file.read(_CHUNK), "")), start=1):
-                found = _found(value, number, texts)
-                if found is not None:
-                    yield found
+            for exported in read_export(iter(lambda: file.read(_CHUNK_CHARACTERS), "")):
+                if isinstance(exported, ExportedText):
+                    texts[exported.digest] = exported.text
+                else:
+                    yield LoadedRecord(exported.decision_id, exported.record, texts)
     except (OSError, UnicodeDecodeError) as exc:
         raise ServiceError(ServiceErrorCode.INVALID_FORMAT, f"the file {path} cannot be read as text") from exc
 
 
-def _found(value: dict[str, Any], number: int, texts: dict[str, str]) -> Found | None:
-    match value:
-        case {"type": "blob", "digest": str(name), "text": str(text)}:
-            texts[name] = text
-            return None
-        case {"type": "decision", "record": dict(record)}:
-            header = record.get("header")
-            told = header.get("decision_id") if isinstance(header, dict) else None
-            name = told if isinstance(told, str) else f"object {number}"
-            try:
-                return Found(name, DecisionRecord.model_validate(record), texts)
-            except ValidationError:
-                return Found(name, None, texts)
-        case _:
-            raise ServiceError(ServiceErrorCode.INVALID_FORMAT, f"object {number} is neither a decision nor a text of one")
+def _load_stored(value: dict[str, Any], texts: dict[str, str]) -> LoadedRecord:
+    """Load a record of the log; it may be invalid if the log was edited."""
+    header = value.get("header")
+    decision_id = str(header.get("decision_id")) if isinstance(header, dict) else "without an id"
+    try:
+        return LoadedRecord(decision_id, DecisionRecord.model_validate(value), texts)
+    except ValidationError:
+        return LoadedRecord(decision_id, None, texts)

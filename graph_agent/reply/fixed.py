@@ -1,10 +1,11 @@
-"""The fixed sentences a user may read instead of a model's."""
+"""The fixed replies that a user reads instead of the model's text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from graph_agent.errors import ToolErrorCode
+from graph_agent.models.decision import AnswerState
 from graph_agent.models.llm import LLMErrorCode
 
 FAILURE_REPLY = "I'm having trouble processing your request. Please try again."
@@ -12,23 +13,40 @@ RATE_LIMIT_REPLY = "I'm receiving too many requests. Please wait a moment."
 CAP_REPLY = "That request is too complex. Could you break it into smaller steps?"
 DECLINED_REPLY = "OK, I won't do that. Nothing was changed."
 UNKNOWN_REPLY = "I can't tell whether that was done. Please check before you try again."
+CHANGED_SINCE_ASKED = "It has changed since I asked, so nothing was done."
+"""The sentence before a question that is asked again."""
+ONE_AT_A_TIME = "I ask about one action at a time. Ask me for the others next."
+"""The notice beside a question if the model requested more calls than the one that waits for the user."""
+NOTHING_CHANGED = "Nothing was changed."
 CUT_MARK = " […] (this answer was cut short)"
+
+_VOID_ANSWERS = {
+    AnswerState.SUPERSEDED: "That question has been replaced by a later one, so nothing was done.",
+    AnswerState.EXPIRED: "That question has expired, so nothing was done. Please ask me again.",
+    AnswerState.USED: "That question has already been answered, so nothing was done now.",
+}
+_UNKNOWN_QUESTION = "I have no such question waiting for you here, so nothing was done."
 
 _CONFIRMED_FAILURES = {ToolErrorCode.NOT_FOUND: "I couldn't find that any more, so nothing was changed."}
 _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again."
 
 
 def failure_reply(error: LLMErrorCode | None) -> str:
-    """What the user reads when the model gave nothing to say."""
+    """Return the reply to a model call without a usable response."""
     return RATE_LIMIT_REPLY if error is LLMErrorCode.RATE_LIMITED else FAILURE_REPLY
 
 
+def void_answer_reply(state: AnswerState) -> str:
+    """Return the reply to an answer whose question cannot be answered any more."""
+    return _VOID_ANSWERS.get(state, _UNKNOWN_QUESTION)
+
+
 def confirmed_failure_reply(error_code: ToolErrorCode | None) -> str:
-    """What the user reads when the confirmed action did not happen."""
+    """Return the reply to a confirmed call that failed."""
     return _CONFIRMED_FAILURES.get(error_code, _CONFIRMED_FAILURE) if error_code else _CONFIRMED_FAILURE
 
 
 def with_receipts(reply: str, done: Sequence[str], unknown: Sequence[str]) -> str:
-    """A fixed reply, exactly as it is if nothing was done; otherwise followed by what was."""
-    told = f"{reply} Already done: {'; '.join(done)}." if done else reply
-    return f"{told} Not certain: {'; '.join(unknown)}." if unknown else told
+    """Return `reply`, followed by the receipts of what was done and of what may have been done."""
+    reply = f"{reply} Already done: {'; '.join(done)}." if done else reply
+    return f"{reply} Not certain: {'; '.join(unknown)}." if unknown else reply

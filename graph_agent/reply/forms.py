@@ -1,13 +1,18 @@
-"""The two reply forms: how a model tells what kind of reply it gives. Declared as functions, never sent to a tool server."""
+"""The reply forms: the functions by which a model ends a turn and declares which kind of reply it gives.
+
+They are declared to the model after the tools. A call of one is read here and never reaches a tool server.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 
+ANSWER = "answer"
 ASK_USER = "ask_user"
 DECLINE = "decline"
 
@@ -17,10 +22,30 @@ QUESTION_REASONS = {
     "missing_context": OutcomeCategory.MISSING_CONTEXT,
 }
 
+_ENDS_THE_TURN = "Calling this ends your turn. Call it alone, after the last tool has returned."
+
 REPLY_FORM_DECLARATIONS = (
     ToolDeclaration(
+        name=ANSWER,
+        description=f"Answer the user, or report what was done. The user reads `text`. {_ENDS_THE_TURN}",
+        parameters={
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "description": "The answer, as the user will read it"},
+                "reports_change": {
+                    "type": "boolean",
+                    "description": "True if `text` says that something was added, changed, completed or removed in this turn",
+                },
+            },
+            "required": ["text", "reports_change"],
+        },
+    ),
+    ToolDeclaration(
         name=ASK_USER,
-        description="Ask the user one question and end your turn. Use alone, when you cannot go on without an answer.",
+        description=(
+            "Ask the user one question, when you cannot go on without the answer. "
+            f"The user reads `question` and answers in the next message. {_ENDS_THE_TURN}"
+        ),
         parameters={
             "type": "object",
             "properties": {
@@ -28,7 +53,7 @@ REPLY_FORM_DECLARATIONS = (
                 "reason": {
                     "type": "string",
                     "enum": list(QUESTION_REASONS),
-                    "description": "Why: the wish is unclear, several things match, or something referred to is not known",
+                    "description": "Why: the request is unclear, several things match it, or something in it is not known",
                 },
             },
             "required": ["question", "reason"],
@@ -36,34 +61,67 @@ REPLY_FORM_DECLARATIONS = (
     ),
     ToolDeclaration(
         name=DECLINE,
-        description="Turn the request down politely and end your turn. Use alone, for what you cannot or must not do.",
+        description=(
+            "Decline a request that you cannot or must not carry out. "
+            f"The user reads `text`: politely say what you can help with. {_ENDS_THE_TURN}"
+        ),
         parameters={
             "type": "object",
-            "properties": {"message": {"type": "string", "description": "What the user will read"}},
-            "required": ["message"],
+            "properties": {"text": {"type": "string", "description": "The refusal, as the user will read it"}},
+            "required": ["text"],
         },
     ),
 )
 REPLY_FORMS = frozenset(declaration.name for declaration in REPLY_FORM_DECLARATIONS)
 
+_TEXT_PARAMETERS = {ANSWER: ("text",), ASK_USER: ("question",), DECLINE: ("text", "message")}
+"""The parameters that may have the text of a form, in this order. `message` is from earlier versions of `decline`."""
+
+Kind = Literal["answer", "question", "refusal"]
+
+_KINDS: dict[str, Kind] = {ANSWER: "answer", ASK_USER: "question", DECLINE: "refusal"}
+_PRECEDENCE: tuple[Kind, ...] = ("question", "answer", "refusal")
+"""If several forms are called, the reply has the first of these kinds that one of them declares."""
+
 
 @dataclass(frozen=True, slots=True)
 class FormReply:
-    """What a reply form says. `reason` goes with a question."""
+    """The reply that a call of a reply form declares. `reason` is set for a question, and only then."""
 
-    kind: Literal["question", "refusal"]
+    kind: Kind
     text: str
     reason: OutcomeCategory | None = None
+    reports_change: bool = False
+    """The model says that this turn changed something. False if it does not say so in a boolean."""
 
 
-def read_form(call: FunctionCall, spoken: str | None = None) -> FormReply | None:
-    """Read one reply form; `spoken`, the text beside it, stands in for a missing one. None if there is nothing to say."""
-    given = call.arguments.get("question" if call.name == ASK_USER else "message")
-    text = (given if isinstance(given, str) and given.strip() else spoken) or ""
-    if not text.strip():
+def read_form(call: FunctionCall) -> FormReply:
+    """Return the reply that `call`, a call of a reply form, declares. Its text is empty if the form has none."""
+    values = (call.arguments.get(parameter) for parameter in _TEXT_PARAMETERS[call.name])
+    return FormReply(
+        _KINDS[call.name],
+        next((value for value in values if isinstance(value, str) and value.strip()), ""),
+        reason=_reason(call) if call.name == ASK_USER else None,
+        reports_change=call.name == ANSWER and call.arguments.get("reports_change") is True,
+    )
+
+
+def join_forms(calls: Sequence[FunctionCall], text_beside: str = "") -> FormReply | None:
+    """Return the one reply that calls of reply forms declare together; None if it has no text.
+
+    The texts are joined in order, equal ones once. It is a question if one form asks, else an answer if one answers, else a
+    refusal. `text_beside`, the text of the same response, is used only if the forms have no text of their own.
+    """
+    replies = [read_form(call) for call in calls]
+    replies = [reply for reply in replies if reply.text] or [replace(reply, text=text_beside) for reply in replies]
+    text = "\n\n".join(dict.fromkeys(reply.text.strip() for reply in replies))
+    if not text:
         return None
-    if call.name == DECLINE:
-        return FormReply("refusal", text)
+    declared = min(replies, key=lambda reply: _PRECEDENCE.index(reply.kind))
+    return replace(declared, text=text, reports_change=any(reply.reports_change for reply in replies))
+
+
+def _reason(call: FunctionCall) -> OutcomeCategory:
     reason = call.arguments.get("reason")
     known = QUESTION_REASONS.get(reason) if isinstance(reason, str) else None
-    return FormReply("question", text, known or OutcomeCategory.UNCLEAR_INTENT)
+    return known or OutcomeCategory.UNCLEAR_INTENT

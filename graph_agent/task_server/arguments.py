@@ -1,4 +1,4 @@
-"""What a client may pass, checked; a refusal is one fixed sentence that repeats nothing of what was sent."""
+"""Validation of tool arguments and request metadata. An error is one fixed sentence that repeats no value of the client."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class DeleteTask(Frozen):
 
 
 class OperationMeta(Frozen):
-    """What stands in a request's `_meta` under `graph_agent/operation`."""
+    """The value of `graph_agent/operation` in a request's `_meta`."""
 
     key: Storable
     mode: Literal["run", "settle"]
 
 
 class UserMeta(Frozen):
-    """What stands in a request's `_meta` under `graph_agent/user`."""
+    """The value of `graph_agent/user` in a request's `_meta`."""
 
     user_id: Storable
 
@@ -83,8 +83,8 @@ _SENTENCES = {
 }
 
 
-def sentence(error: ValidationError) -> str:
-    """What to tell the client of the first thing that is wrong."""
+def error_sentence(error: ValidationError) -> str:
+    """Return the sentence for the first error."""
     first: dict[str, Any] = dict(error.errors(include_url=False, include_context=False, include_input=False)[0])
     if first["type"] == "extra_forbidden":
         return "There is an argument that this tool does not take."

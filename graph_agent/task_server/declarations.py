@@ -1,54 +1,42 @@
-"""The five tools as every client sees them: names, words and schemas are the adapter contract's, to the letter."""
+"""The declarations of the five tools of the task server, with the hints that its MCP listing adds.
+
+Adapters import this module, so it loads neither the MCP SDK nor SQLAlchemy.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
+from graph_agent.models.llm import ToolDeclaration
+
 LEDGER_META = "graph_agent/ledger"
-"""Declared by a tool that keeps the operation ledger: the same key never acts twice, and `settle` works."""
+"""In a tool's `_meta`: the server keeps an operation ledger for it. A key takes effect at most once, and `settle` works."""
 PREVIEW_META = "graph_agent/preview"
-"""Declared by a tool whose target can be looked at first: the URI template of a resource, filled from the arguments."""
+"""In a tool's `_meta`: the URI template, filled from the arguments, of a resource that describes the target of a call."""
+ACTION_META = "graph_agent/action"
+"""In a tool's `_meta`, beside the preview: one word for the action, such as "Delete"."""
 USER_META = "graph_agent/user"
-"""In a request: who it is for."""
+"""In a request's `_meta`: the user for whom the call is made."""
 OPERATION_META = "graph_agent/operation"
-"""In a request: `{"key": text, "mode": "run" | "settle"}`."""
+"""In a request's `_meta`: `{"key": text, "mode": "run" | "settle"}`."""
 
 PREVIEW_TEMPLATE = "task://{task_id}"
 
-
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """One tool: what the model reads, and what a client should know of it."""
-
-    name: str
-    title: str
-    description: str
-    parameters: dict[str, Any]
-    read_only: bool = False
-    destructive: bool = False
-    idempotent: bool = False
-    meta: dict[str, Any] = field(default_factory=lambda: {LEDGER_META: True})
-
-
-_LOOKS_FIRST = {LEDGER_META: True, PREVIEW_META: PREVIEW_TEMPLATE}
-
-DECLARATIONS = (
-    Declaration(
-        name="add_task",
-        title="Add task",
-        description="Create a new task. Use when user wants to add, create, or remember something.",
-        parameters={
+TOOL_DECLARATIONS: list[dict[str, Any]] = [
+    {
+        "name": "add_task",
+        "description": "Create a new task. Use when user wants to add, create, or remember something.",
+        "parameters": {
             "type": "object",
             "properties": {"description": {"type": "string", "description": "Task description"}},
             "required": ["description"],
         },
-    ),
-    Declaration(
-        name="list_tasks",
-        title="List tasks",
-        description="Get user's tasks. Use when user wants to see, view, or list their tasks.",
-        parameters={
+    },
+    {
+        "name": "list_tasks",
+        "description": "Get user's tasks. Use when user wants to see, view, or list their tasks.",
+        "parameters": {
             "type": "object",
             "properties": {
                 "status": {
@@ -58,15 +46,11 @@ DECLARATIONS = (
                 }
             },
         },
-        read_only=True,
-        idempotent=True,
-        meta={},
-    ),
-    Declaration(
-        name="update_task",
-        title="Update task",
-        description="Update a task's description. Use when user wants to change, edit, or rename a task.",
-        parameters={
+    },
+    {
+        "name": "update_task",
+        "description": "Update a task's description. Use when user wants to change, edit, or rename a task.",
+        "parameters": {
             "type": "object",
             "properties": {
                 "task_id": {"type": "string", "description": "Task ID to update"},
@@ -74,33 +58,51 @@ DECLARATIONS = (
             },
             "required": ["task_id", "description"],
         },
-        destructive=True,
-        idempotent=True,
-        meta=_LOOKS_FIRST,
-    ),
-    Declaration(
-        name="complete_task",
-        title="Complete task",
-        description="Mark a task as completed. Use when user says done, finished, or completed.",
-        parameters={
+    },
+    {
+        "name": "complete_task",
+        "description": "Mark a task as completed. Use when user says done, finished, or completed.",
+        "parameters": {
             "type": "object",
             "properties": {"task_id": {"type": "string", "description": "Task ID to complete"}},
             "required": ["task_id"],
         },
-        idempotent=True,
-        meta=_LOOKS_FIRST,
-    ),
-    Declaration(
-        name="delete_task",
-        title="Delete task",
-        description="Delete a task permanently. Use when user wants to remove or delete a task.",
-        parameters={
+    },
+    {
+        "name": "delete_task",
+        "description": "Delete a task permanently. Use when user wants to remove or delete a task.",
+        "parameters": {
             "type": "object",
             "properties": {"task_id": {"type": "string", "description": "Task ID to delete"}},
             "required": ["task_id"],
         },
-        destructive=True,
-        idempotent=True,
-        meta=_LOOKS_FIRST,
-    ),
-)
+    },
+]
+"""The tool registry of the adapter contract, with its exact text."""
+
+TASK_TOOLS = tuple(ToolDeclaration.model_validate(declaration) for declaration in TOOL_DECLARATIONS)
+"""`TOOL_DECLARATIONS` as models; the default declarations of every adapter."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolHints:
+    """The part of a tool's MCP listing that the model does not read."""
+
+    title: str
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    meta: dict[str, Any] = field(default_factory=lambda: {LEDGER_META: True})
+
+
+def _with_preview(action: str) -> dict[str, Any]:
+    return {LEDGER_META: True, PREVIEW_META: PREVIEW_TEMPLATE, ACTION_META: action}
+
+
+TOOL_HINTS = {
+    "add_task": ToolHints("Add task"),
+    "list_tasks": ToolHints("List tasks", read_only=True, idempotent=True, meta={}),
+    "update_task": ToolHints("Update task", destructive=True, idempotent=True, meta=_with_preview("Update")),
+    "complete_task": ToolHints("Complete task", idempotent=True, meta=_with_preview("Complete")),
+    "delete_task": ToolHints("Delete task", destructive=True, idempotent=True, meta=_with_preview("Delete")),
+}

@@ -1,8 +1,9 @@
-"""The operation ledger: a key never acts twice.
+"""The operation ledger: a key takes effect at most once.
 
-An effect and its row are one transaction. `run` acts once and repeats its answer; `settle` never acts: it learns the answer, or
-voids the key so that an original that is still on its way will lose. Both end in an insert under the same primary key, so the
-database decides every race; the loser is rolled back, effect and all, and reads what the winner wrote.
+An effect and its ledger row are written in one transaction. `run` performs the effect once and returns the stored result from
+then on. `settle` never performs the effect: it returns the stored result, or voids the key, so that a call which arrives later
+has no effect. Both insert a row under the same primary key, so the database decides every race: the transaction of the loser,
+including its effect, is rolled back, and the loser then reads the row of the winner.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.db import Database
@@ -23,6 +24,7 @@ Effect = Callable[[Connection], Outcome]
 
 _GET = select(operations).where(operations.c.key == bindparam("wanted"))
 _INSERT = insert(operations)
+_PRUNED_AT_ONCE = 200
 
 VOIDED = Outcome.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "This operation was voided: it did not happen and never will.")
 OTHER_REQUEST = Outcome.failed(
@@ -32,7 +34,7 @@ OTHER_REQUEST = Outcome.failed(
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One request under one key, and when it came."""
+    """One request under one key, with the time of its arrival."""
 
     key: str
     user_id: str
@@ -42,46 +44,59 @@ class Operation:
 
 
 class OperationLedger:
-    """`run` and `settle` over the operations table of one database."""
+    """Runs and settles operations on the operations table of one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def run(self, operation: Operation, effect: Effect) -> Outcome:
-        """Act once under the key; afterwards always the same answer. A failed effect leaves no row and may be tried again."""
+        """Perform the effect and return its result, or return the stored one. A failed effect leaves no row."""
 
         def once(connection: Connection) -> Outcome:
-            known = _recall(connection, operation)
-            if known is not None:
-                return known
+            stored = _stored_outcome(connection, operation)
+            if stored is not None:
+                return stored
             outcome = effect(connection)
             if outcome.success:
-                _remember(connection, operation, OperationState.DONE, outcome)
+                _store(connection, operation, OperationState.DONE, outcome)
             return outcome
 
-        return await self._decided_by_insert(once)
+        return await self._retry_after_conflict(once)
 
     async def settle(self, operation: Operation) -> Outcome:
-        """The answer of an operation that took place, or `VOIDED`: then the key is void for good."""
+        """Return the stored result of the operation; if there is none, void the key for good and return `VOIDED`."""
 
         def once(connection: Connection) -> Outcome:
-            known = _recall(connection, operation)
-            if known is None:
-                _remember(connection, operation, OperationState.VOID, None)
+            stored = _stored_outcome(connection, operation)
+            if stored is None:
+                _store(connection, operation, OperationState.VOID, None)
                 return VOIDED
-            return known
+            return stored
 
-        return await self._decided_by_insert(once)
+        return await self._retry_after_conflict(once)
 
-    async def _decided_by_insert(self, once: Effect) -> Outcome:
+    async def prune(self, before: datetime) -> int:
+        """Forget the operations from before this time, a few in each transaction; return their number."""
+        old = select(operations.c.key).where(operations.c.created_at < before).limit(_PRUNED_AT_ONCE)
+
+        def once(connection: Connection) -> int:
+            keys = list(connection.execute(old).scalars())
+            return connection.execute(delete(operations).where(operations.c.key.in_(keys))).rowcount if keys else 0
+
+        removed = 0
+        while batch := await self._database.write(once):
+            removed += batch
+        return removed
+
+    async def _retry_after_conflict(self, once: Effect) -> Outcome:
         try:
             return await self._database.write(once)
         except IntegrityError:
-            # Somebody else's row came first: ours was rolled back, and this time it reads theirs.
+            # Another transaction inserted its row first. This one was rolled back; the second run reads that row.
             return await self._database.write(once)
 
 
-def _recall(connection: Connection, operation: Operation) -> Outcome | None:
+def _stored_outcome(connection: Connection, operation: Operation) -> Outcome | None:
     row = connection.execute(_GET, {"wanted": operation.key}).first()
     if row is None:
         return None
@@ -94,7 +109,7 @@ def _recall(connection: Connection, operation: Operation) -> Outcome | None:
     return VOIDED if row.state is OperationState.VOID else Outcome.model_validate_json(row.result)
 
 
-def _remember(connection: Connection, operation: Operation, state: OperationState, outcome: Outcome | None) -> None:
+def _store(connection: Connection, operation: Operation, state: OperationState, outcome: Outcome | None) -> None:
     connection.execute(
         _INSERT,
         {

@@ -1,4 +1,4 @@
-"""What a task is, and what a call on tasks comes to."""
+"""The task and the outcome of a tool call."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MAX_DESCRIPTION_LENGTH = 1000
 
 
 class TaskStatus(StrEnum):
-    """There is no way back to pending."""
+    """The status of a task; a completed task cannot become pending again."""
 
     PENDING = "pending"
     COMPLETED = "completed"
 
 
 class Task(Frozen):
-    """One thing a user wants done; `completed_at` is set exactly when it is completed."""
+    """A task of one user; `completed_at` is set exactly when the status is completed."""
 
     id: str
     user_id: str = Field(min_length=1, max_length=255)
@@ -39,7 +39,7 @@ class Task(Frozen):
 
 
 class Outcome(Frozen):
-    """What every tool returns: failure is data. `error` is one fixed sentence; a mutation's `data` has a `receipt`."""
+    """The result of every tool; a failure is data too. `error` is a fixed sentence; the `data` of a change has a `receipt`."""
 
     success: bool
     data: dict[str, Any] | None = None
@@ -55,5 +55,5 @@ class Outcome(Frozen):
         return cls(success=False, error=error, error_code=code)
 
     def to_text(self) -> str:
-        """This outcome as JSON text, as the ledger keeps it."""
+        """Return this outcome as JSON text for the ledger."""
         return json.dumps(self.to_json(), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The words for what was done, made by code from what was committed: one line each, whatever a description holds."""
+"""Receipts of the task server: one line for each committed change, whatever a description contains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SHOWN_LENGTH = 60
 NOTHING_TO_DELETE = "nothing was there to delete"
 
 _JOINERS = "\u200c\u200d"
-"""Invisible, but words and emoji are written with them."""
+"""Zero-width joiners, which some scripts and emoji need."""
 
 
 def added(description: str) -> str:
@@ -33,10 +33,10 @@ def deleted(description: str) -> str:
 
 
 def quoted(description: str) -> str:
-    """`description` shortened and in quotes.
+    """Return `description` shortened and in quotes.
 
-    Line breaks become spaces, control, bidi and other invisible characters go, and a quote inside becomes an apostrophe: no
-    description can end its own quotes and continue the receipt.
+    Line breaks become spaces; control, bidi and other invisible characters are removed; a quote becomes an apostrophe, so that
+    no description can close its own quotes and continue the receipt.
     """
     shown = "".join(_shown(character) for character in description)
     shown = " ".join(shown.split()).replace("'", "\u2019")

@@ -1,4 +1,4 @@
-"""The task server for other processes: over stdio, and as an ASGI application."""
+"""The transports of the task server for other processes: stdio and ASGI."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 async def serve_stdio(server: MCPServer[Any]) -> None:
-    """Speak MCP on stdin and stdout until the client hangs up. Nothing else may be written to stdout meanwhile."""
+    """Serve MCP on stdin and stdout until the client disconnects. No other code may write to stdout meanwhile."""
     await server.run_stdio_async()
 
 
@@ -23,10 +23,10 @@ def streamable_http_app(
     allowed_origins: list[str] | None = None,
     path: str = "/mcp",
 ) -> AsgiApp:
-    """`server` as an ASGI application that refuses foreign Host and Origin headers; by default everything but loopback.
+    """Return `server` as an ASGI application that accepts only the given Host and Origin headers; by default loopback.
 
-    Hosts are written `name:port`, `name:*` for any port. Mounted in another application, that one's lifespan must run
-    `server.session_manager.run()`.
+    Hosts are written `name:port`, or `name:*` for any port. If the application is mounted in another one, the lifespan of that
+    one must run `server.session_manager.run()`.
     """
     loopback = ["127.0.0.1:*", "localhost:*", "[::1]:*"]
     return server.streamable_http_app(

@@ -1,7 +1,7 @@
 """The task tools as an MCP server.
 
-The SDK would derive schemas from Python signatures and answer bad arguments with its validator's text. Here both are ours: the
-declarations are the contract's, and every failure is the data of a normal result.
+The SDK would derive schemas from Python signatures and answer invalid arguments with its validator's text. This server uses the
+declarations of the adapter contract instead, and returns every failure as the data of a normal result.
 """
 
 from __future__ import annotations
@@ -24,13 +24,19 @@ from pydantic import ValidationError
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ToolErrorCode
+from graph_agent.models.llm import ToolDeclaration
 from graph_agent.ports import Clock, IdSource
-from graph_agent.task_server.arguments import OperationMeta, UserMeta, sentence
-from graph_agent.task_server.declarations import DECLARATIONS, OPERATION_META, PREVIEW_TEMPLATE, USER_META, Declaration
+from graph_agent.task_server.arguments import OperationMeta, UserMeta, error_sentence
+from graph_agent.task_server.declarations import (
+    OPERATION_META,
+    PREVIEW_TEMPLATE,
+    TASK_TOOLS,
+    TOOL_HINTS,
+    USER_META,
+    ToolHints,
+)
 from graph_agent.task_server.models import Outcome
 from graph_agent.task_server.tools import NO_USER, NOT_DONE, NOT_FOUND, Call, TaskTools
-
-_TOOLS = {declaration.name: declaration for declaration in DECLARATIONS}
 
 
 def build_task_server(
@@ -42,13 +48,13 @@ def build_task_server(
     token_verifier: TokenVerifier | None = None,
     auth: AuthSettings | None = None,
 ) -> MCPServer:
-    """An MCP server over the tasks in `database`, which must have been migrated and stays the caller's to close.
+    """Build an MCP server for the tasks in `database`, which must be migrated; the caller closes it.
 
-    Who a call is for: the verified token's subject where there is one, else the request's `_meta["graph_agent/user"]`, else
-    `default_user`, for a plain MCP client of one user.
+    A call acts for the subject of the verified token if there is one, else for the user in the request's
+    `_meta["graph_agent/user"]`, else for `default_user`, which suits an ordinary MCP client of one user.
     """
     tools = TaskTools(database, clock or SystemClock(), ids or RandomIds())
-    with _root_logger_left_alone():
+    with _unchanged_logging():
         server = TaskServer(tools, default_user, token_verifier=token_verifier, auth=auth)
 
     @server.resource(PREVIEW_TEMPLATE, name="task", title="Task", description="One task.", mime_type="application/json")
@@ -71,28 +77,28 @@ def build_task_server(
 
 
 class TaskServer(MCPServer[Any]):
-    """An `MCPServer` whose tools come from the table of declarations."""
+    """An `MCPServer` that lists and calls the declared tools."""
 
     def __init__(self, tools: TaskTools, default_user: str | None, **options: Any) -> None:
-        # The list of tools never changes: there is nothing to subscribe to.
+        # No subscriptions, because the list of tools never changes.
         super().__init__("graph-agent-tasks", title="Tasks", log_level="WARNING", subscriptions=False, **options)
         self._task_tools = tools
         self._default_user = default_user
-        self._listed = [_tool(declaration) for declaration in DECLARATIONS]
+        self._listed = [_tool(declaration, TOOL_HINTS[declaration.name]) for declaration in TASK_TOOLS]
 
     async def list_tools(self) -> list[Tool]:
         return list(self._listed)
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> CallToolResult:
-        if name not in _TOOLS:
+        if name not in TOOL_HINTS:
             raise ToolError("unknown tool")
         outcome = (await self._outcome(name, arguments, context)).to_json()
-        # The same twice: not every client reads structured content.
+        # Sent as text too, because not every client reads structured content.
         text = json.dumps(outcome, ensure_ascii=False)
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=outcome)
 
     def user_of(self, context: Context[Any, Any] | None) -> str | None:
-        """Whom the request is for; None if it does not say, or says something else than its token. Raises ValidationError."""
+        """Return the user of a request; None if it names none, or one that differs from its token. Raises ValidationError."""
         token = get_access_token()
         named = _meta(context).get(USER_META)
         if token is not None:
@@ -107,7 +113,7 @@ class TaskServer(MCPServer[Any]):
             operation = _meta(context).get(OPERATION_META)
             operation = None if operation is None else OperationMeta.model_validate(operation)
         except ValidationError as error:
-            return Outcome.failed(ToolErrorCode.VALIDATION_ERROR, sentence(error))
+            return Outcome.failed(ToolErrorCode.VALIDATION_ERROR, error_sentence(error))
         if user_id is None:
             return NO_USER
         return await self._task_tools.call(Call(name, arguments, user_id, operation))
@@ -118,19 +124,19 @@ def _meta(context: Context[Any, Any] | None) -> dict[str, Any]:
     return {} if meta is None else dict(meta)
 
 
-def _tool(declaration: Declaration) -> Tool:
+def _tool(declaration: ToolDeclaration, hints: ToolHints) -> Tool:
     return Tool(
         name=declaration.name,
-        title=declaration.title,
+        title=hints.title,
         description=declaration.description,
         input_schema=declaration.parameters,
         annotations=ToolAnnotations(
-            read_only_hint=declaration.read_only,
-            destructive_hint=declaration.destructive,
-            idempotent_hint=declaration.idempotent,
+            read_only_hint=hints.read_only,
+            destructive_hint=hints.destructive,
+            idempotent_hint=hints.idempotent,
             open_world_hint=False,
         ),
-        _meta=declaration.meta or None,
+        _meta=hints.meta or None,
     )
 
 
@@ -139,8 +145,8 @@ def _refusal(outcome: Outcome, code: int) -> MCPError:
 
 
 @contextmanager
-def _root_logger_left_alone() -> Iterator[None]:
-    """`MCPServer` sets up the process's logging unless somebody has; in a library that is the application's to do."""
+def _unchanged_logging() -> Iterator[None]:
+    """Keep `MCPServer` from configuring the root logger, which is the application's task. It does so if there is no handler."""
     root = logging.getLogger()
     placeholder = logging.NullHandler()
     root.addHandler(placeholder)

@@ -1,7 +1,7 @@
-"""The only code that touches the tasks table.
+"""The statements on the tasks table, which no other module uses.
 
-Every statement names the user: another user's task is as if it were not there. The methods take the connection of a transaction
-that the caller owns, so that an effect and its ledger row are one.
+Every statement has the user id as a condition, so that another user's task is not found. The functions take the connection of
+the caller's transaction, so that an effect and its ledger row are committed together.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NEWEST_FIRST = (
 )
 _NEWEST_FIRST_BY_STATUS = _NEWEST_FIRST.where(tasks.c.status == bindparam("status"))
 _GET = select(*_COLUMNS).where(*_OWN_TASK)
-_GET_TO_CHANGE = _GET.with_for_update()
-_DESCRIBE = update(tasks).where(*_OWN_TASK).values(description=bindparam("new_description"))
+_GET_FOR_UPDATE = _GET.with_for_update()
+_SET_DESCRIPTION = update(tasks).where(*_OWN_TASK).values(description=bindparam("new_description"))
 _COMPLETE = update(tasks).where(*_OWN_TASK).values(status=TaskStatus.COMPLETED, completed_at=bindparam("at"))
 _DELETE = delete(tasks).where(*_OWN_TASK)
 
@@ -39,8 +39,8 @@ def add(connection: Connection, task: Task) -> None:
     connection.execute(_INSERT, dict(task))
 
 
-def newest_first(connection: Connection, user_id: str, status: TaskStatus | None = None) -> list[Task]:
-    """The user's tasks, all of them or those with `status`."""
+def list_newest_first(connection: Connection, user_id: str, status: TaskStatus | None = None) -> list[Task]:
+    """Return the user's tasks, newest first; all of them or those with `status`."""
     if status is None:
         rows = connection.execute(_NEWEST_FIRST, {"user": user_id})
     else:
@@ -52,13 +52,13 @@ def get(connection: Connection, user_id: str, task_id: str) -> Task | None:
     return _first(connection.execute(_GET, {"user": user_id, "task": task_id}).mappings().first())
 
 
-def get_to_change(connection: Connection, user_id: str, task_id: str) -> Task | None:
-    """`get`, keeping everybody else from changing that task until the transaction ends."""
-    return _first(connection.execute(_GET_TO_CHANGE, {"user": user_id, "task": task_id}).mappings().first())
+def get_for_update(connection: Connection, user_id: str, task_id: str) -> Task | None:
+    """Return the task and lock its row until the transaction ends (on PostgreSQL; SQLite has one writer)."""
+    return _first(connection.execute(_GET_FOR_UPDATE, {"user": user_id, "task": task_id}).mappings().first())
 
 
-def describe(connection: Connection, task: Task, description: str) -> Task:
-    connection.execute(_DESCRIBE, {"user": task.user_id, "task": task.id, "new_description": description})
+def set_description(connection: Connection, task: Task, description: str) -> Task:
+    connection.execute(_SET_DESCRIPTION, {"user": task.user_id, "task": task.id, "new_description": description})
     return task.replace(description=description)
 
 

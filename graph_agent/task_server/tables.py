@@ -1,4 +1,4 @@
-"""The two tables of the task server: tasks, and the ledger of operations done to them."""
+"""The tables of the task server: tasks, and the ledger of operations on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graph_agent.task_server.models import MAX_DESCRIPTION_LENGTH, TaskStatus
 
 
 class OperationState(StrEnum):
-    """DONE: the effect stands, with this result. VOID: it never took place and never will."""
+    """DONE: the effect was committed with the stored result. VOID: it did not take place and never will."""
 
     DONE = "DONE"
     VOID = "VOID"
@@ -22,7 +22,7 @@ metadata = new_metadata()
 tasks = Table(
     "tasks",
     metadata,
-    # Never leaves the server: it orders tasks of the same instant. What names a task is its UUID, which is not used again.
+    # Internal: it orders tasks with the same creation time. Clients use the UUID, which is never reused.
     Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
     Column("id", UuidText, nullable=False),
     Column("user_id", String(255), nullable=False),
@@ -44,7 +44,7 @@ operations = Table(
     Column("tool_name", String(64), nullable=False),
     Column("request_digest", String(64), nullable=False),
     Column("state", enum_by_value(OperationState, "state"), nullable=False),
-    # Text as it was answered, so that an answer is the same to the last byte each time.
+    # The exact text of the answer, so that a repeated call returns the same bytes.
     Column("result", Text),
     Column("created_at", UtcDateTime, nullable=False),
     CheckConstraint("(state = 'DONE') = (result IS NOT NULL)", name="result_iff_done"),

@@ -1,4 +1,4 @@
-"""What the five tools do, apart from any protocol."""
+"""The behaviour of the five tools, independent of MCP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from graph_agent.task_server.arguments import (
     ListTasks,
     OperationMeta,
     UpdateTask,
-    sentence,
+    error_sentence,
 )
 from graph_agent.task_server.ledger import Effect, Operation, OperationLedger
 from graph_agent.task_server.models import Outcome, Task, TaskStatus
@@ -35,7 +35,9 @@ logger = logging.getLogger(__name__)
 NOT_FOUND = Outcome.failed(ToolErrorCode.NOT_FOUND, "There is no such task.")
 NO_USER = Outcome.failed(ToolErrorCode.ACCESS_DENIED, "The call does not say for which user it is.")
 NOT_DONE = Outcome.failed(ToolErrorCode.DATABASE_ERROR, "The tasks are not available right now; nothing was changed.")
-NOT_KNOWN = Outcome.failed(ToolErrorCode.UNKNOWN_ERROR, "The tasks are not available right now; it is not known what was done.")
+OUTCOME_UNKNOWN = Outcome.failed(
+    ToolErrorCode.UNKNOWN_ERROR, "The tasks are not available right now; it is not known what was done."
+)
 
 _ARGUMENTS: dict[str, type[Frozen]] = {
     "add_task": AddTask,
@@ -48,7 +50,7 @@ _ARGUMENTS: dict[str, type[Frozen]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call with everything that travels beside its arguments."""
+    """One tool call with its metadata: the user and the operation."""
 
     tool_name: str
     arguments: dict[str, Any]
@@ -57,7 +59,7 @@ class Call:
 
 
 class TaskTools:
-    """The tools over one database. Every call ends in an `Outcome`, whatever a client sends or the database does."""
+    """The tools on one database. Every call returns an `Outcome`, also for invalid arguments and database failures."""
 
     def __init__(self, database: Database, clock: Clock, ids: IdSource) -> None:
         self._database = database
@@ -73,24 +75,24 @@ class TaskTools:
         }
 
     async def call(self, call: Call) -> Outcome:
-        """Raises KeyError for a tool that does not exist."""
+        """Run one tool. Raises KeyError for a tool that does not exist."""
         try:
             arguments = _ARGUMENTS[call.tool_name].model_validate(call.arguments)
         except ValidationError as error:
-            return Outcome.failed(ToolErrorCode.VALIDATION_ERROR, sentence(error))
+            return Outcome.failed(ToolErrorCode.VALIDATION_ERROR, error_sentence(error))
         try:
             if isinstance(arguments, ListTasks):
                 return await self._list(call.user_id, arguments)
             return await self._mutate(call, arguments)
         except DatabaseUnavailableError as error:
             logger.warning("the task database is not available", exc_info=error)
-            return NOT_KNOWN if error.unknown else NOT_DONE
+            return OUTCOME_UNKNOWN if error.unknown else NOT_DONE
         except SQLAlchemyError as error:
             logger.error("the task database refused a statement", exc_info=error)
             return NOT_DONE
 
     async def preview(self, user_id: str, task_id: str) -> Task | None:
-        """The user's task under `task_id`, to look at. Raises `DatabaseUnavailableError`."""
+        """Return the user's task with `task_id` for a preview. Raises `DatabaseUnavailableError`."""
         try:
             wanted = DeleteTask(task_id=task_id).task_id
         except ValidationError:
@@ -99,13 +101,13 @@ class TaskTools:
 
     async def _list(self, user_id: str, arguments: ListTasks) -> Outcome:
         status = None if arguments.status == "all" else TaskStatus(arguments.status)
-        found = await self._database.read(lambda connection: store.newest_first(connection, user_id, status))
+        found = await self._database.read(lambda connection: store.list_newest_first(connection, user_id, status))
         return Outcome.done(tasks=[task.to_json() for task in found], count=len(found))
 
     async def _mutate(self, call: Call, arguments: Frozen) -> Outcome:
         meta = call.operation
         operation = Operation(
-            # A client without a key gets one of its own, so that an effect always has its row.
+            # A call without a key gets a new one, so that every effect has a ledger row.
             key=self._keys.new() if meta is None else meta.key,
             user_id=call.user_id,
             tool_name=call.tool_name,
@@ -127,10 +129,10 @@ class TaskTools:
 
     def _update(self, user_id: str, arguments: UpdateTask) -> Effect:
         def effect(connection: Connection) -> Outcome:
-            before = store.get_to_change(connection, user_id, arguments.task_id)
+            before = store.get_for_update(connection, user_id, arguments.task_id)
             if before is None:
                 return NOT_FOUND
-            after = store.describe(connection, before, arguments.description)
+            after = store.set_description(connection, before, arguments.description)
             return Outcome.done(task=after.to_json(), receipt=receipts.renamed(before.description, after.description))
 
         return effect
@@ -139,7 +141,7 @@ class TaskTools:
         now = self._clock.now()
 
         def effect(connection: Connection) -> Outcome:
-            task = store.get_to_change(connection, user_id, arguments.task_id)
+            task = store.get_for_update(connection, user_id, arguments.task_id)
             if task is None:
                 return NOT_FOUND
             if task.status is TaskStatus.COMPLETED:
@@ -151,7 +153,7 @@ class TaskTools:
 
     def _delete(self, user_id: str, arguments: DeleteTask) -> Effect:
         def effect(connection: Connection) -> Outcome:
-            task = store.get_to_change(connection, user_id, arguments.task_id)
+            task = store.get_for_update(connection, user_id, arguments.task_id)
             if task is None:
                 return Outcome.done(task=None, receipt=receipts.NOTHING_TO_DELETE)
             store.remove(connection, task)

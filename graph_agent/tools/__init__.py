@@ -1,4 +1,4 @@
-"""The client side of MCP: `executor.McpToolExecutor` is the runtime's `ToolServer`, and the only way to an effect.
+"""The client side of MCP. `executor.McpToolExecutor` implements `ToolServer`; every effect of the runtime passes through it.
 
-Import that module where it is needed: the MCP SDK takes more than a second.
+Import that module only where it is needed: importing the MCP SDK takes more than a second.
 """

@@ -1,4 +1,8 @@
-"""What becomes of an MCP call, as a `ToolResult`. All sentences are ours: what a server says in a failure is not passed on."""
+"""Conversion of MCP answers and errors to `ToolResult`.
+
+Error texts are the sentences in this module. A server's own error text is used only if the server answers with a result
+envelope, and then as one line of limited length. The results are part of stored records.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +30,17 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.budget import fit_data
 
 RESOURCE_NOT_FOUND = -32002
-"""The code of protocol versions before 2026-07-28."""
+"""The error code of protocol versions before 2026-07-28."""
 
 ENVELOPE = frozenset({"success", "data", "error", "error_code"})
-"""The keys of a result whose failures are data, as the shipped task server writes them."""
+"""The keys of a result envelope: structured content that reports failures as data, as our task server does."""
 
-MAX_SENTENCE = 300
+MAX_ERROR_CHARS = 300
+"""The length to which an error text from a result envelope is cut."""
 
 
 class NotSentError(Exception):
-    """The call never left: no server, or no time."""
+    """The call was not sent: the server is not connected, or no time is left."""
 
 
 def _failure(code: ToolErrorCode, error: str) -> ToolResult:
@@ -50,10 +55,10 @@ UNUSABLE = _failure(ToolErrorCode.UNKNOWN_ERROR, "The tool's answer cannot be us
 UNREACHABLE = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool could not be reached; nothing was done.")
 REFUSED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool did not accept the call; nothing was done.")
 FAILED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool reported a failure.")
-WANTS_INPUT = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool asked for more input, which it does not get here.")
+INPUT_REQUIRED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool asked for more input, which is not supported.")
 NOT_FOUND = _failure(ToolErrorCode.NOT_FOUND, "There is nothing under this id.")
 NO_PREVIEW = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "What the call would act on cannot be shown.")
-NOT_LEARNED = _failure(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
+OUTCOME_UNKNOWN = _failure(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
 
 _BY_CODE = {
     REQUEST_TIMEOUT: TIMED_OUT,
@@ -61,43 +66,46 @@ _BY_CODE = {
     INVALID_PARAMS: REFUSED,
     METHOD_NOT_FOUND: REFUSED,
 }
-"""JSON-RPC errors; any other code may come from a call that had begun."""
+"""JSON-RPC error code -> result. Any other code may come from a call that was running, so its outcome is unknown."""
 
 
 def ends_session(error: BaseException) -> bool:
-    """Whether the session is of no more use: the connection is gone, or the server does not know the session any more."""
+    """True if the session cannot be used any more: the connection is closed, or the server does not know the session."""
     return isinstance(error, MCPError) and error.code in (CONNECTION_CLOSED, INVALID_REQUEST)
 
 
 def from_answer(answer: CallToolResult | InputRequiredResult | BaseException | None) -> ToolResult:
-    """What a call came to; `answer` is what the session gave, what it raised, or None when time was up."""
+    """Return the result of a call; `answer` is the session's result, its exception, or None after a timeout."""
     if answer is None:
         return TIMED_OUT
     if isinstance(answer, BaseException):
         return _from_error(answer)
     if isinstance(answer, InputRequiredResult):
-        return WANTS_INPUT
+        return INPUT_REQUIRED
     structured = answer.structured_content
     if answer.is_error:
         return FAILED
     if _is_envelope(structured):
-        return _unpacked(structured)
+        return _from_envelope(structured)
     if isinstance(structured, dict | list):
         return _with_data(structured)
-    return _with_data(_spoken(answer.content) if structured is None else {"result": structured})
+    return _with_data(_content_data(answer.content) if structured is None else {"result": structured})
 
 
 def from_settlement(answer: CallToolResult | InputRequiredResult | BaseException | None) -> ToolResult:
-    """What the ledger says of an operation: its stored result, or that it is void. Anything else leaves it unknown."""
+    """Return the ledger's answer about an operation: its stored result, or an error if it never takes effect.
+
+    Any other answer leaves the outcome unknown.
+    """
     if isinstance(answer, CallToolResult) and not answer.is_error and _is_envelope(answer.structured_content):
-        result = _unpacked(answer.structured_content)
+        result = _from_envelope(answer.structured_content)
         if result.success or result.error_code is ToolErrorCode.TOOL_EXECUTION_ERROR:
             return result
-    return NOT_LEARNED
+    return OUTCOME_UNKNOWN
 
 
 def from_preview(answer: ReadResourceResult | InputRequiredResult | BaseException | None) -> ToolResult:
-    """What a preview shows: the resource's JSON object, which must have a `description`."""
+    """Return the preview: the JSON object of the resource, which must have a `description`."""
     if isinstance(answer, MCPError) and answer.code in (INVALID_PARAMS, RESOURCE_NOT_FOUND):
         return NOT_FOUND
     if not isinstance(answer, ReadResourceResult):
@@ -117,7 +125,7 @@ def _from_error(error: BaseException) -> ToolResult:
         return UNREACHABLE
     if isinstance(error, MCPError):
         return _BY_CODE.get(error.code, CONNECTION_LOST)
-    # A result that does not parse or breaks the tool's own output schema comes from a call that was made.
+    # The call was made, but its result does not parse or violates the tool's output schema.
     return UNUSABLE if isinstance(error, Exception) else CONNECTION_LOST
 
 
@@ -125,7 +133,7 @@ def _is_envelope(structured: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(structured, dict) and structured.keys() == ENVELOPE
 
 
-def _unpacked(envelope: dict[str, Any]) -> ToolResult:
+def _from_envelope(envelope: dict[str, Any]) -> ToolResult:
     if envelope["success"] is True:
         data = envelope["data"]
         return _with_data(data) if data is None or isinstance(data, dict | list) else UNUSABLE
@@ -137,11 +145,11 @@ def _unpacked(envelope: dict[str, Any]) -> ToolResult:
     return _failure(code, _one_line(error) if isinstance(error, str) else str(FAILED.error))
 
 
-def _spoken(content: list[ContentBlock]) -> dict[str, Any]:
-    """The text of an answer; of pictures, sounds and files only that they were there."""
+def _content_data(content: list[ContentBlock]) -> dict[str, Any]:
+    """Return the text of an answer, and the types of the content that is dropped (images, audio, files)."""
     data: dict[str, Any] = {"text": "\n".join(block.text for block in content if isinstance(block, TextContent))}
-    if unread := sorted({block.type for block in content if not isinstance(block, TextContent)}):
-        data["not_shown"] = unread
+    if omitted := sorted({block.type for block in content if not isinstance(block, TextContent)}):
+        data["not_shown"] = omitted
     return data
 
 
@@ -149,9 +157,9 @@ def _with_data(data: dict[str, Any] | list[Any] | None) -> ToolResult:
     try:
         return ToolResult(success=True, data=fit_data(data))
     except (ValueError, TypeError, RecursionError):
-        # NaN and infinities parse but are not JSON, and a server in this process may nest without end: no record holds that.
+        # A record cannot store NaN, infinities, or the endless nesting that an in-process server can return.
         return UNUSABLE
 
 
 def _one_line(text: str) -> str:
-    return "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in text[:MAX_SENTENCE])
+    return "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in text[:MAX_ERROR_CHARS])

@@ -1,4 +1,4 @@
-"""The tools a server lists, read within limits: a list that never ends does not hang the start, nor fill the memory."""
+"""The list of a server's tools, read within limits, so that an endless list cannot block the start or fill the memory."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from mcp.types import PaginatedRequestParams, Tool
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
 MAX_LIST_BYTES = 16 * 1024 * 1024
-"""Of all the tools together, as JSON."""
+"""Limit for all tools together, as JSON."""
 
 
 class ToolListError(Exception):
-    """A list of tools that nobody can rely on; its message is ours."""
+    """The server's tool list cannot be used. The message contains no text of the server."""
 
 
 async def all_tools(session: ClientSession) -> list[Tool]:
-    """Every tool, each name once. Raises `ToolListError` for a list without end or measure, or with one name for two tools."""
+    """Return every tool. Raises `ToolListError` for a list that exceeds the limits or has two tools with the same name."""
     tools: dict[str, Tool] = {}
     size, cursor = 0, None
     for _ in range(MAX_PAGES):

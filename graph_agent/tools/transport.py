@@ -1,6 +1,6 @@
-"""How an MCP server is reached: over the pipes of a command, over HTTP, or in this process.
+"""The transports to an MCP server: the pipes of a command, HTTP, or memory for a server in this process.
 
-A remote server is a stranger, so what it sends is measured. A command is run by whoever configured it, and is not.
+A remote server is not trusted, so the size of its messages is limited. A command is trusted: the operator configured it.
 """
 
 from __future__ import annotations
@@ -19,60 +19,60 @@ Server: TypeAlias = MCPServer[Any] | StdioServerParameters | str
 """A server in this process, a command to start, or a URL."""
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""Of one body or one event over HTTP; a longer one is not read to its end."""
+"""Limit for one body or one event over HTTP; reading stops there."""
 
 
-def transport_to(server: Server, ended: Callable[[], None]) -> Any:
-    """What the SDK's client connects over; `ended` is called when the server hangs up, which one in this process never does."""
+def transport_to(server: Server, on_closed: Callable[[], None]) -> Any:
+    """Return the transport for the SDK's client. `on_closed` is called when a server outside this process disconnects."""
     if isinstance(server, StdioServerParameters):
-        # A line that is no text is a line that is no message, not the end of the connection.
+        # A line that is not UTF-8 is an invalid message; it must not end the connection.
         readable = server.model_copy(update={"encoding_error_handler": "replace"})
-        return _watched(stdio_client(readable), ended)
+        return _observed(stdio_client(readable), on_closed)
     if isinstance(server, str):
-        return _watched(_over_http(server), ended)
+        return _observed(_over_http(server), on_closed)
     return server
 
 
 @asynccontextmanager
 async def _over_http(url: str) -> AsyncIterator[Any]:
     async with (
-        measuring_client() as client,
+        size_limited_client() as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
     ):
         yield streams
 
 
-def measuring_client(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
-    """An HTTP client that reads no body of more than `MAX_MESSAGE_BYTES`; events are measured by the SDK, one by one."""
+def size_limited_client(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
+    """Return an HTTP client that reads at most `MAX_MESSAGE_BYTES` of a body; the SDK limits the size of each event."""
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity"},
-        # A stream of events may be silent for long; every call has a deadline of its own.
+        # An event stream can be idle for a long time; every call has its own deadline.
         timeout=httpx2.Timeout(30, read=300),
-        event_hooks={"response": [_measured]},
+        event_hooks={"response": [_limit_body]},
         transport=transport,
     )
 
 
-async def _measured(response: httpx2.Response) -> None:
-    """Let the body end where it grows too large; a packed one hides how large it will be."""
+async def _limit_body(response: httpx2.Response) -> None:
+    """Limit the size of the body. A compressed body is refused, because it hides its real size."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise httpx2.DecodingError("a packed answer was not asked for", request=response.request)
+        raise httpx2.DecodingError("a compressed answer was not requested", request=response.request)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     if "text/event-stream" not in response.headers.get("Content-Type", ""):
-        response.stream = _Measured(response.stream)
+        response.stream = _LimitedStream(response.stream)
 
 
-class _Measured(httpx2.AsyncByteStream):
-    """A body that ends with an error where it grows too large."""
+class _LimitedStream(httpx2.AsyncByteStream):
+    """A body that raises an error when it exceeds `MAX_MESSAGE_BYTES`."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = MAX_MESSAGE_BYTES
+        remaining = MAX_MESSAGE_BYTES
         async for chunk in self._stream:
-            left -= len(chunk)
-            if left < 0:
+            remaining -= len(chunk)
+            if remaining < 0:
                 raise httpx2.ReadError("the answer is too large")
             yield chunk
 
@@ -81,33 +81,33 @@ class _Measured(httpx2.AsyncByteStream):
 
 
 @asynccontextmanager
-async def _watched(transport: Any, ended: Callable[[], None]) -> AsyncIterator[Any]:
-    """`transport` with an ear on its end: an SDK session does not tell that its server is gone."""
+async def _observed(transport: Any, on_closed: Callable[[], None]) -> AsyncIterator[Any]:
+    """Wrap `transport` so that its end is reported, which an SDK session does not do."""
     async with transport as (read, write):
-        yield _Watched(read, ended), write
+        yield _ObservedStream(read, on_closed), write
 
 
-class _Watched:
-    """A read stream that reports its end."""
+class _ObservedStream:
+    """A read stream that calls `on_closed` at its end."""
 
-    def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
+    def __init__(self, stream: Any, on_closed: Callable[[], None]) -> None:
         self._stream = stream
-        self._ended = ended
+        self._on_closed = on_closed
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def __aiter__(self) -> _Watched:
+    def __aiter__(self) -> _ObservedStream:
         return self
 
     async def __anext__(self) -> Any:
         try:
             return await self._stream.__anext__()
         except BaseException:
-            self._ended()
+            self._on_closed()
             raise
 
-    async def __aenter__(self) -> _Watched:
+    async def __aenter__(self) -> _ObservedStream:
         await self._stream.__aenter__()
         return self
 

@@ -1,24 +1,25 @@
-"""The engine: one compiled graph, one recorder a turn, one finaliser.
+"""The engine: starts runs of the compiled graph and finishes them.
 
-Whatever ends a turn (an answer, the deadline, a cancellation, a shutdown, a crash found later) passes through the finaliser,
-and it alone makes a row terminal. A turn that does not end by itself is walked once more over what its record holds, with the
-interruption as the last entry: so its decision is composed by the same nodes, and replays like any other.
+Whatever ends a turn (an answer, the deadline, a cancellation, a shutdown, a crash found later), the engine alone makes its row
+terminal. A turn that does not end by itself is walked once more over its record, with the interruption as the last entry: the
+same nodes compose its decision, and it can be replayed like any other.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from dataclasses import asdict, astuple, dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, astuple
+from functools import partial
+from typing import Any, TypeVar
 
-from graph_agent.turn.memory_writer import MemoryAuditWriter, MemoryConfirmations
-from graph_agent.turn.recorder import Outside, Recorder, call_digest
+from pydantic import ValidationError
+
 from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.deadlines import ignore_result, run_with_timeout, turn_deadline
 from graph_agent.errors import (
     ConfigurationError,
     GraphAgentError,
@@ -27,53 +28,44 @@ from graph_agent.errors import (
     ServiceErrorCode,
     ToolNotFoundError,
     TurnTakenOverError,
+    outcome_unknown,
 )
 from graph_agent.graph.build import CompiledGraph, build_graph
-from graph_agent.graph.state import EndingKind, Turn, TurnCall, TurnRuntime
+from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, DecisionContext
-from graph_agent.models.llm import ToolDeclaration
-from graph_agent.models.record import (
-    DecisionRecord,
-    EntryKind,
-    InterruptReason,
-    RecordEntry,
-    RecordHeader,
-    RecordStatus,
-    ToolInvocation,
-)
-from graph_agent.policy.confirmation import Signer
+from graph_agent.models.llm import ToolDeclaration, select_declarations
+from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind, InterruptReason, RecordEntry, RecordHeader
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
-from graph_agent.policy.snapshot import TermDigests, Terms
+from graph_agent.policy.signature import Signer
+from graph_agent.policy.snapshot import PolicySnapshot, SnapshotDigests
 from graph_agent.ports import AuditWriter, Clock, Confirmations, IdSource, LLMAdapter, ToolExecutor, ToolServer
-from graph_agent.deadlines import answer_within, left_behind, seen_through, turn_deadline
+from graph_agent.record.memory import MemoryAuditWriter, MemoryConfirmations
+from graph_agent.task_server.declarations import TASK_TOOLS
+from graph_agent.turn.contract_calls import AdapterCall, ContractMethod, model_name
+from graph_agent.turn.external import ExternalPorts
+from graph_agent.turn.finished import FinishedTurn, compose_record
+from graph_agent.turn.hooks import HookList, TurnHook
+from graph_agent.turn.recorder import Recorder
+from graph_agent.turn.run import TurnRun
 
 _log = logging.getLogger(__name__)
 
-_LEAST_SECONDS_TO_CLOSE = 2.0
+_MIN_SECONDS_TO_CLOSE = 2.0
+_SETTLE_SECONDS = 2.0
+"""The time of a settlement; a quarter of the turn if that is shorter."""
+_ANY_ARGUMENTS = {"type": "object", "additionalProperties": True}
+"""The schema of a tool that nothing declares: its arguments cannot be checked."""
+_CLOSED_TOGETHER = 16
+"""The number of interrupted turns that are closed at the same time, and committed together."""
 
-_SENT = frozenset({EntryKind.EXECUTE, EntryKind.SETTLE})
-
-StepListener = Callable[[Step], None]
-Steps = Sequence[Step]
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedTurn:
-    """A turn after its end: the record that stands in the log, and the turn's last state where this process walked it."""
-
-    record: DecisionRecord
-    turn: Turn | None = None
-
-    @property
-    def decision(self) -> AgentDecision:
-        return self.record.decision
+T = TypeVar("T")
 
 
 class LLMAgentEngine:
-    """Runs turns: `DecisionContext` in, `AgentDecision` out, everything recorded.
+    """Runs turns: takes a `DecisionContext`, returns an `AgentDecision`, and records everything in between.
 
     One engine serves any number of turns at the same time, in one event loop.
     """
@@ -95,13 +87,17 @@ class LLMAgentEngine:
         call_seconds: float = 10.0,
         allow_missing_tools: bool = False,
         graph: CompiledGraph | None = None,
+        hooks: Sequence[Callable[[], TurnHook]] = (),
     ) -> None:
         """`constitution` is the text; it is parsed here and raises `ConstitutionError`.
 
+        Of the parameters of `generate` and `execute`, only those are passed that the adapter and the executor accept. Raises
+        `ConfigurationError` if one of them cannot be called.
+
         `config` overrides `max_iterations`. Without `audit` the record is kept in memory; without `signer` confirmations are
-        signed with a key that dies with the engine. `system_prompt` replaces the constitution as what the model reads, never
+        signed with a key of this engine only. `system_prompt` replaces the constitution as the text that the model reads, never
         as the policy. With `allow_missing_tools` a listed tool that the server does not serve is left out instead of refused.
-        A compiled `graph` keeps nothing of a turn, so that engines may share one.
+        Engines may share a compiled `graph`, since it is stateless. `hooks` are functions that make one hook for each turn.
         """
         self.config = config or AgentEngineConfig(max_iterations=max_iterations)
         self.constitution = Constitution.parse(constitution)
@@ -112,19 +108,24 @@ class LLMAgentEngine:
         self._ids = ids or RandomIds()
         self._prompt = system_prompt or constitution
         self._partial = allow_missing_tools
-        self._outside = Outside(
-            adapter=llm_adapter,
+        self._external = ExternalPorts(
+            call_model=AdapterCall(llm_adapter),
+            run_tool=ContractMethod(
+                tool_executor, "execute", ("tool_name", "parameters", "user_id"), ("operation_key", "deadline")
+            ),
             tools=tool_executor,
             ids=self._ids,
             signer=signer or Signer(secrets.token_bytes(32)),
             confirmations=confirmations or MemoryConfirmations(),
             call_seconds=min(call_seconds, self.config.iteration_timeout or call_seconds),
+            settle_seconds=min(_SETTLE_SECONDS, self.config.timeout_seconds / 4),
             generate_seconds=self.config.iteration_timeout,
         )
-        self._terms: Terms | None = None
+        self._snapshot: PolicySnapshot | None = None
         self._graph = graph
-        self._closing = False
-        self._running: set[asyncio.Task[FinishedTurn]] = set()
+        self._hooks = tuple(hooks)
+        self._runs: set[TurnRun[Any]] = set()
+        self._closing = asyncio.Semaphore(_CLOSED_TOGETHER)
 
     @property
     def graph(self) -> CompiledGraph:
@@ -135,60 +136,104 @@ class LLMAgentEngine:
 
     @property
     def model(self) -> str:
-        """The model's name, as it stands in the record."""
-        return self._adapter.model
+        """The model's name, as it is recorded."""
+        return model_name(self._adapter)
 
     async def process_message(self, context: DecisionContext) -> AgentDecision:
-        """Decide about one message. Raises `ServiceError` SERVICE_UNAVAILABLE where it cannot be recorded."""
+        """Decide about one message.
+
+        Raises `ServiceError`: SERVICE_UNAVAILABLE if the opening row cannot be written, and nothing was called;
+        OUTCOME_UNKNOWN, with the decision's id, if the end of the turn cannot be recorded.
+        """
         return (await self.run(context)).decision
 
     async def run(
+        self, context: DecisionContext, *, decision_id: str | None = None, hooks: Iterable[TurnHook] = ()
+    ) -> FinishedTurn:
+        """Like `process_message`, but return the record too. If the caller is cancelled, the record is closed first."""
+        run = self.start(lambda run: self.decide(run, context), context.user_id, decision_id=decision_id, hooks=hooks)
+        return await run.result()
+
+    async def finish(self, decision_id: str, *, ask_model: bool) -> FinishedTurn | None:
+        """Finish a turn that another process left open; see `resume`."""
+        return await self.start(lambda run: self.resume(run, ask_model=ask_model), decision_id=decision_id).result()
+
+    def start(
         self,
-        context: DecisionContext,
+        work: Callable[[TurnRun[T]], Coroutine[Any, Any, T]],
+        user_id: str | None = None,
         *,
         decision_id: str | None = None,
-        on_step: StepListener | None = None,
-    ) -> FinishedTurn:
-        """Like `process_message`, with the record. A cancelled caller leaves a closed row behind."""
-        terms = await self.prepare()
-        recorder = self._recorder(self.header(context, terms, decision_id), terms)
-        return await self._supervised(recorder, terms, on_step)
+        hooks: Iterable[TurnHook] = (),
+    ) -> TurnRun[T]:
+        """Start a run whose owner task does `work`: `decide` or `resume`, and what the caller adds to it."""
+        run: TurnRun[T] = TurnRun(decision_id or self._ids.new(), user_id, [*(make() for make in self._hooks), *hooks])
+        self._runs.add(run)
+        run.start(work(run), on_end=lambda: self._runs.discard(run))
+        return run
 
-    async def finish(self, decision_id: str, *, ask_model: bool, on_step: StepListener | None = None) -> FinishedTurn | None:
-        """Bring a turn that a dead process left to its end, from its record; None where there is no such turn.
+    def running(self, decision_id: str) -> TurnRun[Any] | None:
+        """Return the run of a turn if it runs in this engine and its user is known."""
+        return next((run for run in self._runs if run.decision_id == decision_id and run.user_id is not None), None)
 
-        What is recorded is played, under the terms it was recorded under. Then, with `ask_model`, the turn goes on for real,
-        unless the terms have changed since; without, it ends there as interrupted.
+    async def decide(self, run: TurnRun[Any], context: DecisionContext) -> FinishedTurn:
+        """Run a new turn, inside its owner task."""
+        snapshot = await self.prepare()
+        header = self.header(context, snapshot, run.decision_id)
+        return await self._run_to_end(run, self._recorder(header, snapshot, hooks=run.hooks), snapshot)
+
+    async def resume(self, run: TurnRun[Any], *, ask_model: bool) -> FinishedTurn | None:
+        """Finish a turn from its record, inside its owner task; None if there is no such turn.
+
+        The recorded entries are replayed under the recorded policy snapshot. With `ask_model` the turn then continues live
+        under that snapshot, if today's policy grants no less and the version of the record is the same; otherwise it ends there
+        as interrupted.
         """
-        stored = await self.audit.load(decision_id)
+        stored = await self.audit.load(run.decision_id)
         if stored is None:
             return None
         if isinstance(stored, DecisionRecord):
             return FinishedTurn(stored)
+        if not stored.sealed:
+            # Its entries would be trusted, and its calls settled: a row that was added from outside must not start either.
+            raise outcome_unknown(run.decision_id)
         current = await self.prepare()
         entries = list(stored.entries)
         try:
-            terms = await self._named_by(stored.header, current)
+            snapshot = await self._named_by(stored.header, current)
         except (ConfigurationError, LookupError, ValueError):
-            _log.exception("the terms of decision %s cannot be read; it is closed without its record", decision_id)
-            terms, entries, ask_model = current, [], False
-        if not ask_model or terms is not current:
+            _log.exception(
+                "the policy snapshot of decision %s cannot be read; it is closed without its record", run.decision_id
+            )
+            snapshot, entries, ask_model = current, [], False
+        ask_model = ask_model and current.grants_no_less_than(snapshot) and stored.header.version == RECORD_VERSION
+        if not ask_model:
             crash = {"reason": InterruptReason.CRASH, "in_flight": None}
             entries.append(RecordEntry(n=len(entries), kind=EntryKind.INTERRUPT, result=crash))
-        recorder = self._recorder(stored.header, terms, played=entries, saved=len(stored.entries))
-        return await self._supervised(recorder, terms, on_step)
+        recorder = self._recorder(stored.header, snapshot, replayed=entries, saved=len(stored.entries), hooks=run.hooks)
+        # Without the model the turn is ending already: a cancellation would end it no sooner.
+        return await self._run_to_end(run, recorder, snapshot, cancellable=ask_model)
 
-    async def terms_of(self, header: RecordHeader) -> Terms:
-        """The terms that a record names: the current ones, or those that stand in the log."""
+    async def snapshot_of(self, header: RecordHeader) -> PolicySnapshot:
+        """Return the policy snapshot that a record names: the current one, or one that is rebuilt from the log."""
         return await self._named_by(header, await self.prepare())
 
+    async def steps_of(self, record: DecisionRecord, snapshot: PolicySnapshot) -> AsyncIterator[Step]:
+        """Walk a closed turn again over its record, without asking any port. `snapshot` is the one that its header names.
+
+        Raises `RecordError` at the first step that this version of the graph takes differently.
+        """
+        recorder = Recorder(record.header, clock=self._clock, replayed=record.entries)
+        async for step in walk(self.graph, _first(record.header), TurnRuntime(recorder, snapshot)):
+            yield step
+
     async def step(self, context: DecisionContext) -> AsyncIterator[Step]:
-        """Walk a turn node by node. It is recorded like any other; leaving early closes it as interrupted."""
-        terms = await self.prepare()
-        recorder = self._recorder(self.header(context, terms), terms)
+        """Run a turn node by node, in the caller's task and without hooks; leaving early closes it as interrupted."""
+        snapshot = await self.prepare()
+        recorder = self._recorder(self.header(context, snapshot), snapshot)
         taken: list[Step] = []
-        ends = self._clock.monotonic() + terms.config.timeout_seconds
-        steps = walk(self.graph, self._first(recorder.header), TurnRuntime(recorder, terms))
+        ends = self._clock.monotonic() + snapshot.config.timeout_seconds
+        steps = walk(self.graph, _first(recorder.header), TurnRuntime(recorder, snapshot))
         try:
             while True:
                 with turn_deadline(self._clock, ends):
@@ -200,175 +245,227 @@ class LLMAgentEngine:
                 yield step
         finally:
             await steps.aclose()
-            if taken and taken[-1].turn.decision is not None:
-                await _undisturbed(self._close(recorder, taken), _reserve(terms))
-            elif recorder.saved is not None:
-                recorder.fence()
-                with turn_deadline(self._clock, self._clock.monotonic() + _reserve(terms)):
-                    await _undisturbed(self._interrupted(recorder, terms, InterruptReason.CANCELLED), _reserve(terms))
+            if recorder.saved is not None:
+                # A run of its own: a caller who is cancelled here must still leave a closed record.
+                ending = self.start(
+                    lambda run: self._end_steps(run, recorder, snapshot, taken), decision_id=recorder.header.decision_id
+                )
+                await ending.result()
 
-    async def prepare(self) -> Terms:
-        """Join the constitution with what the tool server serves; once it has answered, for good.
+    async def _end_steps(
+        self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, taken: Sequence[Step]
+    ) -> FinishedTurn:
+        if taken and taken[-1].turn.decision is not None:
+            return await _in_time(self._close(recorder, taken), _reserve(snapshot), run.decision_id)
+        recorder.fence()
+        return await self._interrupt(run, recorder, snapshot, InterruptReason.CANCELLED)
 
-        Raises `ConfigurationError` where a server that answered does not serve a listed tool.
+    async def prepare(self) -> PolicySnapshot:
+        """Join the constitution with the tools that the server serves. The result is kept once the server has answered.
+
+        Raises `ConfigurationError` if a server that answered does not serve a listed tool.
         """
-        if self._terms is not None:
-            return self._terms
-        names = list(self.constitution.whitelist)
+        if self._snapshot is not None:
+            return self._snapshot
         if not isinstance(self._tools, ToolServer):
-            available = [name for name in names if name in self._tools.get_available_tools()]
-            declarations = self._adapter.get_tool_declarations(available)
-            policy = compile_policy(self.constitution, declarations, {}, partial=self._partial)
-        elif await self._reached():
+            policy = compile_policy(self.constitution, self._executor_declarations(), {}, partial=self._partial)
+        elif await self._server_answers():
             served = self._tools.declarations()
             traits = {tool.name: self._tools.traits(tool.name) for tool in served}
             policy = compile_policy(self.constitution, served, traits, partial=self._partial)
         else:
-            # No server answers: the grants stand as far as the adapter can declare them, every call fails softly, and the
-            # next turn asks again.
-            return Terms(compile_policy(self.constitution, self._declared(names), {}, partial=True), self.config, self._prompt)
-        self._terms = Terms(policy, self.config, self._prompt)
-        return self._terms
+            # No server answers: the model still sees the tools that the adapter can declare, every call fails with a result,
+            # and the next turn tries to connect again.
+            return PolicySnapshot(
+                compile_policy(self.constitution, self._adapter_declarations(), {}, partial=True), self.config, self._prompt
+            )
+        self._snapshot = PolicySnapshot(policy, self.config, self._prompt)
+        return self._snapshot
 
     async def aclose(self) -> None:
-        """End every turn that is still running, and wait until each has its terminal row."""
-        self._closing = True
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        """End every turn that is still running, and wait until each is closed."""
+        runs = list(self._runs)
+        for run in runs:
+            run.cancel(InterruptReason.SHUTDOWN)
+        await asyncio.gather(*(run.ended() for run in runs))
 
-    async def _named_by(self, header: RecordHeader, current: Terms) -> Terms:
-        digests = TermDigests(header.constitution, header.tools, header.settings, header.prompt)
+    async def _named_by(self, header: RecordHeader, current: PolicySnapshot) -> PolicySnapshot:
+        digests = SnapshotDigests(header.constitution, header.tools, header.settings, header.prompt)
         if current.digests == digests:
             return current
-        return Terms.from_texts(await self.audit.texts(list(astuple(digests))), digests)
+        return PolicySnapshot.from_texts(await self.audit.texts(list(astuple(digests))), digests)
 
-    async def _reached(self) -> bool:
-        """Whether the tool server answers, within the time that one call to it may take."""
+    async def _server_answers(self) -> bool:
+        """Connect to the tool server; False if it does not answer within the time that one call to it may take."""
         assert isinstance(self._tools, ToolServer)
+        limit = min(self._external.call_seconds, self.config.timeout_seconds / 2)
         try:
-            return await answer_within(min(self._outside.call_seconds, self.config.timeout_seconds / 2), self._tools.start())
+            return await run_with_timeout(limit, self._tools.start())
         except Exception as exc:
             _log.warning("the tool server could not be reached", exc_info=not isinstance(exc, TimeoutError))
             return False
 
-    def _declared(self, names: list[str]) -> list[ToolDeclaration]:
+    def _executor_declarations(self) -> list[ToolDeclaration]:
+        """Return a declaration of each granted tool that a plain executor serves: its own, the adapter's, or an open one.
+
+        An executor that does not list its tools serves all that are granted.
+        """
+        if (declare := getattr(self._tools, "declarations", None)) is not None:
+            return [_declaration(tool) for tool in declare()]
+        listing = getattr(self._tools, "get_available_tools", None)
+        served = self.constitution.whitelist if listing is None else listing()
+        declared = {tool.name: tool for tool in self._adapter_declarations()}
+        return [
+            declared.get(grant.name) or ToolDeclaration(name=grant.name, description=grant.summary, parameters=_ANY_ARGUMENTS)
+            for grant in self.constitution.grants
+            if grant.name in served
+        ]
+
+    def _adapter_declarations(self) -> list[ToolDeclaration]:
+        """Return the adapter's declarations of granted tools; the task tools' if it has no such method."""
+        declare = getattr(self._adapter, "get_tool_declarations", partial(select_declarations, TASK_TOOLS))
         declarations = []
-        for name in names:
-            try:
-                declarations += self._adapter.get_tool_declarations([name])
-            except ToolNotFoundError:
-                continue
+        for name in self.constitution.whitelist:
+            with suppress(ToolNotFoundError, LookupError):
+                declarations += [_declaration(tool) for tool in declare([name])]
         return declarations
 
-    def header(self, context: DecisionContext, terms: Terms, decision_id: str | None = None) -> RecordHeader:
-        """What a record of `context` starts from now, under `terms`."""
+    def header(self, context: DecisionContext, snapshot: PolicySnapshot, decision_id: str | None = None) -> RecordHeader:
+        """Return the header of a record of `context` that starts now, under `snapshot`."""
         return RecordHeader(
             decision_id=decision_id or self._ids.new(),
             context=context,
             started_at=self._clock.now(),
             model=self.model,
-            **asdict(terms.digests),
+            **asdict(snapshot.digests),
         )
 
     def _recorder(
         self,
         header: RecordHeader,
-        terms: Terms,
+        snapshot: PolicySnapshot,
         *,
-        played: Sequence[RecordEntry] = (),
+        replayed: Sequence[RecordEntry] = (),
         saved: int | None = None,
+        hooks: HookList | None = None,
     ) -> Recorder:
         return Recorder(
             header,
             clock=self._clock,
-            outside=self._outside,
+            external=self._external,
             writer=self.audit,
-            blobs=terms.texts,
-            played=played,
+            blobs=snapshot.texts,
+            replayed=replayed,
             saved=saved,
+            hooks=hooks,
         )
 
-    async def _supervised(self, recorder: Recorder, terms: Terms, on_step: StepListener | None) -> FinishedTurn:
-        """Run a turn so that a caller who goes away still leaves a closed row."""
-        task = asyncio.create_task(self._run_to_end(recorder, terms, on_step))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return await seen_through(task)
-
-    async def _run_to_end(self, recorder: Recorder, terms: Terms, on_step: StepListener | None) -> FinishedTurn:
-        """Run the graph as a task of its own and wait beside it: what cannot be cancelled is left behind, fenced."""
-        seconds = terms.config.timeout_seconds
-        reserve = _reserve(terms)
-        ends = self._clock.monotonic() + seconds
-        with turn_deadline(self._clock, ends - reserve):
-            walking = asyncio.create_task(self._walk(recorder, terms, on_step))
-        reason = InterruptReason.DEADLINE
+    async def _run_to_end(
+        self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, *, cancellable: bool = True
+    ) -> FinishedTurn:
+        run.hooks.notify(TurnHook.before_turn, recorder.header)
         try:
-            await asyncio.wait({walking}, timeout=seconds - reserve)
-        except asyncio.CancelledError:
-            reason = InterruptReason.SHUTDOWN if self._closing else InterruptReason.CANCELLED
-        if walking.done() and not walking.cancelled():
-            failure = walking.exception()
+            finished = await self._drive(run, recorder, snapshot, cancellable)
+        except BaseException as exc:
+            run.hooks.notify(TurnHook.after_turn, exc)
+            raise
+        run.hooks.notify(TurnHook.after_turn, finished.record)
+        return finished
+
+    async def _drive(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, cancellable: bool) -> FinishedTurn:
+        """Run the graph in the driver task, and close the record whatever ends it."""
+        reserve = _reserve(snapshot)
+        seconds = snapshot.config.timeout_seconds
+        run.deadline = self._clock.monotonic() + seconds
+        with turn_deadline(self._clock, run.deadline - reserve):
+            driver = asyncio.create_task(self._walk(run, recorder, snapshot))
+        reason = await run.wait_for(driver, seconds - reserve, cancellable=cancellable)
+        if driver.done() and not driver.cancelled():
+            failure = driver.exception()
             if failure is None:
-                return await _undisturbed(self._close(recorder, walking.result()), ends - self._clock.monotonic())
+                close = self._close(recorder, driver.result())
+                return await _in_time(close, run.deadline - self._clock.monotonic(), run.decision_id)
             if recorder.saved is None or isinstance(failure, TurnTakenOverError):
                 raise _refusal(failure) from failure
             _log.error("a turn ended in an exception", exc_info=failure)
             unavailable = isinstance(failure, RecordUnavailableError)
             reason = InterruptReason.RECORD if unavailable else InterruptReason.FAILURE
-        elif walking.cancelled() and reason is InterruptReason.DEADLINE:
-            reason = InterruptReason.FAILURE
+        # From here on the driver can neither write nor call anything, whether it obeys its cancellation or not.
         recorder.fence()
-        walking.cancel()
-        walking.add_done_callback(left_behind)
-        with turn_deadline(self._clock, self._clock.monotonic() + reserve):
-            return await _undisturbed(self._interrupted(recorder, terms, reason), reserve)
+        driver.cancel()
+        driver.add_done_callback(ignore_result)
+        if run.fenced:
+            raise TurnTakenOverError("another process may have this turn")
+        return await self._interrupt(run, recorder, snapshot, reason)
 
-    async def _walk(self, recorder: Recorder, terms: Terms, on_step: StepListener | None = None) -> Steps:
-        steps = []
-        async for step in walk(self.graph, self._first(recorder.header), TurnRuntime(recorder, terms)):
+    async def _walk(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot) -> list[Step]:
+        run.begin()
+        steps: list[Step] = []
+        async for step in walk(self.graph, _first(recorder.header), TurnRuntime(recorder, snapshot)):
+            run.add_step(len(steps), step)
             steps.append(step)
-            if on_step is not None:
-                on_step(step)
         return steps
 
-    async def _interrupted(self, recorder: Recorder, terms: Terms, reason: InterruptReason) -> FinishedTurn:
-        """Walk the turn over its record to a decision, with `reason` as its last entry, and close it."""
+    async def _interrupt(
+        self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, reason: InterruptReason
+    ) -> FinishedTurn:
+        """End a turn that did not end by itself, in a time of its own."""
         if recorder.saved is None:
             raise _refusal(RecordUnavailableError("the turn ended before its opening row"))
-        stands = recorder.ended_by(reason)
+        # A call in flight is settled in its own time, so that its outcome does not stay unknown for lack of it.
+        ending = max(_reserve(snapshot), _MIN_SECONDS_TO_CLOSE) + self._external.settle_seconds
+        # Many turns may reach their deadline together. They are closed in batches, each in its own time; otherwise all of them
+        # would wait for each other until the time of each is over.
+        async with self._closing:
+            with turn_deadline(self._clock, self._clock.monotonic() + ending):
+                return await _in_time(self._close_interrupted(run, recorder, snapshot, reason), ending, run.decision_id)
+
+    async def _close_interrupted(
+        self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, reason: InterruptReason
+    ) -> FinishedTurn:
+        """Walk the turn over its record to a decision, with `reason` as its last entry, and close it."""
+        entries = recorder.ended_by(reason)
         while True:
-            again = self._recorder(recorder.header, terms, played=stands, saved=recorder.saved)
+            again = self._recorder(recorder.header, snapshot, replayed=entries, saved=recorder.saved, hooks=run.hooks)
             try:
-                steps = await self._walk(again, terms)
+                steps = [step async for step in walk(self.graph, _first(again.header), TurnRuntime(again, snapshot))]
                 break
             except Exception:
                 _log.exception("a turn could not be walked over its record")
-                if len(stands) == 1:
+                if len(entries) == 1:
                     raise
-                # This code cannot walk what stands: as far as it can, then; and at last the row is closed honestly empty.
+                # This version cannot walk the whole record: keep what it can walk, or in the end only the interruption.
                 again.fence()
                 passed = again.ended_by(InterruptReason.CRASH, only_passed=True)
-                stands = passed if len(passed) < len(stands) else [passed[-1].replace(n=0)]
-        return await self._close(again, steps)
+                entries = passed if len(passed) < len(entries) else [passed[-1].replace(n=0)]
+        finished = await self._close(again, steps)
+        run.add_missing_steps(steps)
+        return finished
 
-    async def _close(self, recorder: Recorder, steps: Steps) -> FinishedTurn:
+    async def _close(self, recorder: Recorder, steps: Sequence[Step]) -> FinishedTurn:
         ended_at = max(self._clock.now(), recorder.header.started_at)
         record = compose_record(recorder, steps, ended_at)
         try:
             return FinishedTurn(await self.audit.close_decision_log(record), steps[-1].turn)
         except RecordUnavailableError as exc:
-            raise _refusal(exc) from exc
-
-    def _first(self, header: RecordHeader) -> Turn:
-        return Turn(context=header.context, decision_id=header.decision_id)
+            raise outcome_unknown(record.header.decision_id) from exc
 
 
 def step(engine: LLMAgentEngine, context: DecisionContext) -> AsyncIterator[Step]:
-    """Walk one turn of `engine` node by node: `(state, outcome, what changed)` after each."""
+    """Run one turn of `engine` node by node: `(state, outcome, changed fields)` after each."""
     return engine.step(context)
+
+
+def _declaration(tool: Any) -> ToolDeclaration:
+    """Return a declaration that an adapter or executor gave, as a model or in its JSON form."""
+    try:
+        return ToolDeclaration.model_validate(tool)
+    except ValidationError as exc:
+        raise ConfigurationError(f"not a tool declaration (name, description, parameters): {type(tool).__name__}") from exc
+
+
+def _first(header: RecordHeader) -> Turn:
+    return Turn(context=header.context, decision_id=header.decision_id)
 
 
 def _refusal(failure: BaseException) -> GraphAgentError:
@@ -381,63 +478,14 @@ def _refusal(failure: BaseException) -> GraphAgentError:
     return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, "The request cannot be served right now.")
 
 
-def compose_record(recorder: Recorder, steps: Steps, ended_at: datetime) -> DecisionRecord:
-    """The record of a turn that has reached its decision: nothing but what its ports told it, and what followed from that."""
-    turn = steps[-1].turn
-    assert turn.decision is not None
-    started_at = recorder.header.started_at
-    return DecisionRecord(
-        header=recorder.header,
-        entries=recorder.recorded,
-        status=RecordStatus.INTERRUPTED if recorder.interrupted else RecordStatus.COMPLETED,
-        states=[step.state for step in steps],
-        iterations=turn.iterations,
-        usage=turn.usage,
-        decision=turn.decision,
-        invocations=[_invocation(recorder, turn, call, ended_at) for call in turn.calls],
-        ended_at=ended_at,
-        duration_ms=round((ended_at - started_at).total_seconds() * 1000),
-    )
+def _reserve(snapshot: PolicySnapshot) -> float:
+    """Return the seconds at a turn's end that are kept for ending it."""
+    return min(1.0, snapshot.config.timeout_seconds / 10)
 
 
-def _invocation(recorder: Recorder, turn: Turn, call: TurnCall, ended_at: datetime) -> ToolInvocation:
-    """One call's row. When it was sent and how long it took come from the record, since state has no time."""
-    consented = turn.pending if turn.ending is not None and turn.ending.kind is EndingKind.CONFIRMED else None
-    key = consented.id if consented else f"{turn.decision_id}:{call.sequence}"
-    asked = call_digest(call.call.name, call.arguments, turn.context.user_id, key)
-    sent = [entry for entry in recorder.recorded if entry.request == asked and entry.kind in _SENT]
-    return ToolInvocation(
-        sequence=call.sequence,
-        tool_name=call.call.name,
-        parameters=call.arguments,
-        disposition=call.disposition,
-        result=call.result.data,
-        success=call.result.success,
-        error_code=call.result.error_code,
-        error_message=call.result.error,
-        duration_ms=sum(entry.ms for entry in sent),
-        invoked_at=next((entry.at for entry in sent if entry.at is not None), ended_at),
-    )
-
-
-def _reserve(terms: Terms) -> float:
-    """The seconds at a turn's end that are kept for ending it."""
-    return min(1.0, terms.config.timeout_seconds / 10)
-
-
-async def _undisturbed(ending: Coroutine[Any, Any, FinishedTurn], seconds: float) -> FinishedTurn:
-    """See `ending` through: a caller who goes away now, or goes away again, must not leave the row open.
-
-    It has `seconds`, two at least: a log that does not answer at all holds nobody longer, and the row is for others to close.
-    """
-    task = asyncio.create_task(ending)
-    loop = asyncio.get_running_loop()
-    ends = loop.time() + max(seconds, _LEAST_SECONDS_TO_CLOSE)
-    while not task.done() and (left := ends - loop.time()) > 0:
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait({task}, timeout=left)
-    if not task.done():
-        task.cancel()
-        task.add_done_callback(left_behind)
-        raise _refusal(RecordUnavailableError("the log database did not answer in time"))
-    return task.result()
+async def _in_time(close: Coroutine[Any, Any, FinishedTurn], seconds: float, decision_id: str) -> FinishedTurn:
+    """Await the closing of a record for `seconds`, two at least. A log that never answers leaves the row to the sweeper."""
+    try:
+        return await run_with_timeout(max(seconds, _MIN_SECONDS_TO_CLOSE), close)
+    except TimeoutError as exc:
+        raise outcome_unknown(decision_id) from exc

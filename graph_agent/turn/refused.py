@@ -1,30 +1,35 @@
-"""Decisions that were made before a turn began: a limit reached, a message that cannot be worked on.
+"""Decisions about messages that do not become a turn, because a limit is reached or the message is not valid.
 
-They have a row like any other, opened and closed at once, with no entries and no states: there was nothing to walk.
+Each has a log row like any other decision, opened and closed at once, but no entries and no states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 
-from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCategory
-from graph_agent.models.record import DecisionRecord, RecordHeader, RecordStatus
-from graph_agent.ports import AuditWriter
+from graph_agent.models.decision import (
+    MAX_MESSAGE_LENGTH,
+    AgentDecision,
+    DecisionContext,
+    DecisionType,
+    OutcomeCategory,
+    unstorable,
+)
+from graph_agent.models.record import DecisionOpening, DecisionRecord, RecordStatus
+from graph_agent.turn.engine import LLMAgentEngine
 
 
 async def write_refused(
-    audit: AuditWriter, header: RecordHeader, blobs: Mapping[str, str], outcome: OutcomeCategory, reply: str
+    engine: LLMAgentEngine, user_id: str, conversation_id: str, message: str, outcome: OutcomeCategory, reply: str
 ) -> DecisionRecord:
-    """Record that `header`'s message was answered with the fixed `reply`. Raises `RecordUnavailableError`."""
-    context = header.context
-    await audit.write_decision_log(
-        decision_id=header.decision_id,
-        conversation_id=context.conversation_id,
-        user_id=context.user_id,
-        message=context.message,
-        header=header,
-        blobs=blobs,
-    )
+    """Record that `message` was answered with the fixed `reply`.
+
+    Raises `RecordUnavailableError`, and `ConfigurationError` if the engine cannot run turns.
+    """
+    context = DecisionContext(user_id=user_id, message=_storable(message), conversation_id=conversation_id)
+    snapshot = await engine.prepare()
+    header = engine.header(context, snapshot)
+    await engine.audit.write_opening(DecisionOpening.of(header, snapshot.texts))
     decision = AgentDecision(
         decision_type=DecisionType.RESPOND_ONLY,
         response_text=reply,
@@ -41,4 +46,12 @@ async def write_refused(
         ended_at=header.started_at,
         duration_ms=0,
     )
-    return await audit.close_decision_log(record)
+    return await engine.audit.close_decision_log(record)
+
+
+def _storable(message: str) -> str:
+    """Return `message` in a form that the log can store: truncated, and as a JSON string if it is blank or not valid text."""
+    cut = message[:MAX_MESSAGE_LENGTH]
+    if cut.strip() and unstorable(cut) is None:
+        return cut
+    return json.dumps(cut)[:MAX_MESSAGE_LENGTH]

@@ -1,6 +1,7 @@
-"""Fixtures: what somebody says, and what must come of it.
+"""Fixtures: test cases, each with messages and the decisions that are expected.
 
-A file is a YAML list of cases. A case is one message, or a conversation of several turns with the tasks it starts from:
+A file is a YAML list of cases; a `Fixture` is one of them. A case is one message, or a conversation of several turns with the
+tasks that exist before it:
 
     - test_id: create-simple
       input: add a task to call mom
@@ -15,9 +16,18 @@ A file is a YAML list of cases. A case is one message, or a conversation of seve
         - {input: "yes", minutes_later: 1, expected_intent: CONFIRM_YES, expected_outcome: SUCCESS:TASK_COMPLETED}
       expected_tasks: [{description: buy milk, status: completed}]
 
-What a turn leaves out is not checked. `expected_tool` is one tool (beside which only look-ups may be called), a list (exactly
-these, in order) or null (none at all); `expected_outcome` is a whole outcome or its beginning. `script` plays the model: a
-list of its answers, for what no model does on demand.
+Fields that a turn leaves out are not checked. `expected_tool` is one tool (in addition only read-only tools may be called), a
+list (exactly these calls, in order) or null (no call); `expected_outcome` is a complete outcome or a prefix of one. `script`
+replaces the model by a list of answers, for behaviour that no model shows on demand.
+
+Four fields are about the text that the user reads: `reply_contains` and `reply_lacks` (a text or a list of texts; upper and
+lower case are equal), `reply_equals` (the whole reply) and `reply_lines` (lines of the reply in this order, for lists
+and for several results):
+
+    - test_id: list-shows-the-change
+      tasks: [buy milk, call mom]
+      input: show my tasks and then mark the first one complete
+      reply_lines: ["1. [x] buy milk", "2. [ ] call mom", "Marked 'buy milk' as done."]
 """
 
 from __future__ import annotations
@@ -34,53 +44,70 @@ from graph_agent.models.base import Frozen
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord
 
-_EXPECTATIONS = frozenset({"expected_intent", "expected_tool", "expected_outcome", "expected_decision", "reply_contains"})
+MAX_CHARACTERS = 4 * 1024 * 1024
+"""Maximum size of one fixture file."""
+_MAX_DEPTH = 50
+"""Maximum nesting of a fixture file: the YAML loader is recursive, and a deep file would exhaust the stack."""
+
+_EXPECTATIONS = frozenset(
+    {
+        "expected_intent", "expected_tool", "expected_outcome", "expected_decision",
+        "reply_contains", "reply_equals", "reply_lacks", "reply_lines",
+    }
+)  # fmt: skip
 
 
 class FixtureTask(Frozen):
-    """A task of the list at the beginning or at the end. Plain text in a file is a pending one."""
+    """A task before or after the conversation. In a file, plain text means a pending task."""
 
     description: str = Field(min_length=1, max_length=1000)
     status: Literal["pending", "completed"] = "pending"
 
     @model_validator(mode="before")
     @classmethod
-    def _plain_text_is_a_pending_task(cls, data: Any) -> Any:
+    def _accept_plain_text(cls, data: Any) -> Any:
         return {"description": data} if isinstance(data, str) else data
 
 
 class FixtureTurn(Frozen):
-    """One message and what is expected of its decision. What is not set is not checked; None is an expectation."""
+    """One message and the expectations of its decision. A field that is not set is not checked; None is an expectation."""
 
     input: str
     minutes_later: float = Field(default=0, ge=0)
-    """How long the user waits before saying it."""
+    """How long the user waits before sending the message."""
     expected_intent: IntentType | None = None
     expected_tool: str | list[str] | None = None
     expected_outcome: str | None = None
     expected_decision: DecisionType | None = None
-    reply_contains: str | None = None
+    reply_contains: str | list[str] | None = None
+    """Text that the reply contains, ignoring case. A list means that it contains every one of them."""
+    reply_equals: str | None = None
+    """The whole reply."""
+    reply_lacks: str | list[str] | None = None
+    """Text that the reply does not contain, ignoring case. A list means that it contains none of them."""
+    reply_lines: list[str] | None = None
+    """Lines of the reply, in this order; there may be others between them."""
 
     @field_validator("expected_tool", mode="before")
     @classmethod
-    def _none_may_be_written(cls, value: Any) -> Any:
+    def _accept_none_as_text(cls, value: Any) -> Any:
         return None if value in ("none", "None", []) else value
 
     @field_validator("expected_outcome")
     @classmethod
-    def _is_or_begins_an_outcome(cls, value: str | None) -> str | None:
+    def _check_outcome(cls, value: str | None) -> str | None:
         if value is not None and not any(outcome.value.startswith(value) for outcome in OutcomeCategory):
-            raise ValueError(f"no outcome is or begins '{value}'")
+            raise ValueError(f"'{value}' is not an outcome, and no outcome starts with it")
         return value
 
     @property
     def expectations(self) -> frozenset[str]:
-        """The names of the fields that are checked."""
+        """The names of the expectation fields that are set."""
         return _EXPECTATIONS & self.model_fields_set
 
 
 class Fixture(Frozen):
-    """One case."""
+    """One case: the tasks before it, its turns, and the tasks expected after it."""
 
     test_id: str = Field(min_length=1, max_length=200)
     turns: list[FixtureTurn] = Field(min_length=1)
@@ -91,60 +118,60 @@ class Fixture(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_message_is_one_turn(cls, data: Any) -> Any:
+    def _accept_a_single_message(cls, data: Any) -> Any:
         if not isinstance(data, dict) or "input" not in data:
             return data
         if "turns" in data:
             raise ValueError("a case has either an input or turns")
-        own = FixtureTurn.model_fields.keys()
-        turn = {name: value for name, value in data.items() if name in own}
-        return {**{name: value for name, value in data.items() if name not in own}, "turns": [turn]}
+        turn_fields = FixtureTurn.model_fields.keys()
+        turn = {name: value for name, value in data.items() if name in turn_fields}
+        return {**{name: value for name, value in data.items() if name not in turn_fields}, "turns": [turn]}
 
     @model_validator(mode="after")
-    def _expects_something(self) -> Fixture:
+    def _check_expectations(self) -> Fixture:
         if self.expected_tasks is None and not any(turn.expectations for turn in self.turns):
-            raise ValueError("nothing is expected of it")
+            raise ValueError("the case has no expectation")
         return self
 
 
 def load_fixtures(path: Path) -> list[Fixture]:
-    """The cases of a file, or of every `.yaml` file of a folder, in order.
+    """Load the cases of a file, or of every `.yaml` file in a folder, in order.
 
     Raises `ServiceError` INVALID_FORMAT, which names the file and the case.
     """
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-    fixtures = [fixture for file in files for fixture in _of_file(file)]
+    fixtures = [fixture for file in files for fixture in _load_file(file)]
     if not fixtures:
-        raise _invalid(f"{path} holds no cases")
+        raise _invalid(f"{path} contains no cases")
     seen: set[str] = set()
     for fixture in fixtures:
         if fixture.test_id in seen:
-            raise _invalid(f"{path}: the test_id '{fixture.test_id}' is there twice")
+            raise _invalid(f"{path}: the test_id '{fixture.test_id}' occurs twice")
         seen.add(fixture.test_id)
     return fixtures
 
 
 def shipped_suite() -> Path:
-    """The folder of the cases that come with the package."""
+    """Return the folder of the cases that come with the package."""
     return Path(__file__).parent / "suite"
 
 
-def fixtures_yaml(fixtures: Sequence[Fixture]) -> str:
-    """The cases as a file that `load_fixtures` reads."""
-    return yaml.safe_dump([_written(fixture) for fixture in fixtures], sort_keys=False, allow_unicode=True, width=120)
+def dump_fixtures(fixtures: Sequence[Fixture]) -> str:
+    """Return the cases as YAML that `load_fixtures` reads."""
+    return yaml.safe_dump([_to_yaml_value(fixture) for fixture in fixtures], sort_keys=False, allow_unicode=True, width=120)
 
 
-def fixture_of(records: Sequence[DecisionRecord], test_id: str | None = None) -> Fixture:
-    """A conversation from the log as a case: its turns, oldest first, each expecting what was decided then.
+def fixture_from_records(records: Sequence[DecisionRecord], test_id: str | None = None) -> Fixture:
+    """Create a case from a logged conversation: its turns, oldest first, each of which expects the recorded decision.
 
-    The tasks it starts from are those that the first look-up showed and that were there before the conversation.
+    Its `tasks` are those of the first tool result with a list of tasks, except for the ones created during the conversation.
     """
     turns = []
-    before = None
+    previous_end = None
     for record in records:
         decision = record.decision
-        waited = 0.0 if before is None else (record.header.started_at - before).total_seconds() / 60
-        calls = _called(record)
+        waited = 0.0 if previous_end is None else (record.header.started_at - previous_end).total_seconds() / 60
+        calls = [invocation.tool_name for invocation in record.invocations]
         turns.append(
             FixtureTurn(
                 input=record.header.context.message,
@@ -154,66 +181,81 @@ def fixture_of(records: Sequence[DecisionRecord], test_id: str | None = None) ->
                 expected_outcome=decision.outcome_category.value if decision.outcome_category else None,
             )
         )
-        before = record.ended_at
+        previous_end = record.ended_at
     return Fixture(test_id=test_id or f"decision-{records[-1].header.decision_id}", turns=turns, tasks=_tasks_before(records))
 
 
-def _of_file(file: Path) -> list[Fixture]:
+def _load_file(file: Path) -> list[Fixture]:
     try:
-        told = yaml.safe_load(file.read_text(encoding="utf-8"))
+        with file.open(encoding="utf-8") as opened:
+            text = opened.read(MAX_CHARACTERS + 1)
+        if len(text) > MAX_CHARACTERS:
+            raise _invalid(f"{file} is larger than {MAX_CHARACTERS // 1024 // 1024} MiB")
+        if _is_deeper(text, _MAX_DEPTH):
+            raise _invalid(f"{file} is nested deeper than {_MAX_DEPTH} levels")
+        value = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError):
         raise _invalid(f"{file} cannot be read") from None
     except yaml.YAMLError as exc:
         mark = getattr(exc, "problem_mark", None)
         raise _invalid(f"{file} is not YAML{f': line {mark.line + 1}' if mark else ''}") from None
-    if not isinstance(told, list):
+    if not isinstance(value, list):
         raise _invalid(f"{file} is not a list of cases")
-    return [_case(file, number, value) for number, value in enumerate(told, start=1)]
+    return [_parse_case(file, number, case) for number, case in enumerate(value, start=1)]
 
 
-def _case(file: Path, number: int, value: Any) -> Fixture:
+def _is_deeper(text: str, limit: int) -> bool:
+    # The events come from the YAML parser without recursion, unlike the values from its constructor.
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > limit:
+            return True
+    return False
+
+
+def _parse_case(file: Path, number: int, value: Any) -> Fixture:
     try:
         return Fixture.model_validate(value)
     except ValidationError as exc:
-        slip = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(step) for step in slip["loc"])
+        error = exc.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(step) for step in error["loc"])
         name = value.get("test_id") if isinstance(value, dict) else None
-        text = slip["msg"].removeprefix("Value error, ")
+        text = error["msg"].removeprefix("Value error, ")
         raise _invalid(f"{file}: case {number}{f' ({name})' if name else ''}{f': {where}' if where else ''}: {text}") from None
 
 
-def _called(record: DecisionRecord) -> list[str]:
-    return [invocation.tool_name for invocation in record.invocations]
-
-
 def _tasks_before(records: Sequence[DecisionRecord]) -> list[FixtureTask]:
-    began = records[0].header.started_at.isoformat()
+    started = records[0].header.started_at.isoformat()
     for invocation in (invocation for record in records for invocation in record.invocations):
-        shown = invocation.result.get("tasks") if isinstance(invocation.result, dict) else None
-        if isinstance(shown, list):
-            return list(_standing(shown, began))
+        listed = invocation.result.get("tasks") if isinstance(invocation.result, dict) else None
+        if isinstance(listed, list):
+            return list(_tasks_at(started, listed))
     return []
 
 
-def _standing(shown: list[Any], began: str) -> Iterable[FixtureTask]:
-    for task in shown:
+def _tasks_at(time: str, listed: list[Any]) -> Iterable[FixtureTask]:
+    """Yield the tasks of a listing as they were at an earlier time; ISO 8601 texts in UTC sort like times."""
+    for task in listed:
         if not isinstance(task, dict) or not isinstance(task.get("description"), str) or not task["description"]:
             continue
-        if str(task.get("created_at") or "") >= began:
+        if str(task.get("created_at") or "") >= time:
             continue
-        done = task.get("status") == "completed" and str(task.get("completed_at") or "") < began
+        done = task.get("status") == "completed" and str(task.get("completed_at") or "") < time
         yield FixtureTask(description=task["description"], status="completed" if done else "pending")
 
 
-def _written(fixture: Fixture) -> dict[str, Any]:
-    told = fixture.model_dump(mode="json", exclude_unset=True)
+def _to_yaml_value(fixture: Fixture) -> dict[str, Any]:
+    value = fixture.model_dump(mode="json", exclude_unset=True)
     tasks = [task.description if task.status == "pending" else task.to_json() for task in fixture.tasks]
-    alone = len(fixture.turns) == 1
     return {
         "test_id": fixture.test_id,
         **({"tasks": tasks} if tasks else {}),
-        **(told["turns"][0] if alone else {"turns": told["turns"]}),
-        **{name: told[name] for name in ("expected_tasks", "script") if told.get(name) is not None},
+        **(value["turns"][0] if len(fixture.turns) == 1 else {"turns": value["turns"]}),
+        **{name: value[name] for name in ("expected_tasks", "script") if value.get(name) is not None},
     }
 
 

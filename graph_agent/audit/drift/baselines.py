@@ -1,4 +1,4 @@
-"""Baselines: how the agent behaved in a span of time, kept under a name to compare later behaviour with."""
+"""Baselines: the behaviour of the agent in a time range, stored under a name, to compare later behaviour with."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pydantic import Field, ValidationError, field_validator
 from sqlalchemy import Connection, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 
-from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, MIN_DECISIONS, Drift, compare
-from graph_agent.audit.filters import DecisionFilter
+from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, MIN_DECISIONS, compare
 from graph_agent.audit.drift.profiles import Profile, read_profiles
-from graph_agent.record.statements import read, write
-from graph_agent.audit.drift.reports import ReportKind, keep_report
-from graph_agent.record.tables import BaselineRow, table_of
+from graph_agent.audit.drift.reports import ReportKind, store_report
+from graph_agent.audit.drift.result import Drift
+from graph_agent.audit.filters import DecisionFilter
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import unstorable
 from graph_agent.ports import Clock, IdSource
-
-_baselines = table_of(BaselineRow)
+from graph_agent.record.statements import read, write
+from graph_agent.record.tables import baselines_table
 
 _READ_SECONDS = 60.0
+"""Time limit for reading profiles: they cover all decisions of the range."""
 
 
 class Baseline(Frozen):
-    """Profiles under a name; `decisions` is how many they were made from."""
+    """Named profiles of `decisions` decisions."""
 
     baseline_id: str
     name: str = Field(min_length=1, max_length=255)
@@ -48,7 +48,7 @@ class Baseline(Frozen):
 
 
 class DriftReport(Drift):
-    """A comparison with a baseline, as it is stored."""
+    """The stored result of a comparison with a baseline."""
 
     report_id: str
     baseline_id: str
@@ -60,7 +60,7 @@ class DriftReport(Drift):
 
 
 class BaselineService:
-    """Makes baselines from the log and compares the log with them."""
+    """Creates baselines from the log and compares the log with them."""
 
     def __init__(self, database: Database, *, clock: Clock | None = None, ids: IdSource | None = None) -> None:
         self._database = database
@@ -76,18 +76,18 @@ class BaselineService:
         description: str | None = None,
         filters: DecisionFilter | None = None,
     ) -> Baseline:
-        """Keep how the decisions from `since` to before `until` were made.
+        """Create a baseline from the closed decisions from `since` (inclusive) to `until` (exclusive).
 
         Raises `ServiceError`: DUPLICATE_NAME, INSUFFICIENT_DATA for fewer than `MIN_DECISIONS` closed decisions,
         VALIDATION_ERROR.
         """
-        spanned = (filters or DecisionFilter()).spanning(since, until)
-        profiles = await self._profiles(spanned)
-        # Without an end it holds what was closed by now: later decisions are there to be compared with it.
-        until = spanned.until or self._clock.now()
-        return await self.keep_profiles(name, profiles, since=spanned.since, until=until, description=description)
+        selected = (filters or DecisionFilter()).in_range(since, until)
+        profiles = await self._profiles(selected)
+        # Without an end the range ends now, so that later decisions can be compared with it.
+        until = selected.until or self._clock.now()
+        return await self.store_profiles(name, profiles, since=selected.since, until=until, description=description)
 
-    async def keep_profiles(
+    async def store_profiles(
         self,
         name: str,
         profiles: Sequence[Profile],
@@ -96,7 +96,7 @@ class BaselineService:
         until: datetime | None = None,
         description: str | None = None,
     ) -> Baseline:
-        """Keep profiles that were made elsewhere, as those of a validation are. Raises like `create_baseline`."""
+        """Store a baseline of given profiles, for example those of a validation. Raises like `create_baseline`."""
         decisions = sum(profile.decisions for profile in profiles)
         try:
             baseline = Baseline(
@@ -110,17 +110,17 @@ class BaselineService:
                 profiles=list(profiles),
             )
         except ValidationError as exc:
-            slip = exc.errors(include_url=False, include_input=False)[0]
-            text = f"{slip['loc'][0]}: {slip['msg'].removeprefix('Value error, ')}"
+            error = exc.errors(include_url=False, include_input=False)[0]
+            text = f"{error['loc'][0]}: {error['msg'].removeprefix('Value error, ')}"
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, text) from None
-        if await self._found(name) is not None:
+        if await self._find(name) is not None:
             raise _duplicate(name)
         if decisions < MIN_DECISIONS:
             text = f"A baseline needs at least {MIN_DECISIONS} closed decisions; there are {decisions}."
             raise ServiceError(ServiceErrorCode.INSUFFICIENT_DATA, text)
         row = {**dict(baseline), "profiles": [profile.to_json() for profile in profiles]}
         try:
-            await write(self._database, lambda connection: connection.execute(insert(_baselines), row) and None)
+            await write(self._database, lambda connection: connection.execute(insert(baselines_table), row) and None)
         except ServiceError as exc:
             if isinstance(exc.__cause__, IntegrityError):
                 raise _duplicate(name) from exc
@@ -128,8 +128,8 @@ class BaselineService:
         return baseline
 
     async def list_baselines(self) -> list[Baseline]:
-        """All of them, newest first."""
-        wanted = select(_baselines).order_by(_baselines.c.created_at.desc(), _baselines.c.name)
+        """Return all baselines, newest first."""
+        wanted = select(baselines_table).order_by(baselines_table.c.created_at.desc(), baselines_table.c.name)
 
         def work(connection: Connection) -> list[Baseline]:
             return [Baseline.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
@@ -137,10 +137,10 @@ class BaselineService:
         return await read(self._database, work)
 
     async def get_baseline(self, name_or_id: str) -> Baseline:
-        """One of them. Raises `ServiceError` BASELINE_NOT_FOUND."""
-        baseline = await self._found(name_or_id)
+        """Return one baseline. Raises `ServiceError` BASELINE_NOT_FOUND."""
+        baseline = await self._find(name_or_id)
         if baseline is None:
-            raise ServiceError(ServiceErrorCode.BASELINE_NOT_FOUND, "There is no baseline of this name or id.")
+            raise ServiceError(ServiceErrorCode.BASELINE_NOT_FOUND, "There is no baseline with this name or id.")
         return baseline
 
     async def compare_to_baseline(
@@ -152,16 +152,16 @@ class BaselineService:
         threshold: float = DEFAULT_THRESHOLD,
         filters: DecisionFilter | None = None,
     ) -> DriftReport:
-        """How the decisions from `since` to before `until` differ from a baseline; `drift.py` says by which tests.
+        """Compare the decisions from `since` (inclusive) to `until` (exclusive) with a baseline, and store the report.
 
-        Without `since` it begins where the baseline ends, if it ends. The report is stored. Raises `ServiceError`:
-        BASELINE_NOT_FOUND, INSUFFICIENT_DATA for fewer than `MIN_DECISIONS` closed decisions, VALIDATION_ERROR.
+        Without `since` the range starts at the end of the baseline. Raises `ServiceError`: BASELINE_NOT_FOUND,
+        INSUFFICIENT_DATA for fewer than `MIN_DECISIONS` closed decisions, VALIDATION_ERROR.
         """
         if not 0 < threshold < 1:
-            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "threshold must lie between 0 and 1")
+            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "threshold must be between 0 and 1")
         baseline = await self.get_baseline(name_or_id)
-        spanned = (filters or DecisionFilter()).spanning(since or baseline.until, until)
-        profiles = await self._profiles(spanned)
+        selected = (filters or DecisionFilter()).in_range(since or baseline.until, until)
+        profiles = await self._profiles(selected)
         decisions = sum(profile.decisions for profile in profiles)
         if decisions < MIN_DECISIONS:
             text = f"A comparison needs at least {MIN_DECISIONS} closed decisions; there are {decisions}."
@@ -172,11 +172,11 @@ class BaselineService:
             baseline_id=baseline.baseline_id,
             baseline_name=baseline.name,
             created_at=self._clock.now(),
-            since=spanned.since,
-            until=spanned.until,
+            since=selected.since,
+            until=selected.until,
             decisions=decisions,
         )
-        await keep_report(
+        await store_report(
             self._database,
             ReportKind.DRIFT,
             report.report_id,
@@ -189,12 +189,12 @@ class BaselineService:
     async def _profiles(self, filters: DecisionFilter) -> list[Profile]:
         return await read(self._database, lambda connection: read_profiles(connection, filters), seconds=_READ_SECONDS)
 
-    async def _found(self, name_or_id: str) -> Baseline | None:
-        # A name first: an id is one of ours, and nobody calls a baseline so.
+    async def _find(self, name_or_id: str) -> Baseline | None:
+        # If a baseline has the id of another one as its name, the name wins.
         wanted = (
-            select(_baselines)
-            .where(or_(_baselines.c.name == name_or_id, _baselines.c.baseline_id == name_or_id))
-            .order_by((_baselines.c.name == name_or_id).desc())
+            select(baselines_table)
+            .where(or_(baselines_table.c.name == name_or_id, baselines_table.c.baseline_id == name_or_id))
+            .order_by((baselines_table.c.name == name_or_id).desc())
             .limit(1)
         )
         row = await read(self._database, lambda connection: connection.execute(wanted).mappings().one_or_none())
@@ -202,4 +202,4 @@ class BaselineService:
 
 
 def _duplicate(name: str) -> ServiceError:
-    return ServiceError(ServiceErrorCode.DUPLICATE_NAME, f"There is a baseline called '{name}' already.")
+    return ServiceError(ServiceErrorCode.DUPLICATE_NAME, f"A baseline with the name '{name}' already exists.")

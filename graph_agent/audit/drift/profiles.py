@@ -1,34 +1,59 @@
-"""How the agent behaved over many decisions: counts that can be added, compared and kept.
+"""Profiles: the behaviour of the agent over many decisions, as counts that can be stored and compared.
 
-One profile is of one group: the decisions of one model under one constitution. What differs between groups is a change somebody
-made, what differs between two profiles of one group is drift.
+One profile covers one group: the decisions of one model under one constitution. A difference between two groups follows from a
+change of model or policy; a difference between two profiles of the same group is drift.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pydantic import Field
 from sqlalchemy import Connection, select
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.record.tables import DecisionLog, ToolInvocationLog, table_of
+from graph_agent.audit.metrics import percentile
 from graph_agent.models.base import Frozen
 from graph_agent.models.record import DecisionRecord, RecordStatus
-
-_decisions = table_of(DecisionLog)
-_invocations = table_of(ToolInvocationLog)
+from graph_agent.record.projection import response_model
+from graph_agent.record.tables import decision_logs, tool_invocation_logs
 
 _ERROR = "ERROR"
-_PORTION = 5_000
+_ROWS_PER_FETCH = 5_000
 
 
 class ToolFrequency(Frozen):
-    """How many calls of one tool decisions asked for: the sum, and the sum of the squares for the spread."""
+    """The calls of one tool that decisions requested: their sum, and the sum of the squares for the variance."""
 
     total: int = 0
     squares: int = 0
+
+
+class UserSums(Frozen):
+    """Sums over users for one figure, where a user has `x` occurrences in `n` decisions."""
+
+    squares: int = 0
+    """The sum of x²."""
+    products: int = 0
+    """The sum of x·n."""
+
+
+class UserCounts(Frozen):
+    """How the decisions of a profile are distributed over users; the users themselves are not stored."""
+
+    count: int
+    decisions_squared: int
+    """The sum of n², where a user has n decisions."""
+    intents: dict[str, UserSums]
+    decision_types: dict[str, UserSums]
+    outcomes: dict[str, UserSums]
+    tools: dict[str, UserSums]
+    errors: UserSums
+    slow: int
+    """Decisions that took longer than the median."""
+    slow_sums: UserSums
 
 
 class Profile(Frozen):
@@ -44,46 +69,54 @@ class Profile(Frozen):
     errors: int
     """Decisions of the category ERROR."""
     durations: dict[int, int] = Field(default_factory=dict)
-    """How often each duration in milliseconds occurs."""
+    """The number of decisions for each duration in milliseconds."""
+    response_models: dict[str, int] = Field(default_factory=dict)
+    """Decisions by the model that answered, where it named itself."""
+    users: UserCounts | None = None
+    """None in a baseline that was created before profiles counted users."""
 
     @property
     def group(self) -> tuple[str, str]:
         return self.model, self.constitution
 
 
-class Seen(Frozen):
-    """What a profile needs to know of one decision."""
+class Observation(Frozen):
+    """The facts of one decision that a profile counts."""
 
     model: str
+    response_model: str | None = None
     constitution: str
+    user_id: str
     intent: str
     decision_type: str
     outcome: str
     duration_ms: int
     tools: dict[str, int]
-    """Calls asked for, by tool."""
+    """Requested calls by tool."""
 
 
-def profiles_of(seen: Iterable[Seen]) -> list[Profile]:
-    """The profiles of all groups among `seen`, the largest first."""
+def build_profiles(observations: Iterable[Observation]) -> list[Profile]:
+    """Return the profiles of all groups, the largest group first."""
     groups: dict[tuple[str, str], _Counts] = defaultdict(_Counts)
-    for one in seen:
-        groups[one.model, one.constitution].add(one)
+    for observation in observations:
+        groups[observation.model, observation.constitution].add(observation)
     profiles = [counts.profile(*group) for group, counts in groups.items()]
     return sorted(profiles, key=lambda profile: (-profile.decisions, profile.group))
 
 
 def read_profiles(connection: Connection, filters: DecisionFilter) -> list[Profile]:
-    """The profiles of the decisions that `filters` mean."""
-    return profiles_of(_read(connection, filters))
+    """Return the profiles of the closed decisions that match `filters`."""
+    return build_profiles(_read_observations(connection, filters))
 
 
-def seen_in(record: DecisionRecord) -> Seen:
-    """A decision from its record."""
+def observe(record: DecisionRecord) -> Observation:
+    """Return the observation of one decision from its record."""
     decision = record.decision
-    return Seen(
+    return Observation(
         model=record.header.model,
+        response_model=response_model(record),
         constitution=record.header.constitution,
+        user_id=record.header.context.user_id,
         intent=decision.intent.intent_type.value if decision.intent else "UNKNOWN",
         decision_type=decision.decision_type.value,
         outcome=decision.outcome_category.value if decision.outcome_category else "UNKNOWN",
@@ -93,64 +126,119 @@ def seen_in(record: DecisionRecord) -> Seen:
 
 
 class _Counts:
-    def __init__(self) -> None:
-        self.decisions = 0
-        self.intents: Counter[str] = Counter()
-        self.decision_types: Counter[str] = Counter()
-        self.outcomes: Counter[str] = Counter()
-        self.tools: Counter[str] = Counter()
-        self.squares: Counter[str] = Counter()
-        self.durations: Counter[int] = Counter()
+    """The counts of one group while its decisions are read.
 
-    def add(self, one: Seen) -> None:
-        self.decisions += 1
-        self.intents[one.intent] += 1
-        self.decision_types[one.decision_type] += 1
-        self.outcomes[one.outcome] += 1
-        self.durations[one.duration_ms] += 1
-        for name, times in one.tools.items():
-            self.tools[name] += times
-            self.squares[name] += times * times
+    Every figure is counted by name and user. Durations are kept in compact arrays, because the number of slow decisions of a
+    user is known only when the median is.
+    """
+
+    def __init__(self) -> None:
+        self._user_numbers: dict[str, int] = {}
+        self._sizes: Counter[int] = Counter()
+        self._by_user: dict[str, _ByName] = {name: defaultdict(Counter) for name in _FIGURES}
+        self._tool_squares: Counter[str] = Counter()
+        self._response_models: Counter[str] = Counter()
+        self._users = array("q")
+        self._durations = array("q")
+
+    def add(self, observation: Observation) -> None:
+        user = self._user_numbers.setdefault(observation.user_id, len(self._user_numbers))
+        self._sizes[user] += 1
+        for figure, counts in _FIGURES.items():
+            for name, times in counts(observation).items():
+                self._by_user[figure][name][user] += times
+        for name, times in observation.tools.items():
+            self._tool_squares[name] += times * times
+        if observation.response_model is not None:
+            self._response_models[observation.response_model] += 1
+        self._users.append(user)
+        self._durations.append(observation.duration_ms)
 
     def profile(self, model: str, constitution: str) -> Profile:
+        totals = {figure: {name: by_user.total() for name, by_user in names.items()} for figure, names in self._by_user.items()}
+        durations = Counter(self._durations)
         return Profile(
             model=model,
             constitution=constitution,
-            decisions=self.decisions,
-            intents=dict(self.intents),
-            decision_types=dict(self.decision_types),
-            outcomes=dict(self.outcomes),
-            tools={name: ToolFrequency(total=total, squares=self.squares[name]) for name, total in self.tools.items()},
-            errors=sum(times for outcome, times in self.outcomes.items() if outcome.partition(":")[0] == _ERROR),
-            durations=dict(self.durations),
+            decisions=len(self._durations),
+            intents=totals["intents"],
+            decision_types=totals["decision_types"],
+            outcomes=totals["outcomes"],
+            tools={
+                name: ToolFrequency(total=total, squares=self._tool_squares[name]) for name, total in totals["tools"].items()
+            },
+            errors=totals["errors"].get(_ERROR, 0),
+            durations=dict(durations),
+            response_models=dict(self._response_models),
+            users=self._user_counts(percentile(durations, 0.5)),
+        )
+
+    def _user_counts(self, median: int) -> UserCounts:
+        slow = Counter(user for user, ms in zip(self._users, self._durations, strict=True) if ms > median)
+        sums = {
+            figure: {name: self._sums(by_user) for name, by_user in names.items()} for figure, names in self._by_user.items()
+        }
+        return UserCounts(
+            count=len(self._sizes),
+            decisions_squared=sum(n * n for n in self._sizes.values()),
+            intents=sums["intents"],
+            decision_types=sums["decision_types"],
+            outcomes=sums["outcomes"],
+            tools=sums["tools"],
+            errors=sums["errors"].get(_ERROR, UserSums()),
+            slow=slow.total(),
+            slow_sums=self._sums(slow),
+        )
+
+    def _sums(self, by_user: Counter[int]) -> UserSums:
+        return UserSums(
+            squares=sum(x * x for x in by_user.values()),
+            products=sum(x * self._sizes[user] for user, x in by_user.items()),
         )
 
 
-def _read(connection: Connection, filters: DecisionFilter) -> Iterator[Seen]:
-    columns = _decisions.c
+_ByName = dict[str, Counter[int]]
+
+_FIGURES: dict[str, Callable[[Observation], Mapping[str, int]]] = {
+    "intents": lambda one: {one.intent: 1},
+    "decision_types": lambda one: {one.decision_type: 1},
+    "outcomes": lambda one: {one.outcome: 1},
+    "tools": lambda one: one.tools,
+    "errors": lambda one: {_ERROR: 1} if one.outcome.partition(":")[0] == _ERROR else {},
+}
+"""The occurrences that one decision adds to each figure, by name."""
+
+
+def _read_observations(connection: Connection, filters: DecisionFilter) -> Iterator[Observation]:
+    columns = decision_logs.c
     conditions = [*filters.conditions(connection), columns.status != RecordStatus.PENDING]
     calls = connection.execute(
-        select(_invocations.c.decision_id, _invocations.c.tool_name)
-        .select_from(_decisions.join(_invocations, _invocations.c.decision_id == columns.decision_id))
+        select(tool_invocation_logs.c.decision_id, tool_invocation_logs.c.tool_name)
+        .select_from(decision_logs.join(tool_invocation_logs, tool_invocation_logs.c.decision_id == columns.decision_id))
         .where(*conditions)
     )
     tools: dict[str, Counter[str]] = defaultdict(Counter)
     for call in calls:
         tools[call.decision_id][call.tool_name] += 1
-    wanted = select(
+    query = select(
         columns.decision_id,
+        columns.user_id,
         columns.model,
+        columns.response_model,
         columns.constitution,
         columns.intent_type,
         columns.decision_type,
         columns.outcome_category,
         columns.duration_ms,
     ).where(*conditions)
-    rows = connection.execute(wanted.execution_options(yield_per=_PORTION))
+    rows = connection.execute(query.execution_options(yield_per=_ROWS_PER_FETCH))
     for row in rows:
-        yield Seen.model_construct(
+        # model_construct: the columns are valid already, and validation would take most of the time of a large log.
+        yield Observation.model_construct(
             model=row.model or "UNKNOWN",
+            response_model=row.response_model,
             constitution=row.constitution or "UNKNOWN",
+            user_id=row.user_id,
             intent=row.intent_type or "UNKNOWN",
             decision_type=row.decision_type,
             outcome=row.outcome_category,

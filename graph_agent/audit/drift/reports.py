@@ -1,4 +1,4 @@
-"""Reports that are kept: what a validation or a comparison with a baseline found."""
+"""Stored reports of validations and of comparisons with a baseline."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from graph_agent.record.statements import read, write
-from graph_agent.record.tables import ReportRow, table_of
 from graph_agent.db import Database
-
-_reports = table_of(ReportRow)
+from graph_agent.record.statements import read, write
+from graph_agent.record.tables import reports_table
 
 
 class ReportKind(StrEnum):
+    """The kind of a stored report."""
+
     DRIFT = "drift"
     VALIDATION = "validation"
 
 
-async def keep_report(
+async def store_report(
     database: Database, kind: ReportKind, report_id: str, created_at: datetime, *, passed: bool, report: dict[str, Any]
 ) -> None:
     """Store a report. Raises `ServiceError` STORAGE_ERROR."""
     row = {"report_id": report_id, "kind": kind.value, "created_at": created_at, "passed": passed, "report": report}
-    await write(database, lambda connection: connection.execute(insert(_reports), row) and None)
+    await write(database, lambda connection: connection.execute(insert(reports_table), row) and None)
 
 
 async def latest_reports(database: Database, kind: ReportKind, limit: int = 20) -> list[dict[str, Any]]:
-    """The reports of this kind, newest first."""
-    wanted = select(_reports.c.report).where(_reports.c.kind == kind.value).order_by(_reports.c.created_at.desc()).limit(limit)
+    """Return the newest reports of this kind, newest first."""
+    wanted = (
+        select(reports_table.c.report)
+        .where(reports_table.c.kind == kind.value)
+        .order_by(reports_table.c.created_at.desc())
+        .limit(limit)
+    )
     return await read(database, lambda connection: list(connection.execute(wanted).scalars()))

@@ -1,6 +1,6 @@
-"""Conversations, their messages, the turns that run in them, the limit of turns, and confirmations that were used.
+"""The conversation database: conversations, messages, turns, rate limits and used confirmations.
 
-The tables share the task database's file or server, and know nothing of the task server's.
+Its tables are in the same database as the tasks; neither refers to the other.
 """
 
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
@@ -11,18 +11,18 @@ from graph_agent.chat.conversations.reading import (
     ConversationSummary,
     StoredMessage,
 )
-from graph_agent.chat.conversations.turn_rows import HeldTurn
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest, TurnStore, busy, in_progress
 
 __all__ = [
     "AbandonedTurn",
     "AnsweredTurn",
+    "ClaimedTurn",
     "ConfirmationStore",
     "Conversation",
     "ConversationPage",
     "ConversationStore",
     "ConversationSummary",
-    "HeldTurn",
     "StoredMessage",
     "TurnRequest",
     "TurnStore",

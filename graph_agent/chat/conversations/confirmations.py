@@ -1,12 +1,12 @@
-"""Confirmations that were used: each works for one decision."""
+"""Used confirmations: each can be used for one decision."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from graph_agent.clock import SystemClock
 from graph_agent.chat.conversations.tables import used_confirmations
+from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.db.insert import insert_new
 from graph_agent.errors import RecordUnavailableError
@@ -26,8 +26,8 @@ class ConfirmationStore:
 
         def work(connection: Connection) -> bool:
             insert_new(connection, used_confirmations, [row])
-            users = select(used_confirmations.c.decision_id).where(used_confirmations.c.pending_id == pending_id)
-            return bool(connection.execute(users).scalar_one() == decision_id)
+            used_by = select(used_confirmations.c.decision_id).where(used_confirmations.c.pending_id == pending_id)
+            return bool(connection.execute(used_by).scalar_one() == decision_id)
 
         try:
             return await self._database.write(work)

@@ -1,4 +1,4 @@
-"""How many turns a user may begin in a minute, counted in the database and so over all replicas."""
+"""The rate limit: turns that a user may start in a minute, counted in the database and therefore across replicas."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 WINDOW = timedelta(minutes=1)
 
 
-def _counted(insert: postgresql.Insert | sqlite.Insert) -> ReturningInsert[int, datetime]:
-    """One more turn in the window that the user's first turn opened, or the first of a new one."""
+def _count_statement(insert: postgresql.Insert | sqlite.Insert) -> ReturningInsert[int, datetime]:
+    """Return the statement that counts a turn: in the current window, or as the first of a new window."""
     started = turn_limits.c.window_started_at
-    # A window from the future is of a clock that was set back; it must not shut anybody out.
+    # A window that starts in the future comes from a clock that was set back since; it must not lock the user out.
     over = or_(started <= bindparam("window_ended_at", type_=UtcDateTime), started > insert.excluded.window_started_at)
     return insert.on_conflict_do_update(
         index_elements=[turn_limits.c.user_id],
@@ -30,20 +30,20 @@ def _counted(insert: postgresql.Insert | sqlite.Insert) -> ReturningInsert[int, 
     ).returning(turn_limits.c.turns, turn_limits.c.window_started_at)
 
 
-_COUNTED = {
-    "sqlite": _counted(sqlite.insert(turn_limits).values(turns=1)),
-    "postgresql": _counted(postgresql.insert(turn_limits).values(turns=1)),
+_COUNT = {
+    "sqlite": _count_statement(sqlite.insert(turn_limits).values(turns=1)),
+    "postgresql": _count_statement(postgresql.insert(turn_limits).values(turns=1)),
 }
 
 
 def count_turn(connection: Connection, user_id: str, now: datetime, allowed: int) -> None:
     """Count one turn of `user_id`.
 
-    Raises `ServiceError` RATE_LIMITED, with the seconds until the window ends, where it is one too many; the caller's
-    transaction is rolled back then, so a refused turn is not counted.
+    Raises `ServiceError` RATE_LIMITED above the limit, with the seconds until the window ends. The exception rolls back the
+    caller's transaction, so a refused turn is not counted.
     """
     row = {"user_id": user_id, "window_started_at": now, "window_ended_at": now - WINDOW}
-    turns, window_started_at = connection.execute(_COUNTED[connection.dialect.name], row).one()
+    turns, window_started_at = connection.execute(_COUNT[connection.dialect.name], row).one()
     if turns > allowed:
         left = (window_started_at + WINDOW - now).total_seconds()
         raise ServiceError(ServiceErrorCode.RATE_LIMITED, RATE_LIMIT_REPLY, retry_after=max(1.0, left))

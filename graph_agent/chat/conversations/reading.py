@@ -1,4 +1,4 @@
-"""Conversations as their owner reads them."""
+"""Queries of conversations and their messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graph_agent.chat.conversations.tables import conversations, messages
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
-from graph_agent.models.decision import PendingAction
+from graph_agent.models.decision import DecisionType, PendingAction
 
 _FIND = select(conversations).where(conversations.c.id == bindparam("conversation"))
 
@@ -26,44 +26,47 @@ class ConversationSummary(Frozen):
 
 
 class StoredMessage(Frozen):
-    """A message as people see it; `effects` are the receipts to show beside an assistant's words."""
+    """A message as users see it. Receipts (`effects`) and `notices` are shown beside an assistant's words."""
 
     id: str
     role: Literal["user", "assistant"]
     content: str
     effects: list[str]
+    notices: list[str]
     decision_id: str
+    decision_type: DecisionType | None
+    """With an assistant's message: the type of the decision it replied with, if it is known."""
     created_at: UtcDatetime
 
 
 class ConversationPage(Frozen):
-    """Conversations, the most lately used first."""
+    """A page of conversations, the last used first."""
 
     conversations: list[ConversationSummary]
     has_more: bool
 
 
 class Conversation(ConversationSummary):
-    """A conversation with its latest messages, oldest first, and the action that waits for the user's yes."""
+    """A conversation with its latest messages, oldest first, and its pending action."""
 
     messages: list[StoredMessage]
     has_more: bool
-    """Whether there are older messages."""
+    """True if there are older messages."""
     pending_action: PendingAction | None
 
 
 class ConversationStore:
-    """Reads conversations. Raises `ServiceError`: SERVICE_UNAVAILABLE, and what `owned_conversation` raises."""
+    """Reads conversations. Raises `ServiceError`: SERVICE_UNAVAILABLE, and the errors of `owned_conversation`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def require(self, user_id: str, conversation_id: str) -> None:
-        """Nothing, if the conversation is the user's."""
+        """Raise `ServiceError` unless the conversation exists and belongs to the user."""
         await statements.read(self._database, lambda connection: owned_conversation(connection, user_id, conversation_id).id)
 
     async def page(self, user_id: str, limit: int = 50, before: str | None = None) -> ConversationPage:
-        """Up to `limit` conversations of a user, those that come after the conversation `before` in the list."""
+        """Return up to `limit` conversations of a user: those after the conversation `before` in the list."""
         table = conversations.c
 
         def work(connection: Connection) -> list[Row[Any]]:
@@ -80,12 +83,21 @@ class ConversationStore:
         return ConversationPage(conversations=listed, has_more=len(rows) > limit)
 
     async def one(self, user_id: str, conversation_id: str, limit: int = 100, before: str | None = None) -> Conversation:
-        """A conversation with its last `limit` messages, or the last ones before the message `before`."""
+        """Return a conversation with its last `limit` messages, or the last ones before the message `before`."""
         table = messages.c
 
         def work(connection: Connection) -> tuple[Row[Any], list[Row[Any]]]:
             conversation = owned_conversation(connection, user_id, conversation_id)
-            wanted = select(table.id, table.role, table.content, table.effects, table.decision_id, table.created_at)
+            wanted = select(
+                table.id,
+                table.role,
+                table.content,
+                table.effects,
+                table.notices,
+                table.decision_id,
+                table.decision_type,
+                table.created_at,
+            )
             wanted = wanted.where(table.conversation_id == conversation.id)
             if before is not None:
                 number = select(table.number).where(table.id == before, table.conversation_id == conversation.id)
@@ -93,23 +105,26 @@ class ConversationStore:
             return conversation, list(connection.execute(wanted.order_by(table.number.desc()).limit(limit + 1)))
 
         conversation, rows = await statements.read(self._database, work)
-        told = [StoredMessage.model_validate({**row._mapping, "effects": row.effects or []}) for row in rows[:limit]]
+        shown = [
+            StoredMessage.model_validate({**row._mapping, "effects": row.effects or [], "notices": row.notices or []})
+            for row in rows[:limit]
+        ]
         return Conversation(
             id=conversation.id,
             title=conversation.title,
             created_at=conversation.created_at,
             updated_at=conversation.updated_at,
-            messages=told[::-1],
+            messages=shown[::-1],
             has_more=len(rows) > limit,
             pending_action=conversation.pending,
         )
 
 
 def owned_conversation(connection: Connection, user_id: str, conversation_id: str) -> Row[Any]:
-    """The conversation's row. Raises `ServiceError`: CONVERSATION_NOT_FOUND, or ACCESS_DENIED where it is someone else's."""
+    """Return the conversation's row. Raises `ServiceError`: CONVERSATION_NOT_FOUND, or ACCESS_DENIED for another user's."""
     found = connection.execute(_FIND, {"conversation": conversation_id}).one_or_none()
     if found is None:
         raise ServiceError(ServiceErrorCode.CONVERSATION_NOT_FOUND, "There is no such conversation.")
     if found.user_id != user_id:
-        raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "This conversation belongs to someone else.")
+        raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "This conversation belongs to another user.")
     return found

@@ -1,4 +1,4 @@
-"""What every statement of these tables stands on: one kind of failure."""
+"""Reads and writes of the conversation database, with its errors translated to `ServiceError`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RETRY_SECONDS = 5.0
 
 
 async def write(database: Database, work: Callable[[Connection], T]) -> T:
-    """`database.write`, but a database that does not answer is `ServiceError` SERVICE_UNAVAILABLE."""
+    """Run `database.write`. Raises `ServiceError` SERVICE_UNAVAILABLE if the database does not answer."""
     try:
         return await database.write(work)
     except DatabaseUnavailableError as exc:
@@ -24,7 +24,7 @@ async def write(database: Database, work: Callable[[Connection], T]) -> T:
 
 
 async def read(database: Database, work: Callable[[Connection], T]) -> T:
-    """`database.read`, but a database that does not answer is `ServiceError` SERVICE_UNAVAILABLE."""
+    """Run `database.read`. Raises `ServiceError` SERVICE_UNAVAILABLE if the database does not answer."""
     try:
         return await database.read(work)
     except DatabaseUnavailableError as exc:

@@ -1,4 +1,4 @@
-"""Conversations, their messages, the turns that run in them, and what limits and confirmations need to remember."""
+"""The tables of the conversation database."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from enum import StrEnum
 from sqlalchemy import BigInteger, CheckConstraint, Column, ForeignKey, Index, Integer, String, Table, Text, text
 
 from graph_agent.db import JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
+from graph_agent.models.decision import DecisionType
 
 
 class TurnState(StrEnum):
-    """RUNNING: somebody has it until the lease ends. DONE: its answer stands."""
+    """RUNNING: claimed until the lease expires. DONE: the answer is stored."""
 
     RUNNING = "running"
     DONE = "done"
@@ -31,7 +32,7 @@ conversations = Table(
     Column("title", String(80), nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
-    # The action that waits for the user's yes; the next turn that ends replaces it, whatever that turn was.
+    # The pending action, which every turn that ends replaces or clears.
     Column("pending", JsonText),
     Index("ix_conversations_user_id_updated_at", "user_id", "updated_at", "id"),
 )
@@ -51,8 +52,10 @@ turns = Table(
     Column("lease_until", UtcDateTime, nullable=False),
     Column("answer", JsonText),
     Column("created_at", UtcDateTime, nullable=False),
+    # The user's answer to a pending action, by its id, as it was resolved when the turn was claimed.
+    Column("answers", JsonText),
     CheckConstraint("(state = 'done') = (answer IS NOT NULL)", name="answer_iff_done"),
-    # NULLs differ from each other: a turn without a key is never a repetition.
+    # NULLs are distinct in a unique index: a turn without a key is never a repetition.
     Index("uq_turns_user_id_idem_key", "user_id", "idem_key", unique=True),
     Index(
         "uq_turns_conversation_id_running",
@@ -72,16 +75,20 @@ turns = Table(
 messages = Table(
     "messages",
     metadata,
-    # Orders messages of the same instant; never leaves the database.
+    # Orders messages with the same timestamp; never leaves the database.
     Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
     Column("id", UuidText, nullable=False),
     Column("conversation_id", ForeignKey("conversations.id"), nullable=False),
     Column("role", enum_by_value(Role, "role"), nullable=False),
     Column("content", Text, nullable=False),
-    # The receipts to show beside an assistant's words.
+    # The receipts to show next to an assistant's text.
     Column("effects", JsonText),
     Column("decision_id", UuidText, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
+    # Set for assistant messages. NULL only in rows older than this column whose decision the migration did not find.
+    Column("decision_type", enum_by_value(DecisionType, "decision_type")),
+    # Further lines composed by code, such as "Not done: …".
+    Column("notices", JsonText),
     Index("uq_messages_id", "id", unique=True),
     Index("uq_messages_decision_id_role", "decision_id", "role", unique=True),
     Index("ix_messages_conversation_id_number", "conversation_id", "number"),
@@ -95,10 +102,21 @@ turn_limits = Table(
     Column("turns", Integer, nullable=False),
 )
 
+# Each pending action can be confirmed once: its id is the primary key.
 used_confirmations = Table(
     "used_confirmations",
     metadata,
     Column("pending_id", String(255), primary_key=True),
     Column("decision_id", String(64), nullable=False),
     Column("used_at", UtcDateTime, nullable=False),
+)
+
+# The pending actions that users were asked to confirm, kept for a while so that a late answer finds its conversation.
+asked_confirmations = Table(
+    "asked_confirmations",
+    metadata,
+    Column("pending_id", String(255), primary_key=True),
+    Column("conversation_id", ForeignKey("conversations.id"), nullable=False),
+    Column("user_id", String(255), nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
 )

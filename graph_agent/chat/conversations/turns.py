@@ -1,8 +1,8 @@
-"""Turns: who runs one, until when, and what it answered.
+"""Turns: claims, leases and answers.
 
-A claim is one INSERT that gives way to what stands: the same key of the same user, or another running turn of the conversation.
-Whoever holds a turn has it until its lease ends; then anybody may take it over, by compare-and-set on `attempt`. What a holder
-writes counts only while the attempt is still its own.
+A claim is one INSERT that does nothing on conflict: with a turn of the same user and key, or with another running turn of the
+conversation. A claim lasts until its lease expires; then any process may take the turn over, by compare-and-set on `attempt`.
+A process whose attempt is no longer the current one can no longer write to the turn.
 """
 
 from __future__ import annotations
@@ -14,47 +14,51 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from graph_agent.clock import RandomIds
-from graph_agent.chat.conversations import statements, turn_rows
+from graph_agent.chat.conversations import asked, statements, turn_rows
 from graph_agent.chat.conversations.limits import count_turn
 from graph_agent.chat.conversations.reading import owned_conversation
 from graph_agent.chat.conversations.tables import Role, TurnState
-from graph_agent.chat.conversations.turn_rows import HeldTurn
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.clock import RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.canonical import digest
-from graph_agent.models.decision import AgentDecision, Message, PendingAction
+from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, Message, PendingAction
 from graph_agent.ports import Clock, IdSource
 
 _TITLE_LENGTH = 80
 _TRIES = 5
-"""How often a claim may lose to a turn that is gone when it is looked for."""
+"""The number of attempts to insert a claim. Each may conflict with a turn that ends before it can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """What a user sent. Without a conversation a new one is begun; without a key it is never a repetition."""
+    """A message of a user. Without `conversation_id` it starts a conversation; without `idem_key` it is never a repetition."""
 
     user_id: str
     content: str
     conversation_id: str | None = None
     idem_key: str | None = None
+    answers: ConfirmationAnswer | None = None
 
     @property
     def body_digest(self) -> str:
-        return digest({"conversation_id": self.conversation_id, "content": self.content})
+        body: dict[str, Any] = {"conversation_id": self.conversation_id, "content": self.content}
+        if self.answers is not None:
+            body["answers"] = [self.answers.pending_action, self.answers.yes]
+        return digest(body)
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredTurn:
-    """The same request was answered before: this is its answer."""
+    """The answer of a request that was answered before."""
 
     answer: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class AbandonedTurn:
-    """A running turn whose lease has ended: the request's own (`same_request`), or one that bars the conversation."""
+    """A running turn whose lease has expired: the same request (`same_request`), or one that blocks the conversation."""
 
     decision_id: str
     attempt: int
@@ -62,9 +66,9 @@ class AbandonedTurn:
 
 
 class TurnStore:
-    """The turns table, and the messages that stand and fall with it.
+    """The turns table, with the messages of each turn.
 
-    Every method is one transaction, and raises `ServiceError` SERVICE_UNAVAILABLE where the database does not answer.
+    Every method is one transaction, and raises `ServiceError` SERVICE_UNAVAILABLE if the database does not answer.
     """
 
     def __init__(self, database: Database, *, clock: Clock, ids: IdSource, lease: timedelta, turns_per_minute: int) -> None:
@@ -75,8 +79,8 @@ class TurnStore:
         self._turns_per_minute = turns_per_minute
         self._owner = RandomIds().new()
 
-    async def claim(self, request: TurnRequest) -> HeldTurn | AnsweredTurn | AbandonedTurn:
-        """Begin the turn that `request` asks for, with its user message, or say what stands in its place.
+    async def claim(self, request: TurnRequest) -> ClaimedTurn | AnsweredTurn | AbandonedTurn:
+        """Insert the turn of `request` with its user message, or return the turn that exists in its place.
 
         Raises `ServiceError`: CONVERSATION_NOT_FOUND, ACCESS_DENIED, RATE_LIMITED, IDEMPOTENCY_KEY_REUSED,
         REQUEST_IN_PROGRESS, CONVERSATION_BUSY.
@@ -85,18 +89,20 @@ class TurnStore:
         for _ in range(_TRIES):
             try:
                 return await statements.write(self._database, lambda connection: self._claim(connection, request))
-            except _LostError:
-                found = await statements.read(self._database, lambda connection: turn_rows.standing(connection, *wanted))
+            except _ConflictError:
+                found = await statements.read(
+                    self._database, lambda connection: turn_rows.conflicting_turn(connection, *wanted)
+                )
                 if found is not None:
-                    return self._judged(found, request)
+                    return self._resolve(found, request)
         raise busy()
 
-    async def take_over(self, turn: AbandonedTurn) -> HeldTurn | None:
-        """Hold a turn whose lease has ended; None if somebody was faster."""
+    async def take_over(self, turn: AbandonedTurn) -> ClaimedTurn | None:
+        """Claim a turn whose lease has expired; None if another process was faster."""
         now = self._clock.now()
         lease_until = now + self._lease
 
-        def work(connection: Connection) -> HeldTurn | None:
+        def work(connection: Connection) -> ClaimedTurn | None:
             return turn_rows.take_over(
                 connection, turn.decision_id, turn.attempt, owner=self._owner, now=now, lease_until=lease_until
             )
@@ -104,70 +110,92 @@ class TurnStore:
         return await statements.write(self._database, work)
 
     async def complete(
-        self, turn: HeldTurn, message_id: str, decision: AgentDecision, answer: dict[str, Any]
+        self, turn: ClaimedTurn, message_id: str, decision: AgentDecision, answer: dict[str, Any]
     ) -> dict[str, Any]:
-        """Write the answer, the assistant's message and the action that waits now; returns the answer that stands.
+        """Store the answer, the assistant's message and the pending action; return the stored answer.
 
-        Raises `TurnTakenOverError` where another process holds the turn and has not answered yet.
+        Raises `TurnTakenOverError` if another process has claimed the turn and has not answered it yet.
         """
         now = self._clock.now()
-        waiting = decision.pending_action.to_json() if decision.pending_action else None
+        pending = turn.pending if turn.keeps_pending else decision.pending_action
         message = {
             "id": message_id,
             "conversation_id": turn.conversation_id,
             "role": Role.ASSISTANT,
             "content": decision.reply,
             "effects": decision.effects or None,
+            "notices": decision.notices or None,
             "decision_id": turn.decision_id,
+            "decision_type": decision.decision_type,
             "created_at": now,
         }
 
         def work(connection: Connection) -> dict[str, Any]:
-            if turn_rows.answer(connection, turn, answer, message, waiting, now):
+            if turn_rows.complete(connection, turn, answer, message, None if pending is None else pending.to_json(), now):
+                if pending is not None:
+                    asked.store(connection, turn.user_id, turn.conversation_id, pending)
                 return answer
             earlier = turn_rows.find_answer(connection, turn.decision_id)
             if earlier is None:
-                raise TurnTakenOverError(f"turn {turn.decision_id} is held elsewhere")
+                raise TurnTakenOverError(f"turn {turn.decision_id} is claimed by another process")
             return earlier
 
         return await statements.write(self._database, work)
 
-    async def release(self, turn: HeldTurn) -> None:
-        """Undo a claim that came to nothing: turn, user message, and the conversation if it was begun for this."""
-        await statements.write(self._database, lambda connection: turn_rows.forget(connection, turn))
+    async def release(self, turn: ClaimedTurn) -> None:
+        """Undo a claim: delete the turn, its user message, and the conversation if it was created for it."""
+        await statements.write(self._database, lambda connection: turn_rows.delete_turn(connection, turn))
 
-    async def expire(self, turn: HeldTurn) -> None:
-        """End the lease now, so that a repetition of the request need not wait for it."""
+    async def expire(self, turn: ClaimedTurn) -> None:
+        """Expire the lease now, so that a repeated request need not wait for it."""
         now = self._clock.now()
-        await statements.write(self._database, lambda connection: turn_rows.end_lease(connection, turn, now))
+        await statements.write(self._database, lambda connection: turn_rows.expire(connection, turn, now))
+
+    async def renew(self, claimed: Sequence[ClaimedTurn]) -> set[str]:
+        """Renew the leases of these attempts in one transaction; return the ids of those that are still claimed."""
+        lease_until = self._clock.now() + self._lease
+        return await statements.write(self._database, lambda connection: turn_rows.renew(connection, claimed, lease_until))
 
     async def answer(self, decision_id: str) -> dict[str, Any] | None:
-        """The answer of a turn, if it is done."""
+        """Return the answer of a turn; None if it has none."""
         return await statements.read(self._database, lambda connection: turn_rows.find_answer(connection, decision_id))
 
     async def abandoned(self, limit: int = 100) -> list[AbandonedTurn]:
-        """Running turns whose lease has ended, oldest first."""
+        """Return the running turns whose lease has expired, oldest first."""
         now = self._clock.now()
-        rows = await statements.read(self._database, lambda connection: turn_rows.abandoned(connection, now, limit))
+        rows = await statements.read(
+            self._database, lambda connection: turn_rows.abandoned(connection, now, self._lease, limit)
+        )
         return [AbandonedTurn(*row) for row in rows]
 
+    async def count_open(self) -> int:
+        """Return the number of running turns that this store has claimed."""
+        return await statements.read(self._database, lambda connection: turn_rows.count_running(connection, self._owner))
+
     async def running(self, decision_ids: Sequence[str]) -> set[str]:
-        """Those of `decision_ids` that are running turns."""
+        """Return those of `decision_ids` that are running turns."""
         return await statements.read(self._database, lambda connection: turn_rows.running(connection, decision_ids))
 
-    def _claim(self, connection: Connection, request: TurnRequest) -> HeldTurn:
+    def _claim(self, connection: Connection, request: TurnRequest) -> ClaimedTurn:
         now = self._clock.now()
         decision_id = self._ids.new()
         history: tuple[Message, ...] = ()
         pending: PendingAction | None = None
-        if request.conversation_id is None:
+        answers = request.answers
+        asked_in = request.conversation_id
+        if asked_in is None and answers is not None:
+            asked_in = asked.conversation_of(connection, answers.pending_action, request.user_id)
+        if asked_in is None:
             conversation_id = self._ids.new()
             title = " ".join(request.content.split())[:_TITLE_LENGTH]
             row = {"id": conversation_id, "user_id": request.user_id, "title": title, "created_at": now, "updated_at": now}
-            turn_rows.begin_conversation(connection, row)
+            turn_rows.insert_conversation(connection, row)
         else:
-            conversation = owned_conversation(connection, request.user_id, request.conversation_id)
-            conversation_id, pending = conversation.id, turn_rows.waiting_action(conversation.pending)
+            conversation = owned_conversation(connection, request.user_id, asked_in)
+            conversation_id, pending = conversation.id, turn_rows.pending_action(conversation.pending)
+        if answers is not None:
+            state = asked.state_of(connection, answers.pending_action, request.user_id, conversation_id, pending, now)
+            answers = answers.replace(state=state)
         turn = {
             "id": decision_id,
             "user_id": request.user_id,
@@ -178,12 +206,13 @@ class TurnStore:
             "owner": self._owner,
             "attempt": 1,
             "lease_until": now + self._lease,
+            "answers": None if answers is None else answers.to_json(),
             "created_at": now,
         }
-        if not turn_rows.begin(connection, turn):
-            raise _LostError
+        if not turn_rows.insert_turn(connection, turn):
+            raise _ConflictError
         count_turn(connection, request.user_id, now, self._turns_per_minute)
-        if request.conversation_id is not None:
+        if asked_in is not None:
             history = turn_rows.history(connection, conversation_id)
         message = {
             "id": self._ids.new(),
@@ -193,31 +222,33 @@ class TurnStore:
             "decision_id": decision_id,
             "created_at": now,
         }
-        turn_rows.add_message(connection, message)
-        return HeldTurn(decision_id, request.user_id, conversation_id, 1, request.content, history, pending)
+        turn_rows.insert_message(connection, message)
+        return ClaimedTurn(decision_id, request.user_id, conversation_id, 1, request.content, history, pending, answers)
 
-    def _judged(self, standing: Row[Any], request: TurnRequest) -> AnsweredTurn | AbandonedTurn:
-        """What the turn in the way means for the request."""
-        same_request = request.idem_key is not None and standing.idem_key == request.idem_key
-        if same_request and standing.body_digest != request.body_digest:
+    def _resolve(self, found: Row[Any], request: TurnRequest) -> AnsweredTurn | AbandonedTurn:
+        """Return the existing turn as the result of a claim. Raises `ServiceError` if the request must wait."""
+        same_request = request.idem_key is not None and found.idem_key == request.idem_key
+        if same_request and found.body_digest != request.body_digest:
             text = "This Idempotency-Key was used for another request."
             raise ServiceError(ServiceErrorCode.IDEMPOTENCY_KEY_REUSED, text)
-        if standing.state is TurnState.DONE:
-            return AnsweredTurn(standing.answer)
-        if standing.lease_until > self._clock.now():
+        if found.state is TurnState.DONE:
+            return AnsweredTurn(found.answer)
+        now = self._clock.now()
+        # A lease that ends later than a new one would was set by a wrong clock: it counts as expired.
+        if now < found.lease_until <= now + self._lease:
             raise in_progress() if same_request else busy()
-        return AbandonedTurn(standing.id, standing.attempt, same_request)
+        return AbandonedTurn(found.id, found.attempt, same_request)
 
 
-class _LostError(Exception):
-    """The claim gave way to what stands; its transaction is rolled back."""
+class _ConflictError(Exception):
+    """The claim conflicts with an existing turn; its transaction is rolled back."""
 
 
 def in_progress() -> ServiceError:
-    text = "This request is still being worked on."
+    text = "This request is still being processed."
     return ServiceError(ServiceErrorCode.REQUEST_IN_PROGRESS, text, retry_after=1)
 
 
 def busy() -> ServiceError:
-    text = "Another message of this conversation is still being worked on."
+    text = "Another message of this conversation is still being processed."
     return ServiceError(ServiceErrorCode.CONVERSATION_BUSY, text, retry_after=1)

@@ -1,4 +1,4 @@
-"""APPEND_RESULTS: every call gets exactly one function response: result, refusal or error."""
+"""APPEND_RESULTS: appends one function response for each call: its result, refusal or error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.transcript import this_round, with_round
 
 
-async def append_results(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (all nodes have one shape)
+async def append_results(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (the signature of a node)
     assert turn.request is not None
     assert turn.response is not None
     return turn.to("appended", request=with_round(turn.request, turn.response, this_round(turn)), forms=())

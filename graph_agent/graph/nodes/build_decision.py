@@ -1,4 +1,4 @@
-"""BUILD_DECISION: the single terminal node. It answers the calls still open and composes the `AgentDecision`."""
+"""BUILD_DECISION: the only terminal node. It composes the `AgentDecision` and responds to the calls that have no response."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
 from graph_agent.policy.intent import read_intent
-from graph_agent.reply.fixed import with_receipts
-from graph_agent.reply.plain_text import classify_reply
 from graph_agent.policy.rules import Policy
+from graph_agent.reply.fixed import with_receipts
 
-_MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})
-_FIXED_REPLY = frozenset({EndingKind.FAILURE, EndingKind.CAP})
+_IN_DECISION = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})
+"""The calls that the decision lists."""
+_WITH_RECEIPTS = frozenset({EndingKind.FAILURE, EndingKind.CAP})
+"""Endings whose fixed reply does not report the changes of the turn, so the receipts are added to it."""
+_WITHOUT_INTENT = frozenset({EndingKind.FAILURE, EndingKind.VOID_ANSWER})
+"""Endings without an answer of the model or of the user that shows an intent."""
 
 
 async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
@@ -23,29 +26,30 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
     assert ending is not None
     decision_type, outcome = _decide(turn, runtime.policy)
     text = ending.text
-    if ending.kind in _FIXED_REPLY:
-        told = [call for call in turn.calls if call.receipt]
-        done = [call.receipt for call in told if call.receipt and not call.result.unknown]
-        text = with_receipts(text, done, [call.receipt for call in told if call.receipt and call.result.unknown])
+    if ending.kind in _WITH_RECEIPTS:
+        receipts = [(call.receipt, call.result.unknown) for call in turn.calls if call.receipt]
+        done = [receipt for receipt, unknown in receipts if not unknown]
+        text = with_receipts(text, done, [receipt for receipt, unknown in receipts if unknown])
     asks = decision_type is DecisionType.ASK_CLARIFICATION
-    wishes = [_wish(call) for call in turn.calls if call.disposition is not CallDisposition.SKIPPED]
-    made = [_wish(call) for call in turn.calls if call.disposition in _MADE]
+    requested = [_tool_call(call) for call in turn.calls if call.disposition is not CallDisposition.SKIPPED]
+    listed = [_tool_call(call) for call in turn.calls if call.disposition in _IN_DECISION]
     decision = AgentDecision(
         decision_type=decision_type,
-        tool_calls=made or None,
+        tool_calls=listed or None,
         response_text=None if asks else text,
         clarification_question=text if asks else None,
         pending_action=turn.pending if decision_type is DecisionType.REQUEST_CONFIRMATION else None,
         decision_id=turn.decision_id,
-        intent=read_intent(decision_type, wishes),
+        intent=read_intent(decision_type, requested, answered=ending.kind not in _WITHOUT_INTENT),
         outcome_category=outcome,
         effects=[call.receipt for call in turn.calls if call.receipt],
+        notices=list(turn.notices),
     )
-    return turn.to("decided", decision=decision, request=_closed(turn, decision.reply))
+    return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply))
 
 
 def _decide(turn: Turn, policy: Policy) -> tuple[DecisionType, OutcomeCategory]:
-    """The decision table: one row for each way a turn ends."""
+    """Return the decision type and the outcome category for the ending of the turn."""
     ending = turn.ending
     assert ending is not None
     match ending.kind:
@@ -54,6 +58,8 @@ def _decide(turn: Turn, policy: Policy) -> tuple[DecisionType, OutcomeCategory]:
             return DecisionType.EXECUTE_PENDING, (OutcomeCategory.TASK_COMPLETED if done else OutcomeCategory.TOOL_INVOCATION)
         case EndingKind.DECLINED:
             return DecisionType.CANCEL_PENDING, OutcomeCategory.RESPONSE_GIVEN
+        case EndingKind.VOID_ANSWER:
+            return DecisionType.RESPOND_ONLY, OutcomeCategory.USER_INPUT
         case EndingKind.AWAITING:
             return DecisionType.REQUEST_CONFIRMATION, OutcomeCategory.RESPONSE_GIVEN
         case EndingKind.QUESTION:
@@ -75,32 +81,31 @@ def _answered(turn: Turn, policy: Policy) -> tuple[DecisionType, OutcomeCategory
         return DecisionType.RESPOND_ONLY, (
             OutcomeCategory.CLARIFICATION_ANSWERED if after_question else OutcomeCategory.RESPONSE_GIVEN
         )
-    if all(call.result.error_code is ToolErrorCode.ACCESS_DENIED and _refused(call) for call in calls):
+    denied = ToolErrorCode.ACCESS_DENIED
+    if all(call.disposition is CallDisposition.REFUSED and call.result.error_code is denied for call in calls):
         return DecisionType.RESPOND_ONLY, OutcomeCategory.MISSING_PERMISSION
     changes = [call for call in calls if (rule := policy.rules.get(call.call.name)) is not None and rule.mutating]
     succeeded = any(call.result.success for call in changes or calls)
     return DecisionType.INVOKE_TOOL, (OutcomeCategory.TASK_COMPLETED if succeeded else OutcomeCategory.TOOL_INVOCATION)
 
 
-def _refused(call: TurnCall) -> bool:
-    return call.disposition is CallDisposition.REFUSED
-
-
 def _after_clarification(turn: Turn) -> bool:
-    said = [message.content for message in turn.context.message_history if message.role == "assistant"]
-    return bool(said) and classify_reply(said[-1]).kind == "clarification"
+    """Return True if the assistant's last message in this conversation was a question."""
+    decided = [message.decision_type for message in turn.context.message_history if message.role == "assistant"]
+    return bool(decided) and decided[-1] is DecisionType.ASK_CLARIFICATION
 
 
-def _wish(call: TurnCall) -> ToolCall:
+def _tool_call(call: TurnCall) -> ToolCall:
     return ToolCall(tool_name=call.call.name, parameters=call.arguments, sequence=call.sequence)
 
 
-def _closed(turn: Turn, reply: str) -> LLMRequest | None:
-    """The whole conversation: calls still open are answered, and the reply stands at its end."""
+def _whole_conversation(turn: Turn, reply: str) -> LLMRequest | None:
+    """Return the conversation with a response to every call and the reply at its end."""
     request = turn.request
     if request is None:
         return None
-    if turn.ending is not None and turn.ending.kind is EndingKind.CONFIRMED:
+    if turn.response is None and turn.calls:
+        # The model was not called, so the only call is the one that the user confirmed. It ran, or the user is asked again.
         request = with_confirmed_call(request, turn.calls[-1])
     elif turn.ending is not None and turn.ending.kind is EndingKind.AWAITING and turn.response is not None:
         request = with_round(request, turn.response, this_round(turn))

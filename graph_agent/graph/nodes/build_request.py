@@ -1,40 +1,72 @@
-"""BUILD_REQUEST: the opening row, the user's answer to a pending confirmation, and the request to the model."""
+"""BUILD_REQUEST: writes the opening row, reads the user's answer to a pending confirmation, builds the model request."""
 
 from __future__ import annotations
 
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
+from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, PendingAction
 from graph_agent.models.llm import LLMMessage, LLMRequest
-from graph_agent.policy.confirmation import Consent, alive, read_consent
-from graph_agent.reply.fixed import DECLINED_REPLY
+from graph_agent.policy.confirmation import can_be_answered, not_done, question
+from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.reply.fixed import DECLINED_REPLY, void_answer_reply
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
-from graph_agent.ports import TurnPorts
 
 
 async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
     await runtime.ports.open()
-    consent = await _answer_to_pending(turn, runtime.ports)
     turn = turn.to("request_built", request=_request(turn, runtime))
+    pending, answers = turn.context.pending_confirmation, turn.context.answers
+    if pending is not None and not runtime.ports.verify(pending):
+        pending = None
+    if answers is not None and answers.state is not AnswerState.CURRENT:
+        return _void_answer(turn, answers.state)
+    if answers is not None and (pending is None or pending.id != answers.pending_action):
+        return _void_answer(turn, AnswerState.UNKNOWN)
+    if pending is None:
+        return turn
+    return await _answered(turn, runtime, pending)
+
+
+async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) -> Turn:
+    """Read the user's answer to `pending`, whose signature is valid.
+
+    After an unclear answer the question is asked again. Any other answer uses the action up: it can be answered only once.
+    """
+    ports = runtime.ports
+    if not can_be_answered(pending, ports.now()):
+        if turn.context.answers is not None:
+            return _void_answer(turn, AnswerState.EXPIRED)
+        return turn.to(turn.outcome, notices=(not_done(pending.description, "the question has expired"),))
+    consent = _read_answer(turn, runtime, pending)
+    if consent is Consent.UNCLEAR and pending.asked < MAX_TIMES_ASKED:
+        again = pending.replace(asked=pending.asked + 1, signature="")
+        again = again.replace(signature=ports.sign(again))
+        return turn.to("unclear", pending=again, ending=Ending(EndingKind.AWAITING, question(pending.description)))
+    if not await ports.consume(pending.id):
+        return turn if turn.context.answers is None else _void_answer(turn, AnswerState.USED)
     if consent is Consent.YES:
-        return turn.to("confirmed", pending=turn.context.pending_confirmation)
+        return turn.to("confirmed", pending=pending)
     if consent is Consent.NO:
         return turn.to("declined", ending=Ending(EndingKind.DECLINED, DECLINED_REPLY))
-    return turn
+    return turn.to(turn.outcome, notices=(not_done(pending.description),))
 
 
-async def _answer_to_pending(turn: Turn, ports: TurnPorts) -> Consent:
-    """How the user answered. A pending action is used up by the next message, whatever that says; a void one is none."""
-    pending = turn.context.pending_confirmation
-    if pending is None or not ports.verify(pending):
-        return Consent.NEITHER
-    in_time = alive(pending, ports.now())
-    unused = await ports.consume(pending.id)
-    return read_consent(turn.context.message) if in_time and unused else Consent.NEITHER
+def _read_answer(turn: Turn, runtime: TurnRuntime, pending: PendingAction) -> Consent:
+    """Return the user's answer: by id if one was given, else as `read_consent` reads the message."""
+    if turn.context.answers is not None:
+        return Consent.YES if turn.context.answers.yes else Consent.NO
+    rule = runtime.policy.rules.get(pending.tool_name)
+    titles = (rule.grant.summary, rule.traits.title or "") if rule is not None else ()
+    return read_consent(turn.context.message, titles)
+
+
+def _void_answer(turn: Turn, state: AnswerState) -> Turn:
+    return turn.to("void_answer", ending=Ending(EndingKind.VOID_ANSWER, void_answer_reply(state)))
 
 
 def _request(turn: Turn, runtime: TurnRuntime) -> LLMRequest:
     kept = runtime.config.include_history_messages
     history = turn.context.message_history[-kept:] if kept else []
-    instruction = runtime.terms.prompt
+    instruction = runtime.snapshot.prompt
     if runtime.config.tell_time:
         instruction = f"{instruction}\n\nThe current time is {runtime.ports.now().isoformat(timespec='seconds')} (UTC)."
     return LLMRequest(
@@ -46,4 +78,6 @@ def _request(turn: Turn, runtime: TurnRuntime) -> LLMRequest:
         tools=[*runtime.policy.declarations, *REPLY_FORM_DECLARATIONS],
         temperature=runtime.config.temperature,
         max_tokens=runtime.config.max_tokens,
+        # The model ends the turn by calling a reply form.
+        tool_choice="required",
     )

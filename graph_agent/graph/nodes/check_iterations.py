@@ -1,4 +1,4 @@
-"""CHECK_ITERATIONS: counts the finished tool round against the cap."""
+"""CHECK_ITERATIONS: counts the finished round and ends the loop at the limit."""
 
 from __future__ import annotations
 

@@ -1,95 +1,111 @@
-"""CHECK_RESPONSE: what did the model say? Nothing is acted on that does not pass here."""
+"""CHECK_RESPONSE: checks and reads the model's response. No other node uses an unchecked response."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
-from graph_agent.models.decision import unstorable
+from graph_agent.models.decision import OutcomeCategory, unstorable
 from graph_agent.models.llm import FunctionCall, LLMErrorCode
-from graph_agent.reply.prompt_leak import recites
-from graph_agent.reply.fixed import CUT_MARK
-from graph_agent.reply.forms import QUESTION_REASONS, REPLY_FORMS, read_form
-from graph_agent.reply.plain_text import classify_reply
-from graph_agent.reply.sanitize import clean_reply, imitates_call, read_imitated_form
+from graph_agent.models.record import CallDisposition
+from graph_agent.policy.rules import Policy
+from graph_agent.reply.fixed import CUT_MARK, NOTHING_CHANGED
+from graph_agent.reply.forms import ANSWER, REPLY_FORMS, FormReply, join_forms
+from graph_agent.reply.plain_text import is_question
+from graph_agent.reply.prompt_leak import leaks_prompt
+from graph_agent.reply.sanitize import clean_reply
+from graph_agent.reply.written_calls import WrittenCall, without_calls, written_calls
 
 MAX_CALLS_IN_RESPONSE = 64
-"""More than this is no plan but a flood; every call of a batch is recorded and answered."""
+"""The limit for one response, because every call of a batch is recorded and answered. A response with more is an error."""
 
 MAX_TEXT_READ = 32_000
-"""Characters of an answer that are read, four times what a reply may have; the whole of it stands in the record."""
+"""The number of characters of a text that are read: four times the maximum of a reply. The record has the whole text."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Inside:
-    """What never reaches people: the names of tools and reply forms, and the prompt."""
+class _ReplyFilter:
+    """Keeps the names of tools and forms, and the prompt, out of a reply."""
 
     names: frozenset[str]
     prompt: str
 
-    def kept_out_of(self, text: str) -> str:
-        """`text` made fit for people; empty where nothing of it is."""
-        return "" if recites(text, self.prompt) else clean_reply(text, self.names)
+    def clean(self, text: str) -> str:
+        """Return `text` as a user may read it; empty if it cannot be shown."""
+        text = text[:MAX_TEXT_READ]
+        if leaks_prompt(text, self.prompt):
+            return ""
+        return clean_reply(without_calls(text, self.find_calls(text)), self.names)
+
+    def find_calls(self, text: str) -> list[WrittenCall]:
+        return written_calls(text[:MAX_TEXT_READ], self.names)
 
 
 async def check_response(turn: Turn, runtime: TurnRuntime) -> Turn:
     response = turn.response
     assert response is not None
     if response.finish_reason == "error":
-        return _failed(turn, response.error or LLMErrorCode.INVALID_RESPONSE)
-    inside = _Inside(frozenset(runtime.policy.rules) | REPLY_FORMS, runtime.terms.prompt)
-    content = (response.content or "")[:MAX_TEXT_READ]
+        return _failed(turn, response.error_code or LLMErrorCode.INVALID_RESPONSE)
+    reply_filter = _ReplyFilter(frozenset(runtime.policy.rules) | REPLY_FORMS, runtime.snapshot.prompt)
+    content, calls = response.content or "", response.function_calls or []
     if response.finish_reason == "max_tokens":
-        text = inside.kept_out_of(content)
-        return _ended(turn, EndingKind.ANSWER, f"{text}{CUT_MARK}") if text else _failed(turn)
-    calls = response.function_calls or []
-    if calls:
-        return _read_calls(turn, content, calls, inside)
-    if response.finish_reason == "tool_calls":
-        return _failed(turn)
-    return _read_text(turn, content, inside)
-
-
-def _read_calls(turn: Turn, content: str, calls: list[FunctionCall], inside: _Inside) -> Turn:
-    ids = [call.id for call in calls if call.id]
-    names_are_text = all(call.name and unstorable(call.name) is None for call in calls)
-    if len(calls) > MAX_CALLS_IN_RESPONSE or len(set(ids)) < len(ids) or not names_are_text:
+        return _read_truncated(turn, content, calls, reply_filter)
+    if _has_malformed_calls(calls):
         return _failed(turn)
     forms = tuple(call for call in calls if call.name in REPLY_FORMS)
     if len(forms) < len(calls):
         return turn.to("tool_calls", forms=forms)
-    for form in forms:
-        if ended := _end_by_form(turn, form, content, inside):
-            return ended
-    return _failed(turn)
+    if forms:
+        return _end_by_form(turn, join_forms(forms, content), runtime.policy, reply_filter)
+    return _read_text(turn, content, runtime.policy, reply_filter)
 
 
-def _read_text(turn: Turn, content: str, inside: _Inside) -> Turn:
-    if imitated := read_imitated_form(content):
-        return _end_by_form(turn, imitated, None, inside) or _failed(turn)
-    if imitates_call(content, inside.names):
+def _read_truncated(turn: Turn, content: str, calls: list[FunctionCall], reply_filter: _ReplyFilter) -> Turn:
+    """Use the text of a response that was cut at the token limit. A tool call in it may be incomplete and is never run."""
+    answers = calls if all(call.name == ANSWER for call in calls) else []
+    reply = join_forms(answers, content)
+    text = reply_filter.clean(reply.text if reply else content)
+    return _ended(turn, EndingKind.ANSWER, f"{text}{CUT_MARK}") if text else _failed(turn)
+
+
+def _has_malformed_calls(calls: list[FunctionCall]) -> bool:
+    ids = [call.id for call in calls if call.id]
+    names_are_valid = all(call.name and unstorable(call.name) is None for call in calls)
+    return len(calls) > MAX_CALLS_IN_RESPONSE or len(set(ids)) < len(ids) or not names_are_valid
+
+
+def _end_by_form(turn: Turn, reply: FormReply | None, policy: Policy, reply_filter: _ReplyFilter) -> Turn:
+    text = reply_filter.clean(reply.text) if reply else ""
+    if reply is None or not text:
         return _failed(turn)
-    text = inside.kept_out_of(content)
+    if reply.reports_change and not _may_have_changed(turn, policy):
+        text = f"{text}\n\n{NOTHING_CHANGED}"
+    return turn.to("answered", ending=Ending(EndingKind(reply.kind), text, reply.reason))
+
+
+def _may_have_changed(turn: Turn, policy: Policy) -> bool:
+    """Return True if a mutating call of the turn succeeded, was repeated, or has an unknown result."""
+    return any(
+        call.result.success or call.result.unknown or call.disposition is CallDisposition.REPEATED
+        for call in turn.calls
+        if (rule := policy.rules.get(call.call.name)) is not None and rule.mutating
+    )
+
+
+def _read_text(turn: Turn, content: str, policy: Policy, reply_filter: _ReplyFilter) -> Turn:
+    """Read a reply in plain text: a written-out form, an answer, or a question."""
+    written = [call for call in reply_filter.find_calls(content) if call.name in REPLY_FORMS and call.arguments is not None]
+    forms = [FunctionCall(name=call.name, arguments=call.arguments or {}) for call in written]
+    if reply := join_forms(forms):
+        return _end_by_form(turn, reply, policy, reply_filter)
+    text = reply_filter.clean(content)
     if not text:
         return _failed(turn)
-    # What was done was done: after a change only a reply form can turn the report of it into a question or a refusal.
-    if any(call.receipt for call in turn.calls):
-        return _ended(turn, EndingKind.ANSWER, text)
-    kind = classify_reply(content)
-    if kind.kind == "answer":
-        return _ended(turn, EndingKind.ANSWER, text)
-    if kind.kind == "refusal":
-        return _ended(turn, EndingKind.REFUSAL, text)
-    return turn.to("answered", ending=Ending(EndingKind.QUESTION, text, QUESTION_REASONS[kind.reason or "unclear_intent"]))
-
-
-def _end_by_form(turn: Turn, form: FunctionCall, spoken: str | None, inside: _Inside) -> Turn | None:
-    reply = read_form(form, spoken)
-    text = inside.kept_out_of(reply.text[:MAX_TEXT_READ]) if reply else ""
-    if reply is None or not text:
-        return None
-    kind = EndingKind.QUESTION if reply.kind == "question" else EndingKind.REFUSAL
-    return turn.to("answered", ending=Ending(kind, text, reply.reason))
+    # A question mark in a text that follows a committed change does not make it a question: it reports the change. To ask
+    # then, the model has to use the form `ask_user`.
+    if is_question(text) and not any(call.receipt for call in turn.calls):
+        return turn.to("answered", ending=Ending(EndingKind.QUESTION, text, OutcomeCategory.UNCLEAR_INTENT))
+    return _ended(turn, EndingKind.ANSWER, text)
 
 
 def _ended(turn: Turn, kind: EndingKind, text: str) -> Turn:

@@ -1,4 +1,4 @@
-"""ERROR_RESPONSE: a failure becomes the contract's sentence."""
+"""ERROR_RESPONSE: replies to a failure with a fixed sentence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.reply.fixed import failure_reply
 
 
-async def error_response(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (all nodes have one shape)
+async def error_response(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (the signature of a node)
     error = turn.ending.error if turn.ending else None
     return turn.to("answered", ending=Ending(EndingKind.FAILURE, failure_reply(error), error=error))

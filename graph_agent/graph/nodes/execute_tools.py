@@ -1,6 +1,8 @@
-"""EXECUTE_TOOLS: the guard judges the whole batch, then the permitted calls run in order."""
+"""EXECUTE_TOOLS: lets the guard judge the whole batch, then runs the permitted calls in order."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.authorized import run_authorized
@@ -9,87 +11,135 @@ from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.confirmation import confirmation_question, describe_call
-from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch, stands_for
-from graph_agent.policy.receipts import one_line, receipt
-from graph_agent.reply.fixed import UNKNOWN_REPLY, confirmed_failure_reply
+from graph_agent.policy.confirmation import describe_action, question
+from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, answers_repeat, judge_batch
+from graph_agent.policy.receipts import receipt
+from graph_agent.reply.fixed import CHANGED_SINCE_ASKED, ONE_AT_A_TIME, UNKNOWN_REPLY, confirmed_failure_reply
 from graph_agent.reply.forms import REPLY_FORMS
 
 
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
-    consent = turn.pending
+    confirmed = turn.pending
     batch = _batch(turn)
     judgements = judge_batch(
         batch,
         policy=runtime.policy,
         user_id=turn.context.user_id,
         decision_id=turn.decision_id,
-        past=[PastCall(call.sequence, call.call.name, call.arguments) for call in turn.calls],
+        past=[PastCall(call.sequence, call.call.name, call.arguments, _may_have_run(call)) for call in turn.calls],
         max_calls_per_turn=runtime.config.max_calls_per_turn,
-        consent=consent,
+        confirmed=confirmed,
     )
     for call, judgement in zip(batch, judgements, strict=True):
-        turn = await _carry_out(turn, runtime, call, judgement)
-    if consent is not None:
+        turn = await _process_call(turn, runtime, call, judgement, confirmed)
+    if confirmed is not None and turn.outcome != "awaiting":
         return turn.to("confirmed_done", ending=_confirmed_ending(turn.calls[-1]))
-    return turn.to("executed" if turn.pending is None else "awaiting")
+    if turn.pending is None:
+        return turn.to("executed")
+    if _asks_for_more(turn, batch, judgements):
+        return turn.to("awaiting", notices=(*turn.notices, ONE_AT_A_TIME))
+    return turn.to("awaiting")
+
+
+def _asks_for_more(turn: Turn, batch: list[FunctionCall], judgements: Sequence[Judgement]) -> bool:
+    """True if a later call of the batch was not made because an earlier one of the same tool waits for the user."""
+    assert turn.pending is not None
+    waiting = turn.pending.tool_name
+    return any(
+        call.name == waiting and judgement.verdict is Verdict.SKIPPED for call, judgement in zip(batch, judgements, strict=True)
+    )
+
+
+def _may_have_run(call: TurnCall) -> bool:
+    return call.disposition is CallDisposition.EXECUTED and (call.result.success or call.result.unknown)
 
 
 def _batch(turn: Turn) -> list[FunctionCall]:
-    """The calls to judge: exactly the confirmed one, or the model's without its reply forms."""
+    """Return the calls to judge: exactly the confirmed one, or the model's calls without reply forms."""
     if turn.pending is not None:
         return [FunctionCall(name=turn.pending.tool_name, arguments=turn.pending.arguments)]
     assert turn.response is not None
     return [call for call in turn.response.function_calls or [] if call.name not in REPLY_FORMS]
 
 
-async def _carry_out(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: Judgement) -> Turn:
+async def _process_call(
+    turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: Judgement, confirmed: PendingAction | None
+) -> Turn:
     ports = runtime.ports
     if judgement.verdict is Verdict.AWAITING and not ports.interrupted:
-        return await _hold(turn, runtime, call, judgement)
-    if judgement.authorized is not None and not ports.interrupted:
+        return await _ask_user(turn, runtime, call, judgement)
+    if judgement.verdict in (Verdict.PERMITTED, Verdict.REPEATED) and not ports.interrupted:
+        if confirmed is not None and (changed := await _check_preview(turn, runtime, call, judgement, confirmed)) is not None:
+            return changed
         for sequence in judgement.repeats:
             earlier = turn.calls[sequence - 1].result
-            if stands_for(earlier):
-                return _noted(turn, runtime, call, judgement, CallDisposition.REPEATED, earlier)
-        result = await run_authorized(judgement.authorized, ports, read_retries=runtime.config.read_retries)
-        return _noted(turn, runtime, call, judgement, CallDisposition.EXECUTED, _timeless(result))
-    if judgement.verdict is Verdict.REFUSED:
+            if answers_repeat(earlier):
+                return _with_call(turn, runtime, call, judgement, CallDisposition.REPEATED, earlier)
+        if judgement.authorized is not None:
+            result = await run_authorized(judgement.authorized, ports, read_retries=runtime.config.read_retries)
+            return _with_call(turn, runtime, call, judgement, CallDisposition.EXECUTED, _without_duration(result))
+    if judgement.error_code is not None:
         refused = ToolResult(success=False, error=judgement.error, error_code=judgement.error_code)
-        return _noted(turn, runtime, call, judgement, CallDisposition.REFUSED, refused)
-    return _noted(turn, runtime, call, judgement, CallDisposition.SKIPPED, ToolResult(success=False, error=SKIPPED))
+        return _with_call(turn, runtime, call, judgement, CallDisposition.REFUSED, refused)
+    return _with_call(turn, runtime, call, judgement, CallDisposition.SKIPPED, ToolResult(success=False, error=SKIPPED))
 
 
-async def _hold(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: Judgement) -> Turn:
-    """Ask the user. What does not exist is not asked about: the model is told, and the turn goes on."""
+async def _ask_user(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: Judgement) -> Turn:
+    """Ask for confirmation. If the object of the call does not exist, refuse it instead, with a reason for the model."""
     ports, rule = runtime.ports, runtime.policy.rules[judgement.tool_name]
     preview = None
     if rule.traits.preview:
-        looked_up = await ports.preview(judgement.tool_name, judgement.arguments)
-        if looked_up.error_code is ToolErrorCode.NOT_FOUND:
-            return _noted(turn, runtime, call, judgement, CallDisposition.REFUSED, _timeless(looked_up))
+        preview = await ports.preview(judgement.tool_name, judgement.arguments)
+        if preview.error_code is ToolErrorCode.NOT_FOUND:
+            return _with_call(turn, runtime, call, judgement, CallDisposition.REFUSED, _without_duration(preview))
         if ports.interrupted:
             skipped = ToolResult(success=False, error=SKIPPED)
-            return _noted(turn, runtime, call, judgement, CallDisposition.SKIPPED, skipped)
-        described = looked_up.data.get("description") if isinstance(looked_up.data, dict) else None
-        preview = described if isinstance(described, str) else None
+            return _with_call(turn, runtime, call, judgement, CallDisposition.SKIPPED, skipped)
+    return _await_confirmation(turn, runtime, call, judgement, describe_action(rule, judgement.arguments, preview))
+
+
+async def _check_preview(
+    turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: Judgement, confirmed: PendingAction
+) -> Turn | None:
+    """Return None if the object of a confirmed call is still as it was shown to the user, else the turn without the call.
+
+    If the object has changed, the user is asked again. If there is no preview of it, the call is refused.
+    """
+    ports, rule = runtime.ports, runtime.policy.rules[judgement.tool_name]
+    if not rule.traits.preview:
+        return None
+    preview = await ports.preview(judgement.tool_name, judgement.arguments)
+    if not preview.success:
+        # Only the preview has an unknown outcome. The call itself was not sent, so its outcome is known.
+        code = ToolErrorCode.TOOL_EXECUTION_ERROR if preview.unknown else preview.error_code
+        failed = ToolResult(success=False, error=preview.error, error_code=code)
+        return _with_call(turn, runtime, call, judgement, CallDisposition.REFUSED, failed)
+    description = describe_action(rule, judgement.arguments, preview)
+    if description == confirmed.description:
+        return None
+    return _await_confirmation(turn, runtime, call, judgement, description, before=f"{CHANGED_SINCE_ASKED} ")
+
+
+def _await_confirmation(
+    turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: Judgement, description: str, *, before: str = ""
+) -> Turn:
+    ports = runtime.ports
     created_at = ports.now()
     pending = PendingAction(
         id=ports.new_id(),
         tool_name=judgement.tool_name,
         arguments=judgement.arguments,
-        description=f"{one_line(rule.title)}: {describe_call(judgement.arguments, preview)}",
+        description=description,
         created_at=created_at,
         expires_at=created_at + CONFIRMATION_LIFETIME,
     )
     pending = pending.replace(signature=ports.sign(pending))
-    question = confirmation_question(rule, judgement.arguments, preview)
     waiting = ToolResult(success=False, error=AWAITING)
-    turn = _noted(turn, runtime, call, judgement, CallDisposition.AWAITING, waiting)
-    return turn.to("awaiting", pending=pending, ending=Ending(EndingKind.AWAITING, question))
+    turn = _with_call(turn, runtime, call, judgement, CallDisposition.AWAITING, waiting)
+    return turn.to("awaiting", pending=pending, ending=Ending(EndingKind.AWAITING, before + question(description)))
 
 
-def _noted(
+def _with_call(
     turn: Turn,
     runtime: TurnRuntime,
     call: FunctionCall,
@@ -97,15 +147,14 @@ def _noted(
     disposition: CallDisposition,
     result: ToolResult,
 ) -> Turn:
-    told = None
-    if disposition is CallDisposition.EXECUTED:
-        told = receipt(runtime.policy.rules[judgement.tool_name], result)
-    noted = TurnCall(judgement.sequence, turn.iterations + 1, call, judgement.arguments, disposition, result, told)
-    return turn.to(turn.outcome, calls=(*turn.calls, noted))
+    executed = disposition is CallDisposition.EXECUTED
+    line = receipt(runtime.policy.rules[judgement.tool_name], judgement.arguments, result) if executed else None
+    turn_call = TurnCall(judgement.sequence, turn.iterations + 1, call, judgement.arguments, disposition, result, line)
+    return turn.to(turn.outcome, calls=(*turn.calls, turn_call))
 
 
-def _timeless(result: ToolResult) -> ToolResult:
-    """Durations stay out of state: the same answers must make the same turn."""
+def _without_duration(result: ToolResult) -> ToolResult:
+    """Return `result` without its duration, so that the state of the turn is the same in a replay."""
     return result.model_copy(update={"duration_ms": 0}) if result.duration_ms else result
 
 

@@ -1,4 +1,4 @@
-"""INVOKE_LLM: one adapter call. Its answer stands in the record before anything acts on it."""
+"""INVOKE_LLM: calls the model once. The response is recorded before it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TIMEOUT_RESPONSE: the cap is an ordinary outcome with an honest answer."""
+"""TIMEOUT_RESPONSE: replies that the limit of iterations was reached."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.reply.fixed import CAP_REPLY
 
 
-async def timeout_response(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (all nodes have one shape)
+async def timeout_response(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (the signature of a node)
     return turn.to("answered", ending=Ending(EndingKind.CAP, CAP_REPLY))

@@ -1,7 +1,7 @@
-"""Arguments against a stranger's schema, in bounded time whatever either of them is.
+"""The check of arguments against an untrusted schema, in bounded time for any schema and any arguments.
 
-Expressions are searched for by an automaton, which cannot backtrack, and what a schema may ask of one value is bounded before
-it is used. Steps are counted, not seconds: a replay has to come to the same verdict.
+Patterns are searched by an automaton, which cannot backtrack, and the cost of a schema is bounded before it is used. The cost
+is counted in steps, not in seconds, because a replay has to reach the same verdict.
 """
 
 from __future__ import annotations
@@ -14,61 +14,65 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError, meta
 
 from graph_agent.models.canonical import canonical_json
-from graph_agent.policy.schema.strict import Schema, SchemaRefusedError
+from graph_agent.policy.schema.keywords import SUBSCHEMA_KEYWORDS, SchemaRefusedError, subschemas
+from graph_agent.policy.schema.strict import Schema
+from graph_agent.policy.schema.upgrade import upgraded
 
 MAX_SCHEMA_BYTES: Final = 256 * 1024
 MAX_SCHEMA_DEPTH: Final = 64
 MAX_ARGUMENT_BYTES: Final = 16 * 1024
 MAX_ARGUMENT_DEPTH: Final = 5
 MAX_STEPS: Final = 20_000_000
-"""Of one check, at worst: schemas that look at a value, times bytes of the arguments. Around 50 ns each."""
+"""Upper limit of the steps of one check: the number of schemas that apply to one value, multiplied by the number of bytes of
+the arguments. A step takes about 50 ns."""
 
 _SMALL_ARGUMENTS: Final = 256
-"""Bytes. A schema that cannot even be asked about so little is refused."""
+"""A schema is refused if even arguments of this many bytes can take more than MAX_STEPS."""
 _AUTOMATA: Final = {1 << 14: 20, 1 << 16: 80, 1 << 18: 320, 1 << 20: 1280}
-"""Bytes an automaton may have, and as how many schemas a search with it counts: at worst it goes by size."""
+"""Size of a pattern's automaton in bytes -> the cost of one search, as a number of schemas. Larger automata are refused."""
 
 
-class UncheckedError(Exception):
-    """Checking these arguments could take too long."""
+class CheckTooExpensiveError(Exception):
+    """The check of these arguments could exceed MAX_STEPS."""
 
 
 @dataclass(frozen=True, slots=True)
-class Slip:
-    """The first thing that is wrong with arguments."""
+class ValidationIssue:
+    """The first violation that was found in the arguments."""
 
     keyword: str
-    where: str
-    """The path to it, by slashes; empty for the arguments themselves."""
+    """The keyword of JSON Schema that is violated."""
+    path: str
+    """The path to the value, separated by slashes; empty for the arguments themselves."""
 
 
 class ArgumentCheck:
-    """A schema, open and closed, ready. Raises `SchemaRefusedError` for a text that arguments cannot be checked against."""
+    """A compiled schema and its strict copy. Raises `SchemaRefusedError` for a schema that cannot be used."""
 
     def __init__(self, text: str) -> None:
-        original = _read(text)
-        if not _is_schema(original):
-            raise SchemaRefusedError("is not valid JSON Schema")
-        schema = Schema(original)
-        closed = schema.closed()
-        # Below the last level stand single values, which a schema is soon done with.
-        self._cost = max(each.cost(MAX_ARGUMENT_DEPTH - 1, _price) for each in (schema, Schema(closed)))
-        if self._cost * _SMALL_ARGUMENTS > MAX_STEPS:
-            raise SchemaRefusedError("asks too much of one value")
-        self._validators = (_compiled(schema.root), _compiled(closed))
+        schema = Schema(_read(text))
+        # First the original, because the strict copy of a schema that is too expensive would be expensive to make.
+        cost = _affordable_cost(schema)
+        strict = schema.strict(MAX_ARGUMENT_DEPTH)
+        self._cost = max(cost, _affordable_cost(Schema(strict)))
+        self._validators = (_compiled(schema.root), _compiled(strict))
 
-    def slip(self, arguments: dict[str, Any]) -> Slip | None:
-        """What is wrong with `arguments`, of at most `MAX_ARGUMENT_BYTES`, or None. Raises `UncheckedError`."""
+    def first_issue(self, arguments: dict[str, Any]) -> ValidationIssue | None:
+        """Return the first violation in `arguments` (at most `MAX_ARGUMENT_BYTES`), or None if they are valid.
+
+        Raises `CheckTooExpensiveError`.
+        """
         if self._cost * MAX_ARGUMENT_BYTES > MAX_STEPS and self._cost * len(canonical_json(arguments)) > MAX_STEPS:
-            raise UncheckedError
+            raise CheckTooExpensiveError
         for validator in self._validators:
             error = next(iter(validator.iter_errors(arguments)), None)
             if error is not None:
-                return Slip(error.kind.name, "/".join(str(step) for step in error.instance_path))
+                return ValidationIssue(error.kind.name, "/".join(str(step) for step in error.instance_path))
         return None
 
 
-def _read(text: str) -> Any:
+def _read(text: str) -> dict[str, Any]:
+    """Return the upgraded schema. Raises `SchemaRefusedError` if it is too large, too deep or not valid."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_SCHEMA_BYTES:
         raise SchemaRefusedError("is too large")
     try:
@@ -77,39 +81,53 @@ def _read(text: str) -> Any:
         schema = None
     if schema is None or _too_deep(schema):
         raise SchemaRefusedError("is too deep")
+    # Without `$schema`, every schema is validated as draft 2020-12 and no meta-schema is fetched.
+    schema = upgraded(schema)
+    if not isinstance(schema, dict) or not meta.is_valid(schema):
+        raise SchemaRefusedError("is not valid JSON Schema")
+    if _mentions(schema, "$recursiveRef"):
+        raise SchemaRefusedError("has a $recursiveRef that is not '#'")
     return schema
 
 
-def _is_schema(schema: Any) -> bool:
+def _mentions(schema: Any, keyword: str) -> bool:
+    """True if `keyword` occurs in `schema` or in a subschema."""
     if not isinstance(schema, dict):
         return False
-    try:
-        return meta.is_valid(schema)
-    except (ValidationError, ValueError):
-        # It names a draft that nobody knows: then it is read as the current one, which is what MCP says.
-        return meta.is_valid({keyword: value for keyword, value in schema.items() if keyword != "$schema"})
+    parts = [part for word in schema.keys() & SUBSCHEMA_KEYWORDS for part in subschemas(schema, word)]
+    return keyword in schema or any(_mentions(part, keyword) for part in parts)
+
+
+def _affordable_cost(schema: Schema) -> int:
+    """Return the steps for each byte of the arguments. Raises `SchemaRefusedError` if they are too many."""
+    # One level less than the arguments may have: the last level has only scalar values, whose check is cheap.
+    cost = schema.cost(MAX_ARGUMENT_DEPTH - 1, _pattern_cost)
+    if cost * _SMALL_ARGUMENTS > MAX_STEPS:
+        raise SchemaRefusedError("asks too much of one value")
+    return cost
 
 
 def _compiled(schema: dict[str, Any]) -> Draft202012Validator:
-    largest = RegexOptions(size_limit=max(_AUTOMATA), dfa_size_limit=1 << 20)
+    limits = RegexOptions(size_limit=max(_AUTOMATA), dfa_size_limit=1 << 20)
     try:
-        return Draft202012Validator(schema, validate_formats=False, offline=True, pattern_options=largest)
+        return Draft202012Validator(schema, validate_formats=False, offline=True, pattern_options=limits)
     except (ValidationError, ReferencingError, ValueError) as exc:
         raise SchemaRefusedError("is not valid JSON Schema, or refers to what is not in it") from exc
 
 
 @lru_cache(maxsize=1024)
-def _price(pattern: str) -> int:
-    for size, price in _AUTOMATA.items():
+def _pattern_cost(pattern: str) -> int:
+    """Return the cost of one search, from the smallest automaton that can hold `pattern`."""
+    for size, cost in _AUTOMATA.items():
         options = RegexOptions(size_limit=size, dfa_size_limit=1 << 20)
         try:
             Draft202012Validator({"pattern": pattern}, offline=True, pattern_options=options)
         except (ValidationError, ValueError):
             continue
-        return price
+        return cost
     raise SchemaRefusedError("has a pattern that cannot be searched for in bounded time")
 
 
-def _too_deep(value: Any, left: int = MAX_SCHEMA_DEPTH) -> bool:
+def _too_deep(value: Any, levels: int = MAX_SCHEMA_DEPTH) -> bool:
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return left < 0 or any(_too_deep(part, left - 1) for part in parts)
+    return levels < 0 or any(_too_deep(part, levels - 1) for part in parts)

@@ -1,6 +1,7 @@
-"""Lookaheads at the start of an expression, which is where people write them: `^(?!\\s*$)`, `^(?=.*\\d).{8,}$`.
+"""Replacement of lookaheads at the start of a pattern: `^(?!\\s*$)`, `^(?=.*\\d).{8,}$`.
 
-An automaton cannot look ahead. Searched for one by one, the parts of such an expression need none.
+The automaton that searches patterns in linear time has no lookaheads. At the start of a pattern, where most of them are
+written, each can become a separate pattern under `allOf` or `not`.
 """
 
 from __future__ import annotations
@@ -10,32 +11,34 @@ from typing import Any
 
 
 def without_lookaheads(pattern: str) -> dict[str, Any]:
-    """The keywords that say of a string what `pattern` says: `pattern` itself where it does not begin by looking ahead."""
-    looks: list[dict[str, Any]] = []
+    """Return JSON Schema keywords equivalent to `pattern`; only `pattern`, unchanged, if it does not start with a lookahead."""
+    conditions: list[dict[str, Any]] = []
     at = 1
     while pattern[at : at + 3] in ("(?=", "(?!"):
         end = _closing_parenthesis(pattern, at)
-        if end is None:
+        # A quantifier such as "?" makes the lookahead optional, so it is not a condition. It stays in the pattern,
+        # which is then refused, like every pattern with a lookahead.
+        if end is None or pattern[end + 1 : end + 2] in tuple("?*+{"):
             break
         search = {"type": "string", "pattern": f"^(?:{pattern[at + 3 : end]})"}
-        looks.append({"not": search} if pattern[at + 2] == "!" else {"pattern": search["pattern"]})
+        conditions.append({"not": search} if pattern[at + 2] == "!" else {"pattern": search["pattern"]})
         at = end + 1
-    if not looks or not pattern.startswith("^") or _is_choice(pattern[at:]):
+    if not conditions or not pattern.startswith("^") or _has_alternatives(pattern[at:]):
         return {"pattern": pattern}
-    return {"pattern": f"^{pattern[at:]}", "allOf": looks}
+    return {"pattern": f"^{pattern[at:]}", "allOf": conditions}
 
 
 def _closing_parenthesis(source: str, start: int) -> int | None:
-    return next((at for at, depth, sign in _signs(source, start) if sign == ")" and depth == 0), None)
+    return next((at for at, depth, sign in _operators(source, start) if sign == ")" and depth == 0), None)
 
 
-def _is_choice(source: str) -> bool:
-    """Whether the whole of `source` is a choice: then what stands before it belongs to its first branch only."""
-    return any(sign == "|" and depth == 0 for _, depth, sign in _signs(source, 0))
+def _has_alternatives(source: str) -> bool:
+    """True if `source` is `a|b` at its top level. A lookahead before it would be a condition of `a` only."""
+    return any(sign == "|" and depth == 0 for _, depth, sign in _operators(source, 0))
 
 
-def _signs(source: str, start: int) -> Iterator[tuple[int, int, str]]:
-    """Place, depth and sign of every parenthesis and bar from `start` on that is neither escaped nor in a class."""
+def _operators(source: str, start: int) -> Iterator[tuple[int, int, str]]:
+    """Yield position, depth and sign of every parenthesis and bar from `start` that is not escaped or in a character class."""
     depth, at, in_class = 0, start, False
     while at < len(source):
         sign = source[at]

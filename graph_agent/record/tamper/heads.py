@@ -1,6 +1,8 @@
-"""Where every chain ends, signed: a page to keep outside the database.
+"""Signed chain heads: the last seal of every chain at one time, to be kept outside the database.
 
-A chain shows what was changed inside it. That its end is missing, or that a whole chain is, only somebody can tell who knew.
+A chain proves that nothing inside it was changed. It cannot prove that no records are missing at its end, or that no whole
+chain is missing: what is left is still in order. A copy of the heads, kept where an attacker of the database cannot change it,
+proves that too, up to the time it was taken.
 """
 
 from __future__ import annotations
@@ -11,21 +13,17 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from sqlalchemy import Connection, func, select
 
-from graph_agent.record.chain import Seal
-from graph_agent.record.chain_tables import RecordChain, RecordLink
-from graph_agent.record.statements import read
-from graph_agent.record.tables import table_of
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
+from graph_agent.record.chain import Sealer
+from graph_agent.record.chain_tables import record_chains, record_links
+from graph_agent.record.statements import read
 
-_chains = table_of(RecordChain)
-_links = table_of(RecordLink)
 
-
-class Head(Frozen):
-    """How far one chain had come, and the seal it ended with."""
+class ChainHead(Frozen):
+    """The head of one chain: its length and its last seal."""
 
     chain: str
     n: int = Field(ge=0)
@@ -33,58 +31,66 @@ class Head(Frozen):
 
 
 class SignedHeads(Frozen):
-    """All chains at one time."""
+    """The heads of all chains at one time, signed."""
 
     type: Literal["heads"] = "heads"
     at: UtcDatetime
-    heads: list[Head]
+    heads: list[ChainHead]
     key_id: str | None = None
     signature: str = ""
 
-    def signed(self, seal: Seal) -> SignedHeads:
-        told = self.replace(key_id=seal.key_id)
-        return told.replace(signature=seal.over("heads", text=told._content()))
+    def signed(self, sealer: Sealer) -> SignedHeads:
+        """Return a copy with the signature of `sealer`."""
+        unsigned = self.replace(key_id=sealer.key_id)
+        return unsigned.replace(signature=sealer.compute("heads", text=unsigned._signed_text()))
 
-    def is_signed_by(self, seal: Seal) -> bool:
-        return self.signature == seal.over("heads", text=self._content())
+    def is_signed_by(self, sealer: Sealer) -> bool:
+        """True if the signature is that of `sealer` over exactly these heads."""
+        return self.signature == sealer.compute("heads", text=self._signed_text())
 
     def to_text(self) -> str:
-        """What stands in the file."""
+        """Return the content of a heads file."""
         return canonical_json(self.to_json()) + "\n"
 
     @classmethod
     def from_text(cls, text: str) -> SignedHeads:
-        """Raises `ServiceError` INVALID_FORMAT."""
+        """Parse a heads file. Raises `ServiceError` INVALID_FORMAT."""
         try:
             return cls.model_validate_json(text)
         except ValidationError:
-            raise ServiceError(
-                ServiceErrorCode.INVALID_FORMAT, "the file does not hold the heads of the log's chains"
-            ) from None
+            raise ServiceError(ServiceErrorCode.INVALID_FORMAT, "the file does not contain signed chain heads") from None
 
-    def _content(self) -> str:
+    def _signed_text(self) -> str:
         return canonical_json({**self.to_json(), "signature": ""})
 
 
 async def sign_heads(database: Database, key: bytes | None, at: datetime) -> SignedHeads:
-    """The heads of all chains as they stand, signed."""
+    """Read the current heads of all chains and sign them."""
     heads = await read(database, current_heads)
-    return SignedHeads(at=at, heads=heads).signed(Seal(key))
+    return SignedHeads(at=at, heads=heads).signed(Sealer(key))
 
 
-def current_heads(connection: Connection) -> list[Head]:
-    """The end of every chain, in the order they began."""
-    last = select(func.max(_links.c.n)).where(_links.c.chain == _chains.c.chain).correlate(_chains).scalar_subquery()
-    ends = select(_chains.c.chain, _chains.c.cut_n, _chains.c.cut_mac, last.label("last")).subquery()
-    wanted = (
-        select(ends.c.chain, ends.c.cut_n, ends.c.cut_mac, ends.c.last, _links.c.mac)
-        .join_from(ends, _chains, _chains.c.chain == ends.c.chain)
-        .outerjoin(_links, (_links.c.chain == ends.c.chain) & (_links.c.n == ends.c.last))
-        .order_by(_chains.c.started_at, ends.c.chain)
+def current_heads(connection: Connection) -> list[ChainHead]:
+    """Return the head of every chain, ordered by the start of the chains.
+
+    A chain whose links were all pruned ends at its prune marker.
+    """
+    last = (
+        select(func.max(record_links.c.n))
+        .where(record_links.c.chain == record_chains.c.chain)
+        .correlate(record_chains)
+        .scalar_subquery()
+    )
+    ends = select(record_chains.c.chain, record_chains.c.cut_n, record_chains.c.cut_mac, last.label("last")).subquery()
+    heads = (
+        select(ends.c.chain, ends.c.cut_n, ends.c.cut_mac, ends.c.last, record_links.c.mac)
+        .join_from(ends, record_chains, record_chains.c.chain == ends.c.chain)
+        .outerjoin(record_links, (record_links.c.chain == ends.c.chain) & (record_links.c.n == ends.c.last))
+        .order_by(record_chains.c.started_at, ends.c.chain)
     )
     return [
-        Head(chain=row.chain, n=row.cut_n, mac=row.cut_mac)
+        ChainHead(chain=row.chain, n=row.cut_n, mac=row.cut_mac)
         if row.last is None
-        else Head(chain=row.chain, n=row.last, mac=row.mac)
-        for row in connection.execute(wanted)
+        else ChainHead(chain=row.chain, n=row.last, mac=row.mac)
+        for row in connection.execute(heads)
     ]

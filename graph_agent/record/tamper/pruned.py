@@ -1,4 +1,4 @@
-"""Pruning that the chain knows of: a record that was removed on purpose leaves a signature in its place."""
+"""Signed pruning: a record that is removed on purpose leaves a signature in its chain, so that verification accepts the gap."""
 
 from __future__ import annotations
 
@@ -6,46 +6,51 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
-from graph_agent.record.chain import Seal
-from graph_agent.record.chain_tables import RecordChain, RecordLink
-from graph_agent.record.tables import table_of
+from graph_agent.record.chain import Sealer
+from graph_agent.record.chain_tables import record_chains, record_links
 
-_chains = table_of(RecordChain)
-_links = table_of(RecordLink)
+# Parameters are named unlike the columns: an UPDATE binds its new values under the columns' own names.
+_SIGN_LINK = update(record_links).where(
+    record_links.c.chain == bindparam("of_chain"), record_links.c.n == bindparam("position")
+)
+_SET_PRUNE_MARKER = update(record_chains).where(record_chains.c.chain == bindparam("of_chain"))
 
-_MARK = update(_links).where(_links.c.chain == bindparam("of_chain"), _links.c.n == bindparam("place"))
-_SHORTEN = update(_chains).where(_chains.c.chain == bindparam("of_chain"))
 
+def mark_pruned(connection: Connection, decision_ids: Sequence[str], *, key: bytes | None) -> None:
+    """Sign the links of these decisions as pruned. Call it in the transaction that deletes their rows.
 
-def record_cut(connection: Connection, decision_ids: Sequence[str], *, key: bytes | None) -> None:
-    """Say in the chains that these decisions are pruned; to be called in the transaction that deletes their rows.
-
-    `key` is the one the chains are made with, None for plain ones. At most a few hundred ids at a time. Where a chain's whole
-    beginning is pruned its links go too, and one signed cut stands for them all.
+    `key` is the key of the chains, None for plain chains. Pass at most a few hundred ids at a time. If all records at the start
+    of a chain are pruned, their links are deleted too and one signed prune marker replaces them.
     """
-    seal = Seal(key)
-    wanted = select(_links).where(_links.c.decision_id.in_(list(decision_ids)), _links.c.cut.is_(None))
-    links = connection.execute(wanted.order_by(_links.c.chain, _links.c.n)).all()
+    sealer = Sealer(key)
+    unsigned = select(record_links).where(record_links.c.decision_id.in_(list(decision_ids)), record_links.c.cut.is_(None))
+    # Ordered: two processes that prune at the same time lock the rows in the same order, so they cannot deadlock.
+    links = connection.execute(unsigned.order_by(record_links.c.chain, record_links.c.n)).all()
     if not links:
         return
-    marks = [
-        {"of_chain": link.chain, "place": link.n, "cut": seal.pruned(link.chain, link.n, link.mac, link.decision_id)}
+    signatures = [
+        {"of_chain": link.chain, "position": link.n, "cut": sealer.pruned(link.chain, link.n, link.mac, link.decision_id)}
         for link in links
     ]
-    connection.execute(_MARK, marks)
+    connection.execute(_SIGN_LINK, signatures)
     for chain in sorted({link.chain for link in links}):
-        _shorten(connection, chain, seal)
+        _advance_prune_marker(connection, chain, sealer)
 
 
-def _shorten(connection: Connection, chain: str, seal: Seal) -> None:
-    """Drop the links of a beginning that is pruned without a gap."""
-    kept = select(func.min(_links.c.n)).where(_links.c.chain == chain, _links.c.cut.is_(None)).scalar_subquery()
-    newest = select(func.max(_links.c.n)).where(_links.c.chain == chain).scalar_subquery()
+def _advance_prune_marker(connection: Connection, chain: str, sealer: Sealer) -> None:
+    """Replace the pruned links at the start of a chain, up to the first link that is kept, by its prune marker."""
+    kept = (
+        select(func.min(record_links.c.n)).where(record_links.c.chain == chain, record_links.c.cut.is_(None)).scalar_subquery()
+    )
+    newest = select(func.max(record_links.c.n)).where(record_links.c.chain == chain).scalar_subquery()
     first_kept, last = connection.execute(select(kept, newest)).one()
     end = last if first_kept is None else first_kept - 1
-    mac = connection.execute(select(_links.c.mac).where(_links.c.chain == chain, _links.c.n == end)).scalar_one_or_none()
+    mac = connection.execute(
+        select(record_links.c.mac).where(record_links.c.chain == chain, record_links.c.n == end)
+    ).scalar_one_or_none()
     if mac is None:
+        # The first link is kept, or the link before it is missing: then nothing is deleted, so that verification shows the gap.
         return
-    cut = {"cut_n": end, "cut_mac": mac, "cut_signature": seal.cut(chain, end, mac)}
-    connection.execute(_SHORTEN, {"of_chain": chain, **cut})
-    connection.execute(delete(_links).where(_links.c.chain == chain, _links.c.n <= end))
+    marker = {"cut_n": end, "cut_mac": mac, "cut_signature": sealer.prune_marker(chain, end, mac)}
+    connection.execute(_SET_PRUNE_MARKER, {"of_chain": chain, **marker})
+    connection.execute(delete(record_links).where(record_links.c.chain == chain, record_links.c.n <= end))

@@ -54,7 +54,7 @@ def upgrade() -> None:
     op.create_index("ix_decision_logs_open", "decision_logs", ["created_at"], sqlite_where=pending, postgresql_where=pending)
     op.create_table(
         "tool_invocation_logs",
-        sa.Column("decision_id", sa.String(64), _of_decision(), primary_key=True),
+        sa.Column("decision_id", sa.String(64), _decision_key(), primary_key=True),
         sa.Column("sequence", sa.Integer, primary_key=True),
         sa.Column("tool_name", sa.Text, nullable=False),
         sa.Column("parameters", JsonText),
@@ -68,7 +68,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "llm_call_logs",
-        sa.Column("decision_id", sa.String(64), _of_decision(), primary_key=True),
+        sa.Column("decision_id", sa.String(64), _decision_key(), primary_key=True),
         sa.Column("sequence", sa.Integer, primary_key=True),
         sa.Column("response", JsonText, nullable=False),
         sa.Column("finish_reason", sa.String(16), nullable=False),
@@ -81,7 +81,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "record_entries",
-        sa.Column("decision_id", sa.String(64), _of_decision(), primary_key=True),
+        sa.Column("decision_id", sa.String(64), _decision_key(), primary_key=True),
         sa.Column("n", sa.Integer, primary_key=True),
         sa.Column("entry", JsonText, nullable=False),
     )
@@ -92,5 +92,5 @@ def upgrade() -> None:
     )
 
 
-def _of_decision() -> sa.ForeignKey:
+def _decision_key() -> sa.ForeignKey:
     return sa.ForeignKey("decision_logs.decision_id")

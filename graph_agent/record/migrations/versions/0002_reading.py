@@ -1,4 +1,4 @@
-"""What the reading side needs: more indexes, when shared texts were in use, baselines, reports."""
+"""Tables and indexes for queries: more indexes, the time range of shared texts, baselines, reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def upgrade() -> None:
     op.add_column("record_blobs", sa.Column("first_used_at", UtcDateTime))
     op.add_column("record_blobs", sa.Column("last_used_at", UtcDateTime))
     blobs = sa.table("record_blobs", sa.column("first_used_at", UtcDateTime), sa.column("last_used_at", UtcDateTime))
-    # Texts that stand already: nobody knows since when, so they count as used until now.
+    # The time range of texts that are stored already is unknown, so they count as used now.
     now = datetime.now(UTC)
     op.execute(blobs.update().values(first_used_at=now, last_used_at=now))
     for name in ("outcome", "category", "type"):

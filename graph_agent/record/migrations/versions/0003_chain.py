@@ -1,4 +1,4 @@
-"""Tamper evidence: chains, and the place of each record in one."""
+"""Tamper evidence: chains, and the position of each record in its chain."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def upgrade() -> None:
         sa.Column("signed_n", sa.Integer, nullable=False),
         sa.Column("signed_mac", sa.String(64), nullable=False),
         sa.Column("signature", sa.String(64), nullable=False),
+        # The prune marker of the chain: the last position whose record was removed, the seal there, and a signature.
         sa.Column("cut_n", sa.Integer, nullable=False, server_default="0"),
         sa.Column("cut_mac", sa.String(64), nullable=False, server_default=""),
         sa.Column("cut_signature", sa.String(64)),
@@ -30,6 +31,7 @@ def upgrade() -> None:
         sa.Column("n", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("decision_id", sa.String(64), nullable=False),
         sa.Column("mac", sa.String(64), nullable=False),
+        # The signature of a removal: its decision was removed by retention.
         sa.Column("cut", sa.String(64)),
         sa.UniqueConstraint("decision_id", name="uq_record_links_decision_id"),
     )

@@ -1,0 +1,125 @@
+"""Limits on open connections: in total and for each client address, below the limit on file descriptors.
+
+Without them idle connections use up the descriptors of the process, and it can accept no other client. At a limit the
+connection that has waited longest for a complete request is closed to make room for the new one. A connection whose request is
+being served is never closed for another.
+"""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+from typing import Protocol
+
+MAX_CONNECTIONS = 8192
+ACCEPTS_PER_TICK = 64
+"""The largest number of connections that the event loop accepts before it counts them."""
+RESERVED_DESCRIPTORS = 256
+"""Descriptors for databases, tool servers and models, and for connections that are accepted or closed but not yet counted."""
+
+
+class Connection(Protocol):
+    def abort(self) -> None:
+        """Close the connection at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The largest numbers of connections."""
+
+    total: int
+    per_address: int
+    """Less than `total`, so that one client cannot keep the others out; a proxy counts as one client."""
+
+    @classmethod
+    def below(cls, descriptors: int) -> ConnectionLimits:
+        """Return the limits for a process that may open this many descriptors."""
+        total = min(MAX_CONNECTIONS, max(descriptors - RESERVED_DESCRIPTORS, descriptors // 2, 2))
+        return cls(total, max(1, total * 3 // 4))
+
+
+class OpenConnections:
+    """The open connections of a server, and those among them that have no complete request yet."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.evicted = 0
+        """The number of connections that were closed in favour of others."""
+        self.refused = 0
+        """The number of connections that were refused because all others were being served."""
+        self._addresses: dict[Connection, str] = {}
+        # The one that has waited longest comes first.
+        self._waiting: dict[str, dict[Connection, None]] = {}
+        self._all_waiting: dict[Connection, None] = {}
+        self._counts: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    def add(self, connection: Connection, address: str) -> bool:
+        """Count a new connection, which waits for its request. Return False if there is no room for it."""
+        if self._counts.get(address, 0) >= self.limits.per_address:
+            room = self._evict_first(self._waiting.get(address, {}))
+        elif len(self) >= self.limits.total:
+            room = self._evict_first(self._all_waiting)
+        else:
+            room = True
+        if not room:
+            self.refused += 1
+            return False
+        self._addresses[connection] = address
+        self._counts[address] = self._counts.get(address, 0) + 1
+        self.mark_waiting(connection)
+        return True
+
+    def remove(self, connection: Connection) -> None:
+        """Stop counting a connection; it may have been removed before."""
+        address = self._addresses.get(connection)
+        if address is None:
+            return
+        self.mark_serving(connection)
+        del self._addresses[connection]
+        self._counts[address] -= 1
+        if not self._counts[address]:
+            del self._counts[address]
+
+    def mark_waiting(self, connection: Connection) -> None:
+        """Note that the connection waits for a request from now on."""
+        address = self._addresses.get(connection)
+        if address is not None and connection not in self._all_waiting:
+            self._all_waiting[connection] = None
+            self._waiting.setdefault(address, {})[connection] = None
+
+    def mark_serving(self, connection: Connection) -> None:
+        """Note that the connection has a complete request, which is being served."""
+        if connection in self._all_waiting:
+            address = self._addresses[connection]
+            del self._all_waiting[connection]
+            del self._waiting[address][connection]
+            if not self._waiting[address]:
+                del self._waiting[address]
+
+    def _evict_first(self, waiting: dict[Connection, None]) -> bool:
+        for connection in waiting:
+            self.remove(connection)
+            connection.abort()
+            self.evicted += 1
+            return True
+        return False
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit on open descriptors to the hard limit, and return the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):
+        # Some systems report a hard limit that cannot be set as the soft limit.
+        return _finite(soft)
+    return _finite(hard)
+
+
+def _finite(limit: int) -> int:
+    # Infinity is -1.
+    return MAX_CONNECTIONS + RESERVED_DESCRIPTORS if limit == resource.RLIM_INFINITY else limit

@@ -1,0 +1,21 @@
+"""`python -m graph_agent.api.openapi`: print the OpenAPI document, from which the types of the page are generated."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from graph_agent.api.app import create_app
+from graph_agent.bootstrap.runtime import temporary_runtime
+from graph_agent.settings import Settings
+
+
+async def openapi_document() -> dict[str, Any]:
+    """Return the document of a server with the default settings."""
+    async with temporary_runtime(Settings(), model="rules") as runtime:
+        return create_app(runtime).openapi()
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(openapi_document()), indent=2))

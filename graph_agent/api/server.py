@@ -1,0 +1,147 @@
+"""The HTTP server: uvicorn with limits on connections, and with one deadline for the headers and the body of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from graph_agent.api.connections import ACCEPTS_PER_TICK, ConnectionLimits, OpenConnections, raise_descriptor_limit
+from graph_agent.api.errors import error_body
+from graph_agent.errors import ServiceErrorCode
+
+_log = logging.getLogger(__name__)
+
+REQUEST_SECONDS = 10.0
+"""The time in which a request must arrive, from its first byte (or the start of the connection) to the end of its body."""
+
+BACKLOG = 2048
+"""The number of connections that the kernel keeps until the event loop accepts them."""
+
+
+class ServerConfig(uvicorn.Config):
+    """The configuration of a server with limits on its connections."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: ConnectionLimits | None = None,
+        request_seconds: float = REQUEST_SECONDS,
+        **settings: Any,
+    ) -> None:
+        """Without `limits` the limit on descriptors is raised and used. `settings` are those of `uvicorn.Config`."""
+        super().__init__(
+            app,
+            http=BoundedProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=ACCEPTS_PER_TICK,
+            **settings,
+        )
+        self.open_connections = OpenConnections(limits or ConnectionLimits.below(raise_descriptor_limit()))
+        self.request_seconds = request_seconds
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server with a longer queue in the kernel than the number of connections accepted at once."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or []:
+            # asyncio uses `backlog` for both numbers; a short queue would delay a burst of connections by a second.
+            listener.listen(BACKLOG)
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection that is counted, and whose requests must arrive in time."""
+
+    config: ServerConfig
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn declares it
+        super().connection_made(transport)
+        address = self.client[0] if self.client else ""
+        if self.config.open_connections.add(self, address):
+            self._start_deadline()
+        else:
+            _log.warning("a connection is refused: all %d connections are in use", len(self.config.open_connections))
+            self._end(503, ServiceErrorCode.SERVICE_UNAVAILABLE, "The service is busy. Please try again in a moment.")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_deadline()
+        self.config.open_connections.remove(self)
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        _log.info("a connection without a complete request is closed to make room")
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self._deadline is None and not self._is_serving:
+            self._start_deadline()
+        super().data_received(data)
+        self._update()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._update()
+
+    @property
+    def _is_serving(self) -> bool:
+        """True from the end of a request to the end of its response."""
+        return self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+
+    def _update(self) -> None:
+        if self._is_serving:
+            self._stop_deadline()
+            self.config.open_connections.mark_serving(self)
+        else:
+            self.config.open_connections.mark_waiting(self)
+
+    def _start_deadline(self) -> None:
+        self._deadline = self.loop.call_later(self.config.request_seconds, self._expire)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _expire(self) -> None:
+        self._deadline = None
+        if self.transport.is_closing():
+            return
+        if self.cycle is not None and self.cycle.more_body and self.cycle.response_started:
+            # The request was answered before its body was complete.
+            self.transport.abort()
+        else:
+            self._end(408, "REQUEST_TIMEOUT", "The request did not arrive in time.")
+
+    def _end(self, status: int, code: str, message: str) -> None:
+        """Send an error without the application, and close the connection."""
+        self.transport.write(_response(status, code, message))
+        self.transport.close()
+
+
+def _response(status: int, code: str, message: str) -> bytes:
+    body = json.dumps(error_body(code, message)).encode()
+    reason = {408: "Request Timeout", 503: "Service Unavailable"}[status]
+    head = [
+        f"HTTP/1.1 {status} {reason}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    ]
+    if status == 503:
+        head.append("Retry-After: 1")
+    return "\r\n".join((*head, "", "")).encode() + body

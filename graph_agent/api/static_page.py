@@ -1,0 +1,156 @@
+"""The page: its files, the URLs of its views, and the session of a browser on a server without authentication.
+
+The files are built from `ui/` into the folder `page/` beside this module, which is not under version control.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from types import MappingProxyType
+
+from fastapi import APIRouter, Request
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import cookie_parser
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from graph_agent.api.errors import service_error_response
+from graph_agent.errors import ServiceError, ServiceErrorCode
+
+PAGE_FOLDER = Path(__file__).parent / "page"
+
+VIEWS = ("/", "/chat", "/chat/{conversation_id}", "/decisions", "/decisions/{decision_id}")
+"""The URLs of the page. All of them return the same document, whose script shows the view of the address."""
+
+PAGE_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        *(f"{kind} 'self'" for kind in ("script-src", "style-src", "connect-src", "img-src")),
+        *(f"{kind} 'none'" for kind in ("base-uri", "form-action", "frame-ancestors")),
+        "require-trusted-types-for 'script'",
+    ]
+)
+"""The Content-Security-Policy of the page: no inline code, no eval, no other origin, and no HTML from strings."""
+
+_DOCUMENT = "index.html"
+_SIGN_IN_MARK = "SIGN-IN"
+_MEDIA_TYPES = MappingProxyType({".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"})
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSession:
+    """The session of the browsers that open the link printed at launch. Both secrets are valid until the process ends.
+
+    Requests without the headers that every browser adds, such as those of curl, need no session: on a server without
+    authentication any program of this machine is the local user. The session keeps every web page but ours from being that.
+    """
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """Printed as part of the link."""
+    cookie: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The built page. With a `session` its requests need the cookie, without one a bearer token."""
+
+    files: Mapping[str, bytes]
+    session: LaunchSession | None
+
+    @property
+    def document(self) -> bytes:
+        """The HTML document, with the way to sign in."""
+        way = "bearer" if self.session is None else "link"
+        return self.files[_DOCUMENT].replace(_SIGN_IN_MARK.encode(), escape(way).encode())
+
+
+def read_page(session: LaunchSession | None, folder: Path = PAGE_FOLDER) -> Page | None:
+    """Return the page from the folder that it is built into; None if it has not been built."""
+    if not (folder / _DOCUMENT).is_file():
+        return None
+    return Page({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}, session)
+
+
+def page_router(page: Page) -> APIRouter:
+    """Return the routes of the page: one document for every view, and its files under `/page/`."""
+    router = APIRouter(include_in_schema=False)
+
+    async def view(request: Request) -> Response:
+        token = request.query_params.get("token", "")
+        if page.session is not None and secrets.compare_digest(token.encode(), page.session.token.encode()):
+            return _signed_in(request, page.session)
+        return Response(page.document, media_type="text/html", headers={"Content-Security-Policy": PAGE_POLICY})
+
+    for path in VIEWS:
+        router.add_api_route(path, view, methods=["GET", "HEAD"])
+
+    @router.get("/page/{name}")
+    async def file(request: Request, name: str) -> Response:
+        content = page.files.get(name)
+        media_type = _MEDIA_TYPES.get(Path(name).suffix)
+        if content is None or media_type is None:
+            raise HTTPException(404)
+        tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+        headers = {"Cache-Control": "no-cache", "ETag": tag}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type=media_type, headers=headers)
+
+    return router
+
+
+def description_router() -> APIRouter:
+    """Return the route `/` of a server without the page: the API's routes as JSON."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    async def description(request: Request) -> JSONResponse:
+        document = request.app.openapi()
+        routes = [
+            {"method": method.upper(), "path": path, "summary": operation.get("description", "").partition("\n")[0]}
+            for path, operations in document["paths"].items()
+            for method, operation in operations.items()
+        ]
+        return JSONResponse({"title": document["info"]["title"], "openapi": "/openapi.json", "routes": routes})
+
+    return router
+
+
+class BrowserSession:
+    """Middleware that refuses requests of browsers to the API without the session's cookie."""
+
+    def __init__(self, app: ASGIApp, session: LaunchSession) -> None:
+        self._app = app
+        self._session = session
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith("/api/") or self._admits(Headers(scope=scope)):
+            await self._app(scope, receive, send)
+            return
+        text = "Open the page with the link that `graph-agent serve` printed."
+        await service_error_response(ServiceError(ServiceErrorCode.UNAUTHENTICATED, text))(scope, receive, send)
+
+    def _admits(self, headers: Headers) -> bool:
+        if "sec-fetch-site" not in headers and "origin" not in headers:
+            return True
+        sent = cookie_parser(headers.get("cookie", "")).get(_cookie_name(headers.get("host", "")), "")
+        return secrets.compare_digest(sent.encode(), self._session.cookie.encode())
+
+
+def _signed_in(request: Request, session: LaunchSession) -> Response:
+    """Exchange the token for the cookie; the redirect removes the token from the address bar."""
+    answer = RedirectResponse(request.url.path, status_code=303)
+    answer.set_cookie(_cookie_name(request.headers["host"]), session.cookie, httponly=True, samesite="strict")
+    return answer
+
+
+def _cookie_name(host: str) -> str:
+    """Return the name of the cookie. It contains the port, because the ports of a host share their cookies."""
+    port = host.rpartition(":")[2]
+    return f"graph_agent_{port if port.isdecimal() else 'session'}"

@@ -1,0 +1,165 @@
+"""Admission of turns: only as many as can finish before their deadlines, with a fair share for each user.
+
+A burst of turns competes for one event loop: if all began at once, all of them would reach their deadline together, and none
+could be closed in time. Therefore only a few begin at the same time, and the time that one start takes is measured. From it
+follow the number of turns that may wait for their start, and the number of turns that may be in flight. The others are refused
+at once, before anything was done for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from graph_agent.api.errors import service_error_response
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.turn.run import TurnRun
+
+MAX_TURNS_IN_FLIGHT = 1024
+MIN_TURNS_IN_FLIGHT = 8
+MAX_STARTING = 8
+"""The number of turns that begin at the same time; few, so that other requests are answered in between."""
+MAX_WAIT_SECONDS = 2.0
+"""The longest wait for a start; a tenth of the turn's deadline if that is less."""
+FIRST_ESTIMATE_SECONDS = 0.02
+"""The assumed time of one start before the first is measured."""
+
+_STARTS_OF_DEADLINE = 0.5
+"""The part of the deadline in which all turns in flight could have been started; the other part is left for ending them."""
+_WEIGHT = 0.1
+_MAX_GROWTH = 4.0
+"""One slow start, such as the first of a process, raises the estimate by no more than `_WEIGHT` times this factor."""
+_SHARE = 4
+"""A user may have up to this many times the places that are still free: the more are taken, the less one user may take."""
+
+
+class TurnAdmission:
+    """Admits turns, refuses the others with SERVICE_UNAVAILABLE, and measures how long a start takes."""
+
+    def __init__(self, deadline_seconds: float, *, seconds: Callable[[], float] = time.monotonic) -> None:
+        """`seconds` is a monotonic clock."""
+        self._deadline = deadline_seconds
+        self._max_wait = min(MAX_WAIT_SECONDS, deadline_seconds / 10)
+        self._seconds = seconds
+        self._starting = 0
+        self._may_start = asyncio.Semaphore(MAX_STARTING)
+        self.start_seconds = FIRST_ESTIMATE_SECONDS
+        """The measured time of one start: its duration divided by the number of starts at the same time."""
+        self.in_flight = _Places()
+        """The admitted turns that have not ended, with those that wait for their start."""
+        self.waiting = _Places()
+        """The admitted turns that wait for their start."""
+        self.refused = 0
+
+    @property
+    def max_in_flight(self) -> int:
+        affordable = int(self._deadline * _STARTS_OF_DEADLINE / self.start_seconds)
+        return min(MAX_TURNS_IN_FLIGHT, max(MIN_TURNS_IN_FLIGHT, affordable))
+
+    @property
+    def max_waiting(self) -> int:
+        return max(1, int(self._max_wait / self.start_seconds))
+
+    @property
+    def is_full(self) -> bool:
+        """True if no user can be admitted."""
+        return self.in_flight.total >= self.max_in_flight or self.waiting.total >= self.max_waiting
+
+    async def start(
+        self, user_id: str, begin: Callable[[], Awaitable[TurnRun[ChatAnswer] | ChatAnswer]]
+    ) -> TurnRun[ChatAnswer] | ChatAnswer:
+        """Return the result of `begin`, which starts a turn; its place is released when the turn has ended.
+
+        Raises `ServiceError` SERVICE_UNAVAILABLE if the turn is not admitted, or could not start in time.
+        """
+        room = self.in_flight.has_room(user_id, self.max_in_flight) and self.waiting.has_room(user_id, self.max_waiting)
+        if not room:
+            raise self.refusal()
+        self.in_flight.take(user_id)
+        try:
+            await self._wait_for_start(user_id)
+            try:
+                started = await self._measured(begin)
+            finally:
+                self._may_start.release()
+        except BaseException:
+            self.in_flight.release(user_id)
+            raise
+        if isinstance(started, ChatAnswer):
+            self.in_flight.release(user_id)
+        else:
+            # The turn keeps its place until it ends, which may be after the client has disconnected.
+            started.add_done_callback(lambda: self.in_flight.release(user_id))
+        return started
+
+    def refusal(self) -> ServiceError:
+        """Count a refused turn and return its error."""
+        self.refused += 1
+        text = "The service is busy. Please try again in a moment."
+        return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=1)
+
+    async def _wait_for_start(self, user_id: str) -> None:
+        self.waiting.take(user_id)
+        try:
+            async with asyncio.timeout(self._max_wait):
+                await self._may_start.acquire()
+        except TimeoutError:
+            raise self.refusal() from None
+        finally:
+            self.waiting.release(user_id)
+
+    async def _measured(
+        self, begin: Callable[[], Awaitable[TurnRun[ChatAnswer] | ChatAnswer]]
+    ) -> TurnRun[ChatAnswer] | ChatAnswer:
+        self._starting += 1
+        began = self._seconds()
+        try:
+            return await begin()
+        finally:
+            measured = (self._seconds() - began) / self._starting
+            self._starting -= 1
+            self.start_seconds += _WEIGHT * (min(measured, _MAX_GROWTH * self.start_seconds) - self.start_seconds)
+            # A start that took no measurable time must not lead to a division by zero.
+            self.start_seconds = max(self.start_seconds, 0.0001)
+
+
+class LoadShedding:
+    """Middleware that refuses new turns while none can be admitted, before authentication and routing, which take longer."""
+
+    def __init__(self, app: ASGIApp, admission: TurnAdmission, paths: frozenset[str]) -> None:
+        self._app = app
+        self._admission = admission
+        self._paths = paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] in self._paths and scope["method"] == "POST" and self._admission.is_full:
+            await service_error_response(self._admission.refusal())(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class _Places:
+    """Places that users have taken."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._taken: dict[str, int] = {}
+
+    def has_room(self, user_id: str, limit: int) -> bool:
+        """True if one of `limit` places is free, and the user has not more than a fair share of them."""
+        free = limit - self.total
+        return free > 0 and self._taken.get(user_id, 0) < _SHARE * free
+
+    def take(self, user_id: str) -> None:
+        self.total += 1
+        self._taken[user_id] = self._taken.get(user_id, 0) + 1
+
+    def release(self, user_id: str) -> None:
+        self.total -= 1
+        self._taken[user_id] -= 1
+        if not self._taken[user_id]:
+            del self._taken[user_id]

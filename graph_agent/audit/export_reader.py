@@ -1,0 +1,188 @@
+"""The reader of exports: it parses a file of either format object by object and checks everything that comes from it.
+
+A file may come from anyone. Its size, nesting and ids are checked here, so that neither the importer nor a replay has to.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.record import DecisionRecord
+
+MAX_OBJECT = 64 * 1024 * 1024
+"""Maximum number of characters of one object; an export of this program has none that is larger."""
+MAX_TEXTS = 256 * 1024 * 1024
+"""Maximum number of characters of all shared texts of a file: they are kept in memory while it is read."""
+MAX_DEPTH = 200
+"""Maximum nesting of an object. A deeper one could exhaust the stack of the code that processes it."""
+
+_DELIMITERS = " \t\r\n,[]"
+_CHUNK = 65536
+_BIDI_CONTROLS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+_DIRECTION_MARKS = "\u200e\u200f\u061c"
+"""The left-to-right, right-to-left and Arabic letter marks, which have the bidirectional class of letters."""
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedText:
+    """A shared text with the digest that the file claims for it; a replay reports a wrong one as a difference."""
+
+    number: int
+    digest: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedDecision:
+    """A decision; `record` is None if the file contains something else than a valid record under this id."""
+
+    number: int
+    decision_id: str
+    record: DecisionRecord | None
+
+
+def read_export(pieces: Iterable[str]) -> Iterator[ExportedText | ExportedDecision]:
+    """Yield the texts and decisions of an export. Raises `ServiceError` INVALID_FORMAT, which names the invalid object."""
+    characters = 0
+    for number, value in enumerate(_read_objects(pieces), start=1):
+        match value:
+            case {"type": "blob", "digest": str(name), "text": str(text)}:
+                characters += len(text)
+                if characters > MAX_TEXTS:
+                    raise invalid_object(number, "the texts of the file are too large together")
+                yield ExportedText(number, name, text)
+            case {"type": "decision", "record": dict(record)}:
+                yield _decision(number, record)
+            case _:
+                raise invalid_object(number, "it is neither a decision nor a text")
+
+
+def invalid_object(number: int, why: str) -> ServiceError:
+    """Return the error for an object that is not part of an export."""
+    return ServiceError(ServiceErrorCode.INVALID_FORMAT, f"object {number} of the file cannot be imported: {why}")
+
+
+def _decision(number: int, value: dict[str, Any]) -> ExportedDecision:
+    header = value.get("header")
+    decision_id = header.get("decision_id") if isinstance(header, dict) else None
+    # Ids are printed by many commands, and a control character in one could forge a line of their output.
+    if not isinstance(decision_id, str) or not _UUID.fullmatch(decision_id):
+        raise invalid_object(number, "its decision id is not a UUID")
+    try:
+        record = DecisionRecord.model_validate(value)
+    except ValidationError:
+        return ExportedDecision(number, decision_id, None)
+    context = record.header.context
+    for name, text in (("user", context.user_id), ("conversation", context.conversation_id)):
+        if any(_is_control(character) for character in text):
+            raise invalid_object(number, f"its {name} id contains control characters")
+    return ExportedDecision(number, decision_id, record)
+
+
+def _is_control(character: str) -> bool:
+    """True for C0 and C1 control characters, and for those that change the direction of text."""
+    return (
+        unicodedata.category(character) == "Cc"
+        or unicodedata.bidirectional(character) in _BIDI_CONTROLS
+        or character in _DIRECTION_MARKS
+    )
+
+
+def _read_objects(pieces: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a text that is either one JSON array or a sequence of JSON objects."""
+    decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+    structure = _Structure()
+    buffer, position, number = "", 0, 0
+    source = iter(pieces)
+    exhausted = False
+    while True:
+        while position < len(buffer) and buffer[position] in _DELIMITERS:
+            structure.add(buffer[position], number + 1)
+            position += 1
+        try:
+            value, position = decoder.raw_decode(buffer, position)
+        except RecursionError:
+            raise invalid_object(number + 1, "it is nested too deeply") from None
+        except ValueError:
+            # Either the object is invalid, or it is not complete yet and more text has to be read.
+            if exhausted and position >= len(buffer):
+                structure.end(number)
+                return
+            if exhausted or len(buffer) - position > MAX_OBJECT:
+                raise invalid_object(number + 1, "it is not JSON" if exhausted else "it is too large") from None
+            # Doubling the text each time keeps the total cost of reading one large object linear.
+            more = list(_take(source, max(_CHUNK, len(buffer) - position)))
+            exhausted = not more
+            buffer, position = buffer[position:] + "".join(more), 0
+            continue
+        number += 1
+        structure.begin_object(number)
+        if not isinstance(value, dict):
+            raise invalid_object(number, "it is not an object")
+        if _is_deeper(value, MAX_DEPTH):
+            raise invalid_object(number, "it is nested too deeply")
+        yield value
+
+
+class _Structure:
+    """The delimiters between objects: those of one JSON array, or none."""
+
+    def __init__(self) -> None:
+        self._found = ""
+        self._is_array = False
+
+    def add(self, character: str, number: int) -> None:
+        """Note a delimiter before object `number`."""
+        if character.isspace():
+            return
+        self._found += character
+        if len(self._found) > len("[]"):
+            raise invalid_object(number, "it is not JSON")
+
+    def begin_object(self, number: int) -> None:
+        """Check the delimiters before object `number`."""
+        if number == 1:
+            self._is_array = self._found == "["
+        if self._found != (("[" if number == 1 else ",") if self._is_array else ""):
+            raise invalid_object(number, "it is not JSON")
+        self._found = ""
+
+    def end(self, count: int) -> None:
+        """Check the delimiters after the last of `count` objects."""
+        complete = ("", "[]") if count == 0 else ("]" if self._is_array else "",)
+        if self._found not in complete:
+            raise invalid_object(count + 1, "the file is incomplete or not JSON")
+
+
+def _is_deeper(value: Any, limit: int) -> bool:
+    # Level by level and without recursion, because the value may be too deep for it.
+    level = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _take(source: Iterator[str], characters: int) -> Iterator[str]:
+    while characters > 0 and (piece := next(source, None)) is not None:
+        characters -= len(piece)
+        yield piece
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,40 @@
+"""The sweeper's other jobs: write spooled records, settle unknown outcomes, and delete rows that are past their retention."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+
+from graph_agent.audit.retention import prune
+from graph_agent.bootstrap.stores import Stores
+from graph_agent.chat.conversations.pruning import ConversationPruning
+from graph_agent.chat.settling import OutcomeSettler
+from graph_agent.ports import Clock, ToolServer
+from graph_agent.record.spool import SpoolingAuditWriter
+from graph_agent.record.tamper.pruned import mark_pruned
+from graph_agent.task_server.ledger import OperationLedger
+
+KEEP_OPERATIONS = timedelta(days=60)
+"""Retention of ledger rows. Longer than that of turns, because a turn that is resumed looks its operation keys up."""
+
+
+def maintenance_jobs(
+    stores: Stores, audit: SpoolingAuditWriter, tools: ToolServer, *, clock: Clock, chain_key: bytes, days: int
+) -> list[Callable[[], Awaitable[int]]]:
+    """Return the jobs in the order in which the sweeper runs them; `days` is the retention of decisions."""
+
+    async def prune_operations() -> int:
+        return await OperationLedger(stores.tasks).prune(clock.now() - KEEP_OPERATIONS)
+
+    async def prune_log() -> int:
+        before = clock.now() - timedelta(days=days)
+        return (await prune(stores.log, before, mark=partial(mark_pruned, key=chain_key))).decisions
+
+    return [
+        audit.drain,
+        OutcomeSettler(tools, stores.log, clock=clock).settle_unknown,
+        ConversationPruning(stores.tasks, clock=clock).prune,
+        prune_operations,
+        prune_log,
+    ]

@@ -1,0 +1,61 @@
+"""The stored confirmation questions. They give the state of the question that an answer by id names."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection, select
+
+from graph_agent.chat.conversations.tables import asked_confirmations, turns, used_confirmations
+from graph_agent.db.insert import insert_new
+from graph_agent.models.decision import AnswerState, DecisionType, PendingAction
+
+_ANSWERED = frozenset({DecisionType.EXECUTE_PENDING, DecisionType.CANCEL_PENDING})
+
+
+def store(connection: Connection, user_id: str, conversation_id: str, pending: PendingAction) -> None:
+    """Store a question to the user. A question that is asked again is stored already."""
+    row = {
+        "pending_id": pending.id,
+        "conversation_id": conversation_id,
+        "user_id": user_id,
+        "expires_at": pending.expires_at,
+    }
+    insert_new(connection, asked_confirmations, [row])
+
+
+def conversation_of(connection: Connection, pending_id: str, user_id: str) -> str | None:
+    """Return the conversation in which the user was asked the question `pending_id`; None if there was none."""
+    table = asked_confirmations.c
+    found = select(table.conversation_id).where(table.pending_id == pending_id, table.user_id == user_id)
+    conversation_id: str | None = connection.execute(found).scalar_one_or_none()
+    return conversation_id
+
+
+def state_of(
+    connection: Connection, pending_id: str, user_id: str, conversation_id: str, waiting: PendingAction | None, now: datetime
+) -> AnswerState:
+    """Return the state of the question `pending_id`; `waiting` is the action that waits in the conversation."""
+    if waiting is not None and waiting.id == pending_id:
+        return AnswerState.CURRENT if now < waiting.expires_at else AnswerState.EXPIRED
+    table = asked_confirmations.c
+    found = connection.execute(
+        select(table.expires_at).where(
+            table.pending_id == pending_id, table.user_id == user_id, table.conversation_id == conversation_id
+        )
+    ).one_or_none()
+    if found is None:
+        return AnswerState.UNKNOWN
+    if _answered(connection, pending_id):
+        return AnswerState.USED
+    return AnswerState.SUPERSEDED if now < found.expires_at else AnswerState.EXPIRED
+
+
+def _answered(connection: Connection, pending_id: str) -> bool:
+    """True if a turn used the question up by a yes or a no; a new request uses it up as well, but answers nothing."""
+    used_by = select(used_confirmations.c.decision_id).where(used_confirmations.c.pending_id == pending_id)
+    decision_id = connection.execute(used_by).scalar_one_or_none()
+    if decision_id is None:
+        return False
+    answer = connection.execute(select(turns.c.answer).where(turns.c.id == decision_id)).scalar_one_or_none()
+    return answer is not None and answer["decision"]["decision_type"] in _ANSWERED

@@ -1,0 +1,108 @@
+"""The log lines of a server on stderr: one line for each record, and a limit on lines that repeat."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+
+REPEATS_PER_MINUTE = 10
+_WINDOW_SECONDS = 60.0
+_MAX_MESSAGES = 1000
+
+# A password may contain "@", so the last one before the path ends the credentials.
+_USER_INFO = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/?#'\"<>]*@")
+_SECRET_PARAMETER = re.compile(r"(?i)([?&](?:key|api_?key|(?:access_)?token|password|secret)=)[^&#\s'\"<>]+")
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def without_credentials(text: str) -> str:
+    """Return `text` with the credentials of every URL replaced by asterisks."""
+    return _SECRET_PARAMETER.sub(r"\1***", _USER_INFO.sub(r"\1***@", text))
+
+
+class RedactingFormatter(logging.Formatter):
+    """A formatter that leaves out the credentials of URLs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_credentials(super().format(record))
+
+
+class OneLineFormatter(RedactingFormatter):
+    """A formatter that writes each record on one line, so that a message cannot forge a second record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).encode("unicode_escape").decode("ascii")
+
+
+class JsonFormatter(logging.Formatter):
+    """A formatter that writes each record as one line of JSON in ASCII."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps({name: without_credentials(text) for name, text in fields.items()})
+
+
+_FORMATTERS: dict[LogFormat, Callable[[], logging.Formatter]] = {
+    LogFormat.TEXT: lambda: OneLineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"),
+    LogFormat.JSON: JsonFormatter,
+}
+
+
+class RepeatLimit(logging.Filter):
+    """Passes a message `REPEATS_PER_MINUTE` times; the first record of the next minute has the number of those left out.
+
+    A client can cause some messages as often as it likes; they must not fill the disk.
+    """
+
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds = seconds
+        # For each message before its arguments are inserted: the start of its minute, and how often it came since.
+        self._counts: dict[tuple[str, int, object], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = self._seconds()
+        key = (record.name, record.levelno, str(record.msg))
+        started, count = self._counts.get(key, (now, 0))
+        left_out = 0
+        if now - started >= _WINDOW_SECONDS:
+            left_out = max(0, count - REPEATS_PER_MINUTE)
+            started, count = now, 0
+        if len(self._counts) >= _MAX_MESSAGES:
+            self._counts.clear()
+        self._counts[key] = (started, count + 1)
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} (and {left_out} times more in the last minute)", ()
+        return count < REPEATS_PER_MINUTE
+
+
+def log_to_stderr(level: LogLevel = LogLevel.WARNING, log_format: LogFormat = LogFormat.TEXT) -> None:
+    """Write the records of every library from `level` on to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_FORMATTERS[log_format]())
+    handler.addFilter(RepeatLimit())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

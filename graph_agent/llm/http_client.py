@@ -1,0 +1,158 @@
+"""The HTTP client of every adapter, and the translation of its errors.
+
+Without it, the SDKs choose between httpx and aiohttp by what is installed, read bodies of any size, guess encodings, follow
+redirects with the key in a header, and lose the status if an error body is not what they expect. So each SDK gets this client,
+whose response hook raises before the SDK sees the response. What passes has the status 200 and is UTF-8 of a bounded size.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+import httpx
+
+from graph_agent.errors import LLMError
+from graph_agent.llm.loop_throttle import LoopThrottle
+from graph_agent.llm.provider_errors import (
+    Failure,
+    StatusError,
+    TruncatedBodyError,
+    UnreadableBodyError,
+    failure_for_status,
+    read_retry_after,
+    reports_bad_key,
+    timeout_failure,
+    unreachable_failure,
+    unreadable_failure,
+)
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""A response of `max_tokens` has a few kilobytes; signatures and grounding make it tens. A larger one is an error."""
+
+_COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
+"""The content encodings that are decompressed. Only they are offered to the server."""
+
+MAX_CONNECTIONS = 64
+"""Calls in flight at the same time, for one adapter in one event loop. Further calls wait."""
+
+
+@functools.cache
+def tls_context() -> ssl.SSLContext:
+    """Return the one TLS context of the process: loading the certificates takes longer than a call."""
+    return httpx.create_ssl_context()
+
+
+def open_client(throttle: LoopThrottle | None = None, headers: dict[str, str] | None = None) -> httpx.AsyncClient:
+    """Open a client for one event loop. It takes proxies from the environment.
+
+    Each response waits for `throttle`, if there is one, before the SDK parses it.
+    """
+
+    async def on_response(response: httpx.Response) -> None:
+        await check_response(response)
+        if throttle is not None:
+            await throttle.wait()
+
+    return httpx.AsyncClient(
+        headers={"accept-encoding": "gzip, deflate", **(headers or {})},
+        verify=tls_context(),
+        timeout=None,  # the SDK sets a timeout for each request
+        follow_redirects=False,
+        limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
+        event_hooks={"response": [on_response]},
+    )
+
+
+async def check_response(response: httpx.Response) -> None:
+    """Read `response`. Raises `StatusError`, `TruncatedBodyError` or `UnreadableBodyError` if the SDK must not get it."""
+    if response.status_code != 200:
+        raise await _status_error(response)
+    body = await _read(response)
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise UnreadableBodyError from exc
+    response.encoding = "utf-8"  # JSON is UTF-8, whatever the content type claims
+
+
+async def _status_error(response: httpx.Response) -> StatusError:
+    body: Any = None
+    # An error page may be anything; the status is enough.
+    with suppress(TruncatedBodyError, UnreadableBodyError, ValueError, RecursionError):
+        body = json.loads(await _read(response))
+    return StatusError(response.status_code, read_retry_after(body, response.headers), bad_key=reports_bad_key(body))
+
+
+async def _read(response: httpx.Response) -> bytes:
+    stream = response.stream
+    assert isinstance(stream, httpx.AsyncByteStream)
+    # Without the header, httpx does not decompress a second time, which it does without a limit.
+    encoding = response.headers.pop("content-encoding", "")
+    response.stream = _BoundedStream(stream, compressed=encoding.strip().lower() in _COMPRESSED)
+    try:
+        return await response.aread()
+    except (httpx.RemoteProtocolError, httpx.ReadError) as exc:
+        raise TruncatedBodyError from exc
+    except zlib.error as exc:
+        raise UnreadableBodyError from exc
+
+
+class _BoundedStream(httpx.AsyncByteStream):
+    """A body that is decompressed up to `MAX_BODY_BYTES`: a few kilobytes can decompress to gigabytes."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, *, compressed: bool) -> None:
+        self._stream = stream
+        self._compressed = compressed
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        decompressor: zlib._Decompress | None = None
+        left = MAX_BODY_BYTES
+        async for chunk in self._stream:
+            piece = chunk
+            if self._compressed and chunk:
+                decompressor = decompressor or _decompressor(chunk)
+                piece = decompressor.decompress(chunk, left + 1)
+            left -= len(piece)
+            if left < 0:
+                raise UnreadableBodyError
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _decompressor(first_chunk: bytes) -> zlib._Decompress:
+    # The first byte shows the format: gzip, zlib, or deflate without a header, which some servers send as `deflate`.
+    has_header = first_chunk[0] == 0x1F or first_chunk[0] & 0x0F == 8
+    return zlib.decompressobj(47 if has_header else -15)
+
+
+Translation = Callable[[Any, str], Failure]
+"""Translates an exception, for the model of this name."""
+
+ErrorTable = tuple[tuple[tuple[type[Exception], ...], Translation], ...]
+"""Exception types -> translation. The first row that matches is used."""
+
+SHARED_TRANSLATIONS: ErrorTable = (
+    ((StatusError,), failure_for_status),
+    ((TruncatedBodyError,), lambda _exc, _model: Failure(unreadable_failure().error, retryable=True)),
+    ((UnreadableBodyError,), lambda _exc, _model: unreadable_failure()),
+    ((httpx.TimeoutException, TimeoutError), lambda _exc, _model: timeout_failure()),
+    ((httpx.UnsupportedProtocol, httpx.InvalidURL), lambda _exc, _model: Failure(unreachable_failure().error)),
+    ((httpx.TransportError, ssl.SSLError, OSError), lambda _exc, _model: unreachable_failure()),
+    # An SDK that trips over an unexpected response raises one of these.
+    ((ValueError, TypeError, LookupError, AttributeError, RecursionError), lambda _exc, _model: unreadable_failure()),
+    ((Exception,), lambda _exc, _model: Failure(LLMError())),
+)
+"""The last rows of every adapter's table. The very last one matches every exception."""
+
+
+def translate_error(exc: Exception, table: ErrorTable, model: str) -> Failure:
+    """Translate `exc` by `table`, which must end with `SHARED_TRANSLATIONS`."""
+    return next(translation(exc, model) for types, translation in table if isinstance(exc, types))

@@ -1,0 +1,215 @@
+"""The parts of reading a response that are the same for every provider.
+
+A response is untrusted JSON of any shape. Each function either returns a value of the right type or raises
+`InvalidResponseError`, so that a malformed response never becomes an empty success or a crash.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from pydantic_core import from_json
+
+from graph_agent.errors import InvalidResponseError
+from graph_agent.llm.coercion import coerce_numbers
+from graph_agent.models.decision import unstorable
+from graph_agent.models.llm import FunctionCall, LLMResponse, TokenUsage, ToolDeclaration
+from graph_agent.reply.forms import REPLY_FORMS, read_form
+
+MAX_DEPTH = 64
+"""The deepest nesting of a response. No tool takes more, and JSON readers of the record have limits of their own."""
+
+MAX_TOKENS_OF_A_CALL = 2**24
+"""No model reads or writes as many tokens in one call, and the sum of a few larger counts would not fit a database column."""
+
+MAX_MODEL_NAME = 255
+"""The longest name of a model that the log stores."""
+
+_NAMESPACE = re.compile(r"\A(?:\s*(?:default_api[.:]|functions\.|tools\.))+")
+"""Namespaces that models put before the name of a tool: Gemini's own, and those of chat templates."""
+
+_WRONG_SHAPE = "the model's answer has the wrong shape"
+
+
+def parse_object(body: str) -> dict[str, Any]:
+    """Parse `body` as a JSON object. It may contain NaN, which Python's parser accepts; `check_storable` rejects it."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidResponseError("the model's answer is not JSON") from exc
+    return as_object(value)
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """Return `value`, which must be a JSON object; None counts as an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidResponseError(_WRONG_SHAPE)
+    return value
+
+
+def as_objects(value: Any) -> list[dict[str, Any]]:
+    """Return `value`, which must be a list of JSON objects; None counts as an empty one."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise InvalidResponseError(_WRONG_SHAPE)
+    return value
+
+
+def as_text(value: Any) -> str:
+    """Return `value`, which must be a string; None counts as an empty one."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidResponseError(_WRONG_SHAPE)
+    return value
+
+
+def check_storable(value: Any) -> None:
+    """Raise `InvalidResponseError` unless `value` can be stored and sent back: finite numbers, Unicode text, bounded depth."""
+    # Level by level instead of recursively: the depth is the sender's choice.
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        deeper: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                deeper.extend(item)
+                deeper.extend(item.values())
+            elif isinstance(item, list):
+                deeper.extend(item)
+            elif isinstance(item, float) and not math.isfinite(item):
+                raise InvalidResponseError("the model's answer contains a number that is not finite")
+            elif isinstance(item, str) and unstorable(item):
+                raise InvalidResponseError("the model's answer contains characters that are not text")
+        if not deeper:
+            return
+        level = deeper
+    raise InvalidResponseError("the model's answer is nested too deeply")
+
+
+def check_signature(value: Any) -> None:
+    """Raise `InvalidResponseError` unless `value` is absent or base64, in the standard or the URL-safe alphabet.
+
+    The provider refuses a damaged signature when it comes back, and by then the turn has acted on the response.
+    """
+    if value is None:
+        return
+    try:
+        base64.b64decode(as_text(value).replace("-", "+").replace("_", "/"), validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise InvalidResponseError("a signature in the model's answer is damaged") from exc
+
+
+def make_call(name: Any, arguments: Any, call_id: Any, tools: Sequence[ToolDeclaration]) -> FunctionCall:
+    """Return one call, without the namespace that models invent, its numbers in the form that the tool's schema expects.
+
+    The guard decides later if the tool may be called and if the arguments are valid. Raises `InvalidResponseError` for a call
+    without a name, or with arguments that are not an object.
+    """
+    raw_name = as_text(name)
+    schemas = {tool.name: tool.parameters for tool in tools}
+    # A tool of a third-party server may really be called `tools.x`: an exact match comes first.
+    tool_name = raw_name if raw_name in schemas else strip_namespace(raw_name)
+    if not tool_name:
+        raise InvalidResponseError("the model called a function without a name")
+    values = as_object(arguments)
+    schema = schemas.get(tool_name)
+    return FunctionCall(
+        name=tool_name,
+        arguments=coerce_numbers(values, schema, schema) if schema else values,
+        id=as_text(call_id) or None,
+    )
+
+
+def strip_namespace(name: str) -> str:
+    """Return `add_task` for `default_api.add_task`, and a plain name unchanged."""
+    return _NAMESPACE.sub("", name).strip()
+
+
+def read_truncated_forms(calls: Iterable[tuple[Any, Any]]) -> str:
+    """Return the text of the reply forms among `calls`, the (name, arguments) of a truncated response.
+
+    The user may read the beginning of a reply, so the arguments may be JSON without its end. Calls of tools are ignored: with
+    half of its arguments a call could do something that the model did not mean.
+    """
+    texts: list[str] = []
+    for name, written in calls:
+        form = strip_namespace(as_text(name))
+        arguments = _parse_partial_object(written) if form in REPLY_FORMS else None
+        reply = read_form(FunctionCall(name=form, arguments=arguments)) if arguments else None
+        if reply is not None and reply.text not in texts:
+            texts.append(reply.text)
+    return "\n\n".join(texts)
+
+
+def _parse_partial_object(written: Any) -> dict[str, Any] | None:
+    try:
+        value = from_json(written, allow_partial="trailing-strings") if isinstance(written, str) else written
+    except ValueError:
+        return None
+    check_storable(value)
+    return value if isinstance(value, dict) else None
+
+
+def make_usage(prompt: Any, completion: Any, total: Any, cached: Any = None) -> TokenUsage | None:
+    """Return the token counts as the provider gave them; None if it gave none or they make no sense."""
+    counts = [0 if count is None else count for count in (prompt, completion, total)]
+    if not any(counts) or not all(_is_count(count) for count in counts):
+        return None
+    return TokenUsage(
+        prompt_tokens=counts[0],
+        completion_tokens=counts[1],
+        total_tokens=counts[2],
+        cached_tokens=cached if _is_count(cached) else 0,
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_TOKENS_OF_A_CALL
+
+
+def read_model_name(value: Any) -> str | None:
+    """Return the name of the model that answered; None if it is missing or is not a name that can be stored."""
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_MODEL_NAME or unstorable(value):
+        return None
+    return value
+
+
+def make_response(
+    text: str,
+    calls: list[FunctionCall],
+    usage: TokenUsage | None,
+    parts: dict[str, Any],
+    *,
+    response_model: str | None = None,
+    truncated: bool = False,
+    announces_call: bool = False,
+) -> LLMResponse:
+    """Return the response. Raises `InvalidResponseError` if it has neither text nor calls, or two calls with the same id.
+
+    A truncated response is returned even without text: the caller can tell the user why there is none. `announces_call` means
+    that the finish reason speaks of a call; if there is none, the text is the response.
+    """
+    ids = [call.id for call in calls if call.id is not None]
+    if len(ids) != len(set(ids)):
+        raise InvalidResponseError("two calls of the model have the same id")
+    content = text if text.strip() else None
+    if not truncated and content is None and not calls:
+        raise InvalidResponseError("the model's call is missing" if announces_call else "the model's answer is empty")
+    finish: Literal["stop", "tool_calls", "max_tokens"] = "max_tokens" if truncated else "tool_calls" if calls else "stop"
+    return LLMResponse(
+        content=content,
+        function_calls=calls or None,
+        finish_reason=finish,
+        usage=usage,
+        provider_parts=parts,
+        response_model=response_model,
+    )

@@ -1,0 +1,204 @@
+"""The check of chains: every link is recomputed from the stored record, and every row is compared with its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, Dialect, select
+
+from graph_agent.db import Database
+from graph_agent.models.record import DecisionRecord, EntryKind
+from graph_agent.record.chain import Sealer
+from graph_agent.record.chain_tables import record_chains, record_links
+from graph_agent.record.projection import call_rows, decision_row, invocation_rows
+from graph_agent.record.statements import read
+from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
+from graph_agent.record.tamper.heads import ChainHead
+from graph_agent.record.tamper.row_comparison import raw_rows_by_decision, row_differences, select_raw
+from graph_agent.record.tamper.violations import ViolationKind, ViolationList
+
+READ_SECONDS = 60.0
+"""Time limit of each read: it is long because a verification competes with writers."""
+
+_LINKS_PER_READ = 200
+_NEIGHBOURS = 50
+"""How many positions around a broken link are tried to find where its record was sealed."""
+_TEXT_FIELDS = ("constitution", "tools", "settings", "prompt")
+
+
+Progress = Callable[[int, int], None]
+"""Called with the number of checked records and the total."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Consecutive links of one chain with all rows that belong to them, read in one transaction."""
+
+    dialect: Dialect
+    chain: Any
+    """The row of the chain, None if it is missing."""
+    links: Sequence[Any]
+    decisions: Mapping[str, Any]
+    invocations: Mapping[str, list[Any]]
+    calls: Mapping[str, list[Any]]
+
+
+@dataclass(slots=True)
+class ChainCheck:
+    """A walk over chains, section by section; violations and counts add up over all chains."""
+
+    database: Database
+    sealer: Sealer
+    violations: ViolationList
+    total: int
+    """The number of links, for `on_progress`."""
+    on_progress: Progress | None = None
+    records: int = 0
+    pruned: int = 0
+    referenced_texts: dict[str, str] = field(default_factory=dict)
+    """Digests of shared texts, each with one decision that references it."""
+
+    async def check(self, end: ChainHead) -> None:
+        """Check one chain from its start to `end`; links that are appended meanwhile are ignored."""
+        chain, position, mac = end.chain, 0, ""
+        first = True
+        while first or position < end.n:
+            section = await read(self.database, _read_section(chain, position, end.n), seconds=READ_SECONDS)
+            if section.chain is None:
+                self.violations.add(ViolationKind.REMOVED, f"chain {chain} is missing", chain=chain)
+                return
+            if first and not self._check_signatures(section.chain, end):
+                return
+            first = False
+            if section.chain.cut_n > position:
+                # The start of the chain is pruned, possibly while it was being read: continue after the prune marker.
+                self.pruned += section.chain.cut_n - position
+                position, mac = section.chain.cut_n, section.chain.cut_mac
+            links = [link for link in section.links if link.n > position]
+            if not links:
+                return
+            mac = self._check_links(section, links, position, mac)
+            position = links[-1].n
+            if self.on_progress is not None:
+                self.on_progress(self.records, max(self.total, self.records))
+
+    def _check_signatures(self, chain: Any, end: ChainHead) -> bool:
+        """Check the signatures in the chain's own row; return False if no seal of the chain can be verified."""
+        if chain.key_id != self.sealer.key_id:
+            with_key = "without a key" if chain.key_id is None else "with another key"
+            text = f"chain {chain.chain} was sealed {with_key}: it cannot be verified"
+            self.violations.add(ViolationKind.SIGNATURE, text, chain=chain.chain)
+            return False
+        if chain.signature != self.sealer.head(chain.chain, chain.signed_n, chain.signed_mac):
+            text = f"the signature of the head of chain {chain.chain} is invalid"
+            self.violations.add(ViolationKind.SIGNATURE, text, chain=chain.chain)
+        elif end.n < chain.signed_n:
+            text = f"the end of chain {chain.chain} is missing: it is signed up to {chain.signed_n} and stops at {end.n}"
+            self.violations.add(ViolationKind.REMOVED, text, chain=chain.chain)
+        if chain.cut_n and chain.cut_signature != self.sealer.prune_marker(chain.chain, chain.cut_n, chain.cut_mac):
+            text = f"the start of chain {chain.chain} was pruned without a valid signature"
+            self.violations.add(ViolationKind.SIGNATURE, text, chain=chain.chain)
+        return True
+
+    def _check_links(self, section: _Section, links: Sequence[Any], position: int, mac: str) -> str:
+        """Check `links`, which follow `position` and its seal `mac`; return the seal of the last one."""
+        broken: list[tuple[Any, str]] = []
+        seals = {position: mac}
+        for link in links:
+            where = {"decision_id": link.decision_id, "chain": link.chain, "n": link.n}
+            follows = link.n == position + 1
+            if not follows:
+                missing = f"record {position + 1}" if link.n == position + 2 else f"records {position + 1} to {link.n - 1}"
+                verb = "is" if link.n == position + 2 else "are"
+                text = f"{missing} of chain {link.chain}, before decision {link.decision_id}, {verb} missing with the link"
+                self.violations.add(ViolationKind.REMOVED, text, chain=link.chain, n=position + 1)
+            row = section.decisions.get(link.decision_id)
+            if link.cut is not None:
+                self._check_pruned(link, where)
+            elif row is None or row.record is None:
+                self.records += 1
+                self.violations.add(ViolationKind.REMOVED, f"the record of decision {link.decision_id} is missing", **where)
+            else:
+                self.records += 1
+                if follows and self.sealer.link(link.chain, link.n, mac, row.record) != link.mac:
+                    broken.append((link, row.record))
+                self._check_rows(section, row)
+            position, mac = link.n, link.mac
+            seals[position] = mac
+        # Only now, because a record that was moved may have been sealed at a later position.
+        for link, record in broken:
+            self._report_broken(link, record, seals)
+        return mac
+
+    def _check_pruned(self, link: Any, where: Mapping[str, Any]) -> None:
+        if link.cut == self.sealer.pruned(link.chain, link.n, link.mac, link.decision_id):
+            self.pruned += 1
+            return
+        self.records += 1
+        text = f"decision {link.decision_id} was pruned without a valid signature"
+        self.violations.add(ViolationKind.SIGNATURE, text, **where)
+
+    def _report_broken(self, link: Any, record: str, seals: Mapping[int, str]) -> None:
+        """Report a record that does not match its seal: as moved if it was sealed at a position nearby, else as edited."""
+        where = {"decision_id": link.decision_id, "chain": link.chain, "n": link.n}
+        near = sorted(seals.items(), key=lambda item: abs(item[0] - link.n))[:_NEIGHBOURS]
+        for n in (position + 1 for position, _ in near):
+            if any(self.sealer.link(link.chain, n, mac, record) == link.mac for _, mac in near):
+                text = f"the record of decision {link.decision_id} is at position {link.n} and was sealed at position {n}"
+                self.violations.add(ViolationKind.MOVED, text, **where)
+                return
+        text = f"the record of decision {link.decision_id} is not the one that was sealed"
+        self.violations.add(ViolationKind.EDITED, text, **where)
+
+    def _check_rows(self, section: _Section, row: Any) -> None:
+        """Compare all rows of one decision with its record."""
+        decision_id = row.decision_id
+        try:
+            record = DecisionRecord.model_validate_json(row.record)
+            expected = {
+                decision_logs: [decision_row(record)],
+                tool_invocation_logs: invocation_rows(record),
+                llm_call_logs: call_rows(record),
+            }
+        except ValidationError:
+            text = f"the record of decision {decision_id} cannot be read"
+            self.violations.add(ViolationKind.EDITED, text, decision_id=decision_id)
+            return
+        for name in _TEXT_FIELDS:
+            self.referenced_texts.setdefault(getattr(record.header, name), decision_id)
+        stored = {
+            decision_logs: [row],
+            tool_invocation_logs: section.invocations.get(decision_id, []),
+            llm_call_logs: section.calls.get(decision_id, []),
+        }
+        if record.entries and record.entries[0].kind is EntryKind.INTERRUPT:
+            # The turn could not be replayed over its own entries and was closed without them. The rows that it wrote before are
+            # the only evidence of its calls, and no record covers them.
+            for table in (tool_invocation_logs, llm_call_logs):
+                known = {row["sequence"] for row in expected[table]}
+                stored[table] = [row for row in stored[table] if row.sequence in known]
+        for table, rows in expected.items():
+            for text in row_differences(section.dialect, table, rows, stored[table]):
+                self.violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {text}", decision_id=decision_id)
+
+
+def _read_section(chain: str, after: int, last: int) -> Callable[[Connection], _Section]:
+    def work(connection: Connection) -> _Section:
+        chain_row = connection.execute(select(record_chains).where(record_chains.c.chain == chain)).one_or_none()
+        wanted = select(record_links).where(record_links.c.chain == chain, record_links.c.n > after, record_links.c.n <= last)
+        links = connection.execute(wanted.order_by(record_links.c.n).limit(_LINKS_PER_READ)).all()
+        decision_ids = [link.decision_id for link in links]
+        decisions = connection.execute(select_raw(decision_logs).where(decision_logs.c.decision_id.in_(decision_ids)))
+        return _Section(
+            dialect=connection.dialect,
+            chain=chain_row,
+            links=links,
+            decisions={row.decision_id: row for row in decisions},
+            invocations=raw_rows_by_decision(connection, tool_invocation_logs, decision_ids),
+            calls=raw_rows_by_decision(connection, llm_call_logs, decision_ids),
+        )
+
+    return work

@@ -1,0 +1,194 @@
+"""The dependencies of a turn: the model, the tools, ids, signatures and used confirmations.
+
+Calls to the model and to tools never raise for what the other side does: every failure becomes a response or a result with an
+error code. A tool call that has no answer has an unknown outcome, since it may have taken effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from graph_agent.deadlines import attempt_limit, run_with_timeout, time_left
+from graph_agent.errors import LLMError, RecordUnavailableError, ToolErrorCode
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.decision import unstorable
+from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.signature import Signer
+from graph_agent.ports import Confirmations, IdSource, ToolExecutor, ToolServer
+from graph_agent.turn.contract_calls import AdapterCall, ContractMethod, failed_response
+
+A = TypeVar("A", LLMResponse, ToolResult)
+
+_log = logging.getLogger(__name__)
+
+_EXECUTOR_GRACE_SECONDS = 0.25
+"""The extra time that a tool executor gets to end its call after the deadline."""
+
+_OUTCOME_UNKNOWN_ERRORS = (TimeoutError, ConnectionError, EOFError, BaseExceptionGroup)
+"""Exceptions after which a call may have taken effect."""
+
+NOT_STARTED = "not started: the turn had ended"
+TOO_LATE = "not sent: the time of this turn is nearly over, and a change must have time for its answer"
+OUTCOME_UNKNOWN = "no answer in time: it may or may not have been done"
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalPorts:
+    """The real dependencies of a turn; a replay has none."""
+
+    call_model: AdapterCall
+    run_tool: ContractMethod
+    tools: ToolExecutor
+    ids: IdSource
+    signer: Signer
+    confirmations: Confirmations
+    call_seconds: float = 10.0
+    """How long one tool call may take."""
+    settle_seconds: float = 2.0
+    """How long one settlement may take, also after the deadline. A change is not sent with less time than this left."""
+    generate_seconds: float | None = None
+    """How long one model call may take; None leaves it to the adapter and the turn's deadline."""
+
+    async def consume(self, pending_id: str, decision_id: str) -> bool:
+        """Use up a confirmation; False if it was used before, or if that cannot be known."""
+        try:
+            limit = attempt_limit(self.call_seconds)
+            return await run_with_timeout(limit, self.confirmations.consume(pending_id, decision_id))
+        except Exception as exc:
+            _log.warning("a confirmation could not be used up", exc_info=not isinstance(exc, RecordUnavailableError))
+            return False
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        """Make one model call."""
+        limit = time_left()
+        if self.generate_seconds is not None:
+            limit = self.generate_seconds if limit is None else min(limit, self.generate_seconds)
+        try:
+            async with asyncio.timeout(limit):
+                response = await self.call_model(request)
+            return _as_recorded(response)
+        except LLMError as exc:
+            failed = failed_response(exc)
+            _log.warning("model call failed: %s", failed.error)
+            return failed
+        except TimeoutError:
+            return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT)
+        except (UnicodeEncodeError, AttributeError):
+            return LLMResponse(finish_reason="error", error=LLMErrorCode.INVALID_RESPONSE)
+        except (Exception, BaseExceptionGroup):
+            _log.exception("a model adapter raised an exception that it should have translated")
+            return LLMResponse(finish_reason="error", error=LLMErrorCode.UNAVAILABLE)
+        except asyncio.CancelledError:
+            _raise_own_cancellation()
+            return LLMResponse(finish_reason="error", error=LLMErrorCode.UNAVAILABLE)
+
+    async def execute(self, call: AuthorizedCall) -> ToolResult:
+        """Send one tool call; a change only if there is time for its answer."""
+        left = time_left()
+        if call.mutating and left is not None and left < self.settle_seconds:
+            return ToolResult(success=False, error=TOO_LATE, error_code=ToolErrorCode.TOOL_EXECUTION_ERROR)
+
+        async def run(limit: float) -> ToolResult:
+            waited: list[bool] = []
+            # The event loop runs this callback only if the executor waits for something.
+            mark = asyncio.get_running_loop().call_soon(waited.append, True)
+            try:
+                result: ToolResult = await self.run_tool(
+                    tool_name=call.tool_name,
+                    # A copy, because an executor must not be able to change the turn's state.
+                    parameters=copy.deepcopy(call.arguments),
+                    user_id=call.user_id,
+                    operation_key=call.operation_key if call.mutating else None,
+                    deadline=limit,
+                )
+            except Exception as exc:
+                if not _has_known_outcome(exc, waited=bool(waited)):
+                    raise
+                _log.exception("a tool executor raised an exception")
+                return ToolResult(success=False, error="the tool failed", error_code=ToolErrorCode.TOOL_EXECUTION_ERROR)
+            finally:
+                mark.cancel()
+            return result
+
+        return await self._tool_result(run)
+
+    async def settle(self, call: AuthorizedCall) -> ToolResult:
+        """Ask the ledger for the outcome of a call; it stays unknown if the executor cannot be asked."""
+        tools = self.tools
+        if not isinstance(tools, ToolServer):
+            return ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.UNKNOWN_ERROR)
+        return await self._tool_result(
+            lambda limit: tools.settle(
+                call.tool_name,
+                copy.deepcopy(call.arguments),
+                call.user_id,
+                operation_key=call.operation_key,
+                deadline=limit,
+            ),
+            at_least=self.settle_seconds,
+        )
+
+    async def preview(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> ToolResult:
+        """Look up what a call would act on."""
+        tools = self.tools
+        if not isinstance(tools, ToolServer):
+            return ToolResult(success=False, error=NOT_STARTED)
+        return await self._tool_result(
+            lambda limit: tools.preview(tool_name, copy.deepcopy(arguments), user_id, deadline=limit)
+        )
+
+    async def _tool_result(
+        self, call: Callable[[float], Coroutine[Any, Any, ToolResult]], *, at_least: float = 0.0
+    ) -> ToolResult:
+        limit = max(attempt_limit(self.call_seconds), at_least)
+        try:
+            # A timeout of our own, because an executor that ignores its deadline must not delay the turn.
+            result = _as_recorded(await run_with_timeout(limit + _EXECUTOR_GRACE_SECONDS, call(limit)))
+        except TimeoutError:
+            return ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.TIMEOUT_ERROR)
+        except UnicodeEncodeError:
+            return ToolResult(success=False, error="the result is not valid text", error_code=ToolErrorCode.UNKNOWN_ERROR)
+        except Exception:
+            _log.exception("a tool executor raised instead of returning a result")
+            return ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.UNKNOWN_ERROR)
+        if result.error is not None and unstorable(result.error):
+            return result.replace(error="the error is not valid text")
+        return result
+
+
+def _as_recorded(answer: A) -> A:
+    """Return `answer` as a replay will read it: parsed from its canonical JSON, so that even the order of keys is the same.
+
+    Raises UnicodeEncodeError for a lone surrogate, which no database can store.
+    """
+    return type(answer).model_validate_json(canonical_json(answer.to_json()).encode())
+
+
+def _has_known_outcome(error: BaseException, *, waited: bool) -> bool:
+    """True if the call that raised `error` certainly failed; False if it may have taken effect.
+
+    After a timeout or a lost connection it may have. The same holds for a library's exception after the executor has `waited`
+    for something, because it may stand for a lost connection. A builtin exception is a bug in the executor: the call failed.
+    """
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    if any(isinstance(raised, _OUTCOME_UNKNOWN_ERRORS) for raised in chain):
+        return False
+    return not waited or all(type(raised).__module__ == "builtins" for raised in chain)
+
+
+def _raise_own_cancellation() -> None:
+    """Raise the CancelledError that is being handled if this task was cancelled; one from a lost connection is a failure."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise

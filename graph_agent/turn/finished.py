@@ -1,0 +1,66 @@
+"""A finished turn, and the composition of its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from graph_agent.graph.state import EndingKind, Turn, TurnCall
+from graph_agent.graph.stepping import Step
+from graph_agent.models.decision import AgentDecision
+from graph_agent.models.record import DecisionRecord, EntryKind, RecordStatus, ToolInvocation
+from graph_agent.turn.recorder import Recorder, call_digest
+
+_SENT = frozenset({EntryKind.EXECUTE, EntryKind.SETTLE})
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTurn:
+    """A turn after its end: the record that is stored in the log, and the turn's last state if it was run in this process."""
+
+    record: DecisionRecord
+    turn: Turn | None = None
+
+    @property
+    def decision(self) -> AgentDecision:
+        return self.record.decision
+
+
+def compose_record(recorder: Recorder, steps: Sequence[Step], ended_at: datetime) -> DecisionRecord:
+    """Return the record of a turn that has reached its decision, composed from the recorder's entries and the graph's steps."""
+    turn = steps[-1].turn
+    assert turn.decision is not None
+    started_at = recorder.header.started_at
+    return DecisionRecord(
+        header=recorder.header,
+        entries=recorder.recorded,
+        status=RecordStatus.INTERRUPTED if recorder.interrupted else RecordStatus.COMPLETED,
+        states=[step.state for step in steps],
+        iterations=turn.iterations,
+        usage=turn.usage,
+        decision=turn.decision,
+        invocations=[_invocation(recorder, turn, call, ended_at) for call in turn.calls],
+        ended_at=ended_at,
+        duration_ms=round((ended_at - started_at).total_seconds() * 1000),
+    )
+
+
+def _invocation(recorder: Recorder, turn: Turn, call: TurnCall, ended_at: datetime) -> ToolInvocation:
+    # The state has no times: when the call was sent, and how long it took, is read from its entries.
+    confirmed = turn.pending if turn.ending is not None and turn.ending.kind is EndingKind.CONFIRMED else None
+    key = confirmed.id if confirmed else f"{turn.decision_id}:{call.sequence}"
+    request = call_digest(call.call.name, call.arguments, turn.context.user_id, key)
+    sent = [entry for entry in recorder.recorded if entry.request == request and entry.kind in _SENT]
+    return ToolInvocation(
+        sequence=call.sequence,
+        tool_name=call.call.name,
+        parameters=call.arguments,
+        disposition=call.disposition,
+        result=call.result.data,
+        success=call.result.success,
+        error_code=call.result.error_code,
+        error_message=call.result.error,
+        duration_ms=sum(entry.ms for entry in sent),
+        invoked_at=next((entry.at for entry in sent if entry.at is not None), ended_at),
+    )

@@ -1,0 +1,154 @@
+"""One running turn: who started it, who listens, who cancels it, and how it ended.
+
+Two tasks run a turn. The *owner* does everything that must happen once a turn has begun: it waits for the graph, closes the
+record and, for a chat, stores the answer. No caller can cancel it: a client that disconnects must not leave an open row. The
+*driver* walks the graph. It is a task of its own because a model or a tool may neither answer nor let itself be cancelled; the
+owner then abandons the driver, which can no longer write, and ends the turn without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any, Generic, TypeVar
+
+from graph_agent.deadlines import ignore_result
+from graph_agent.graph.stepping import Step
+from graph_agent.graph.topology import END, START, TOPOLOGY
+from graph_agent.models.record import InterruptReason
+from graph_agent.turn.hooks import HookList, TurnHook
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class TurnRun(Generic[T_co]):
+    """A turn while it runs, and its result afterwards. The engine creates runs: see `LLMAgentEngine.start`."""
+
+    def __init__(self, decision_id: str, user_id: str | None, hooks: Iterable[TurnHook] = ()) -> None:
+        self.decision_id = decision_id
+        self.user_id = user_id
+        """None if only the record knows it."""
+        self.hooks = HookList(hooks)
+        self.deadline: float | None = None
+        """When the turn must have ended, in seconds of the engine's monotonic clock; None until the graph is started."""
+        self.steps: list[Step] = []
+        self.cancelled_for: InterruptReason | None = None
+        self.fenced = False
+        """True if another process may have this turn: this run must neither act nor write."""
+        self._cancelled = asyncio.get_running_loop().create_future()
+        self._owner: asyncio.Task[T_co]
+
+    def start(self, work: Coroutine[Any, Any, T_co], on_end: Callable[[], None]) -> None:
+        """Run `work` as the owner task."""
+        self._owner = asyncio.create_task(work)
+        self.add_done_callback(on_end)
+        # Nobody may be waiting for the result: the record has it.
+        self._owner.add_done_callback(ignore_result)
+
+    def cancel(self, reason: InterruptReason = InterruptReason.CANCELLED) -> None:
+        """End the turn as interrupted, unless it is ending already. The first reason counts."""
+        if self.cancelled_for is None:
+            self.cancelled_for = reason
+            self._cancelled.set_result(None)
+
+    def fence(self) -> None:
+        """Stop the turn without closing its record: the process that takes it over continues from there."""
+        self.fenced = True
+        self.cancel()
+
+    async def wait_for(self, driver: asyncio.Task[Any], seconds: float, *, cancellable: bool = True) -> InterruptReason:
+        """Wait for the driver, for `cancel`, or `seconds`; return why the turn is interrupted if the driver has no result."""
+        awaited = {driver, self._cancelled} if cancellable else {driver}
+        try:
+            await asyncio.wait(awaited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # Only the end of the event loop cancels an owner; the record is closed first.
+            self.cancel()
+            return InterruptReason.CANCELLED
+        if cancellable and self.cancelled_for is not None:
+            return self.cancelled_for
+        return InterruptReason.FAILURE if driver.done() else InterruptReason.DEADLINE
+
+    async def result(self) -> T_co:
+        """Wait for the result, or raise what the turn raised. Cancelling this call cancels the turn and waits for its end."""
+        try:
+            return await asyncio.shield(self._owner)
+        except asyncio.CancelledError:
+            self.cancel()
+            await self.ended()
+            raise
+
+    async def ended(self) -> None:
+        """Wait until the owner has done everything, whatever the result is."""
+        await asyncio.wait({self._owner})
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The exception that the turn raised instead of returning a result; None while it runs."""
+        if not self._owner.done():
+            return None
+        return asyncio.CancelledError() if self._owner.cancelled() else self._owner.exception()
+
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the run has ended."""
+        self._owner.add_done_callback(lambda _: callback())
+
+    def begin(self) -> None:
+        """Report that the graph is entered."""
+        if not self.steps:
+            self.hooks.notify(TurnHook.before_node, START)
+
+    def add_step(self, number: int, step: Step) -> None:
+        """Report the work of a node, unless an earlier walk of this run over the same record has reported that number."""
+        if number < len(self.steps):
+            return
+        self.steps.append(step)
+        self.hooks.notify(TurnHook.after_node, step)
+        entered = TOPOLOGY[step.state][step.outcome]
+        if entered != END:
+            self.hooks.notify(TurnHook.before_node, entered)
+
+    def add_missing_steps(self, steps: Sequence[Step]) -> None:
+        """Report what a walk over the record adds to the steps reported so far; nothing if it went another way."""
+        if list(steps[: len(self.steps)]) == self.steps:
+            for number, step in enumerate(steps):
+                self.add_step(number, step)
+
+    async def begun(self) -> None:
+        """Wait for the first step. Raise the failure of a run that has ended without one."""
+        async with aclosing(self.stream_steps()) as steps:
+            async for _ in steps:
+                return
+        if self.failure is not None:
+            raise self.failure
+
+    async def stream_steps(self) -> AsyncGenerator[Step]:
+        """Yield every step, from the first on, until the run has ended. The turn never waits for a listener."""
+        news = asyncio.Event()
+        listener = _Listener(news)
+        self.hooks.add(listener)
+        self.add_done_callback(news.set)
+        seen = 0
+        try:
+            while True:
+                news.clear()
+                ended = self._owner.done()
+                while seen < len(self.steps):
+                    yield self.steps[seen]
+                    seen += 1
+                if ended:
+                    return
+                await news.wait()
+        finally:
+            self.hooks.remove(listener)
+
+
+class _Listener(TurnHook):
+    """Wakes up a stream after every node."""
+
+    def __init__(self, news: asyncio.Event) -> None:
+        self._news = news
+
+    def after_node(self, step: Step) -> None:  # noqa: ARG002 (the stream reads it from the run)
+        self._news.set()

@@ -1,0 +1,205 @@
+"""Playing a case: its conversation on the real engine, for a user whom the tool server has never seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.errors import ConfigurationError
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.base import Frozen
+from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.decision import DecisionContext, Message, OutcomeCategory, PendingAction
+from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoice, ToolDeclaration
+from graph_agent.models.record import DecisionRecord
+from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolServer
+from graph_agent.turn.contract_calls import AdapterCall, model_name
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.validation.fixtures import Fixture, FixtureTask
+
+
+class PlayedTurn(Frozen):
+    """The result of one turn: its record, or the outcome of a message that was refused before a turn began."""
+
+    record: DecisionRecord | None
+    refused: OutcomeCategory | None = None
+    lookups: frozenset[str] = frozenset()
+    """The called tools that are read-only."""
+
+
+class PlayedFixture(Frozen):
+    """The results of all turns of a case, and the task list at its end, newest first."""
+
+    turns: list[PlayedTurn]
+    tasks: list[FixtureTask]
+
+
+class FixtureRunner(Protocol):
+    """Plays one case in an isolated environment."""
+
+    async def play(self, fixture: Fixture) -> PlayedFixture:
+        """Play all turns of `fixture`. Raises `GraphAgentError` if the case cannot be played at all."""
+        ...
+
+
+@dataclass
+class _Case:
+    """The state of one case in progress.
+
+    It is kept in a context variable, which each asyncio task inherits: so one engine can play any number of cases at a time.
+    """
+
+    waited: timedelta = timedelta()
+    """The simulated time that has passed since the start of the case."""
+    script: ScriptedAdapter | None = None
+    """Answers in place of the model, if the case has a script."""
+
+
+_case: ContextVar[_Case | None] = ContextVar("case", default=None)
+
+
+class _CaseClock:
+    """A clock, shifted by the time that the user of the current case has waited."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> datetime:
+        case = _case.get()
+        return self._clock.now() + (case.waited if case else timedelta())
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+
+class _CaseAdapter:
+    """The model that is validated, or the script of the current case."""
+
+    def __init__(self, adapter: LLMAdapter) -> None:
+        self._adapter = adapter
+
+    @property
+    def model(self) -> str:
+        return model_name(self._current())
+
+    async def generate(
+        self,
+        messages: list[LLMMessage],
+        tools: list[ToolDeclaration],
+        temperature: float = 0.0,
+        max_tokens: int = 1024,
+        *,
+        system_instruction: str | None = None,
+        tool_choice: ToolChoice = "auto",
+    ) -> LLMResponse:
+        request = LLMRequest(
+            system_instruction=system_instruction,
+            messages=messages,
+            tools=tools,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            tool_choice=tool_choice,
+        )
+        return await AdapterCall(self._current())(request)
+
+    def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
+        return self._adapter.get_tool_declarations(tools)
+
+    def _current(self) -> LLMAdapter:
+        case = _case.get()
+        return self._adapter if case is None or case.script is None else case.script
+
+
+class EngineRunner:
+    """A `FixtureRunner` on the real engine. Every case gets a new user id, and so an empty task list of its own."""
+
+    def __init__(
+        self,
+        adapter: LLMAdapter,
+        tools: ToolServer,
+        constitution: str,
+        *,
+        config: AgentEngineConfig | None = None,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        self._tools = tools
+        self._ids = ids or RandomIds()
+        case_clock = _CaseClock(clock or SystemClock())
+        self._engine = LLMAgentEngine(_CaseAdapter(adapter), tools, constitution, config=config, clock=case_clock)
+
+    async def play(self, fixture: Fixture) -> PlayedFixture:
+        user_id = f"fixture-{self._ids.new()}"
+        task_ids = await self._seed(user_id, fixture.tasks)
+        case = _Case(script=None if fixture.script is None else _script_adapter(fixture.script, task_ids))
+        _case.set(case)
+        conversation_id = self._ids.new()
+        history: list[Message] = []
+        pending: PendingAction | None = None
+        turns = []
+        for turn in fixture.turns:
+            case.waited += timedelta(minutes=turn.minutes_later)
+            try:
+                context = DecisionContext(
+                    user_id=user_id,
+                    message=turn.input,
+                    conversation_id=conversation_id,
+                    message_history=history,
+                    pending_confirmation=pending,
+                )
+            except ValidationError:
+                turns.append(PlayedTurn(record=None, refused=OutcomeCategory.USER_INPUT))
+                continue
+            record = (await self._engine.run(context)).record
+            decision = record.decision
+            pending = decision.pending_action
+            history = [
+                *history,
+                Message(role="user", content=turn.input, timestamp=record.header.started_at),
+                Message(
+                    role="assistant",
+                    content=decision.reply,
+                    timestamp=record.ended_at,
+                    decision_type=decision.decision_type,
+                ),
+            ]
+            called = {invocation.tool_name for invocation in record.invocations}
+            lookups = frozenset(name for name in called if self._tools.traits(name).read_only)
+            turns.append(PlayedTurn(record=record, lookups=lookups))
+        return PlayedFixture(turns=turns, tasks=await self._listed_tasks(user_id))
+
+    async def _seed(self, user_id: str, tasks: Sequence[FixtureTask]) -> list[str]:
+        """Create the tasks, and return their ids in the order of `tasks`, which is newest first."""
+        ids = []
+        for task in reversed(tasks):
+            added = await self._call_tool("add_task", {"description": task.description}, user_id)
+            ids.append(str(added["task"]["id"]))
+            if task.status == "completed":
+                await self._call_tool("complete_task", {"task_id": ids[-1]}, user_id)
+        return ids[::-1]
+
+    async def _listed_tasks(self, user_id: str) -> list[FixtureTask]:
+        listed = await self._call_tool("list_tasks", {}, user_id)
+        return [FixtureTask(description=task["description"], status=task["status"]) for task in listed["tasks"]]
+
+    async def _call_tool(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> dict[str, Any]:
+        result = await self._tools.execute(tool_name, arguments, user_id)
+        if not result.success or not isinstance(result.data, dict):
+            raise ConfigurationError(f"the environment of a case cannot be created: {tool_name} failed")
+        return result.data
+
+
+def _script_adapter(script: list[dict[str, Any]], task_ids: list[str]) -> ScriptedAdapter:
+    """Return an adapter that plays `script`, with the ids of the case's tasks in place of `$task1`, `$task2`, ..."""
+    text = json.dumps(script)
+    # From the highest number down, because "$task1" is also the start of "$task10".
+    for number, task_id in reversed(list(enumerate(task_ids, start=1))):
+        text = text.replace(f"$task{number}", task_id)
+    return ScriptedAdapter.from_values(json.loads(text), "the fixture's script")
