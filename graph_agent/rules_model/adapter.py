@@ -1,26 +1,25 @@
-"""The model that is always there: the rules of a careful task assistant, spoken through the same protocol as an LLM."""
+"""The embedded model behind the adapter interface."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graph_agent.llm.declarations import TASK_TOOLS, select
-from graph_agent.rules_model.conversation import take_apart
-from graph_agent.rules_model.deciding import Answer, Calls, Question, Refusal, Step, next_step
-from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
-
-ASK_USER, DECLINE = "ask_user", "decline"
+from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolChoice, ToolDeclaration, select_declarations
+from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
+from graph_agent.rules_model.conversation import read_conversation
+from graph_agent.rules_model.planning import Answer, Calls, Question, Refusal, next_step
+from graph_agent.task_server.declarations import TASK_TOOLS
 
 
 class RuleBasedAdapter:
-    """Offline and deterministic: the same messages and tools always give the same answer. English only.
+    """An offline, deterministic model: the same messages and tools always give the same response. English only.
 
-    It knows nothing but the messages, calls only tools that are offered, and asks and declines through the reply forms where
-    these are offered, in plain text elsewhere.
+    It is stateless, calls only tools that are offered, and ends a turn with the reply forms where they are offered, otherwise
+    in plain text.
     """
 
     def __init__(self, declarations: Sequence[ToolDeclaration] | None = None) -> None:
-        """`declarations` are what `get_tool_declarations` chooses from: the five task tools unless given."""
+        """`declarations` are what `get_tool_declarations` chooses from; the five task tools by default."""
         self._declarations = tuple(TASK_TOOLS if declarations is None else declarations)
 
     @property
@@ -31,29 +30,30 @@ class RuleBasedAdapter:
         self,
         messages: list[LLMMessage],
         tools: list[ToolDeclaration],
-        temperature: float = 0.0,  # noqa: ARG002 - rules have no temperature
+        temperature: float = 0.0,  # noqa: ARG002 - the grammar has no temperature
         max_tokens: int = 1024,  # noqa: ARG002 - the replies are short
         *,
         system_instruction: str | None = None,  # noqa: ARG002 - the policy is built in
+        tool_choice: ToolChoice = "auto",  # noqa: ARG002 - every response is a call where the forms are offered
     ) -> LLMResponse:
-        """The next step of the turn that `messages` end in. Never raises."""
+        """Return the next calls of the turn that `messages` end in, or its reply. Never raises."""
         offered = frozenset(tool.name for tool in tools)
-        return _response(next_step(take_apart(messages), offered), offered)
+        match next_step(read_conversation(messages), offered):
+            case Calls(calls):
+                return LLMResponse(function_calls=list(calls), finish_reason="tool_calls")
+            case Answer(text, reports_change):
+                return _reply(ANSWER, {"text": text, "reports_change": reports_change}, text, offered)
+            case Question(text, reason):
+                return _reply(ASK_USER, {"question": text, "reason": reason}, text, offered)
+            case Refusal(text):
+                return _reply(DECLINE, {"text": text}, text, offered)
 
     def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
-        """The declarations of `tools`, in that order. Raises `ToolNotFoundError` for a name it does not have."""
-        return select(self._declarations, tools)
+        """Return the declarations of `tools`, in that order. Raises `ToolNotFoundError` for an unknown name."""
+        return select_declarations(self._declarations, tools)
 
 
-def _response(step: Step, offered: frozenset[str]) -> LLMResponse:
-    match step:
-        case Calls(calls):
-            return LLMResponse(function_calls=list(calls), finish_reason="tool_calls")
-        case Question(text, reason) if ASK_USER in offered:
-            form = FunctionCall(name=ASK_USER, arguments={"question": text, "reason": reason})
-            return LLMResponse(function_calls=[form], finish_reason="tool_calls")
-        case Refusal(text) if DECLINE in offered:
-            form = FunctionCall(name=DECLINE, arguments={"message": text})
-            return LLMResponse(function_calls=[form], finish_reason="tool_calls")
-        case Question(text) | Refusal(text) | Answer(text):
-            return LLMResponse(content=text, finish_reason="stop")
+def _reply(form: str, arguments: dict[str, str | bool], text: str, offered: frozenset[str]) -> LLMResponse:
+    if form in offered:
+        return LLMResponse(function_calls=[FunctionCall(name=form, arguments=dict(arguments))], finish_reason="tool_calls")
+    return LLMResponse(content=text, finish_reason="stop")

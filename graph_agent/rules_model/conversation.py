@@ -1,4 +1,4 @@
-"""The messages of a request, taken apart: what was said before, what is asked now, what this turn has done so far."""
+"""The messages of a request, read as a conversation: the earlier texts, the current message and the calls made so far."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graph_agent.rules_model.matching import Task
 from graph_agent.models.llm import FunctionCall, LLMMessage
+from graph_agent.rules_model.matching import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """A call of this turn and what came back: `response` is {"success", "data", "error", "error_code"}."""
+class MadeCall:
+    """A call of this turn and its response: {"success", "data", "error", "error_code"}."""
 
     name: str
     arguments: dict[str, Any]
@@ -25,48 +25,37 @@ class Deed:
 
     @property
     def unknown(self) -> bool:
-        """Whether nobody knows if it took effect."""
+        """True if it is not known whether the call took effect."""
         return not self.success and self.response.get("error_code") in {"TIMEOUT_ERROR", "UNKNOWN_ERROR"}
-
-    @property
-    def data(self) -> dict[str, Any]:
-        data = self.response.get("data")
-        return data if isinstance(data, dict) else {}
-
-    @property
-    def task(self) -> Task | None:
-        """The task that a change returned."""
-        return _task(self.data.get("task"))
 
     @property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks that a listing returned, newest first."""
-        listed = self.data.get("tasks")
-        if not isinstance(listed, list):
-            return ()
-        return tuple(task for task in map(_task, listed) if task is not None)
+        data = self.response.get("data")
+        listed = data.get("tasks") if isinstance(data, dict) else None
+        return tuple(filter(None, map(_task, listed))) if isinstance(listed, list) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """`said` are the assistant's earlier texts, latest last; `message` is what the user says now."""
+    """`said` are the assistant's earlier texts, latest last; `message` is the current message of the user."""
 
     said: tuple[str, ...]
     message: str
-    deeds: tuple[Deed, ...]
+    calls: tuple[MadeCall, ...]
 
 
-def take_apart(messages: Sequence[LLMMessage]) -> Conversation:
-    """The conversation in `messages`; the last user message begins the current turn."""
+def read_conversation(messages: Sequence[LLMMessage]) -> Conversation:
+    """Return the conversation in `messages`; the last user message begins the current turn."""
     now = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
     said = tuple(message.content for message in messages[: max(now, 0)] if message.role == "assistant" and message.content)
     message = (messages[now].content or "") if now >= 0 else ""
-    return Conversation(said, message, _deeds(messages[now + 1 :]))
+    return Conversation(said, message, _made_calls(messages[now + 1 :]))
 
 
-def _deeds(messages: Sequence[LLMMessage]) -> tuple[Deed, ...]:
+def _made_calls(messages: Sequence[LLMMessage]) -> tuple[MadeCall, ...]:
     waiting: deque[FunctionCall] = deque()
-    deeds: list[Deed] = []
+    made: list[MadeCall] = []
     for message in messages:
         waiting.extend(message.function_calls or ())
         answer = message.function_response
@@ -75,8 +64,8 @@ def _deeds(messages: Sequence[LLMMessage]) -> tuple[Deed, ...]:
         call = next((call for call in waiting if call.name == answer.name and call.id == answer.id), None)
         if call is not None:
             waiting.remove(call)
-        deeds.append(Deed(answer.name, call.arguments if call else {}, answer.response))
-    return tuple(deeds)
+        made.append(MadeCall(answer.name, call.arguments if call else {}, answer.response))
+    return tuple(made)
 
 
 def _task(data: Any) -> Task | None:

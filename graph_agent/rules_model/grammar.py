@@ -1,0 +1,415 @@
+"""The builders of the grammar: each turns a clause that fits a pattern of `grammar.txt` into a request.
+
+A builder may return None; then the next pattern is tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final
+
+from graph_agent.rules_model import vocabulary
+from graph_agent.rules_model.patterns import part, tables
+from graph_agent.rules_model.references import (
+    base_form,
+    is_action,
+    is_foreign,
+    may_name_task,
+    names_task,
+    read_reference,
+    starts_with_action,
+)
+from graph_agent.rules_model.requests import (
+    UNCLEAR,
+    Add,
+    Complete,
+    Delete,
+    Offer,
+    Reference,
+    Request,
+    Say,
+    Show,
+    Status,
+    Update,
+)
+from graph_agent.rules_model.text import EMPTY, Clause, clause_of, corrected, with_known_commands, without_politeness
+
+Groups = defaultdict[str, Clause]
+Builder = Callable[[Clause, Groups], Request | None]
+
+_ITEM: Final = re.compile(r"\s*(?:,\s*(?:and |or |plus )?|\s(?:and|&|plus)\s)\s*")
+_REMIND: Final = re.compile(r"remind|tell me|alert|notify|ping|wake|alarm")
+_STATUSES: Final[tuple[tuple[re.Pattern[str], Status], ...]] = (
+    (re.compile(r"\b(?:haven't|not|yet to|un|in)[ -]?(?:i )?(?:yet )?(?:done|complete|finish|checked)"), "pending"),
+    (re.compile(r"\b(?:to|get|be|getting) (?:done|finished|completed)\b"), "pending"),
+    (re.compile(r"\b(?:completed?|finish(?:ed)?|done|(?:check|tick|cross)(?:ed)? off|checked|accomplished)\b"), "completed"),
+    (re.compile(r"\b(?:pending|open|left|remain|remaining|outstanding|active|still|else|next|missing)\b"), "pending"),
+)
+
+
+def read_clause(clause: Clause) -> Request:
+    """Return the request that one clause makes; `UNCLEAR` if no row fits."""
+    for attempt in (clause, without_politeness(clause)):
+        if (talk := _first(attempt, "talk")) is not None:
+            return talk
+    clause = with_known_commands(without_politeness(clause))
+    request = _first(clause, "requests", "inside")
+    if request is None and len(clause.text) < 200 and (other := corrected(clause)) != clause:
+        request = _first(other, "requests", "inside")
+    return _leftover(clause) if request is None else request
+
+
+def can_follow(clause: Clause, before: Request) -> bool:
+    """True if the clause is a command that can follow `before` after "and". The text of a new task may contain "and" itself.
+
+    So what follows a new task must name a task, a place, the list or a change.
+    """
+    clause = with_known_commands(without_politeness(clause))
+    request = _first(clause, "requests")
+    if not isinstance(before, Add | Offer | Say):
+        return isinstance(request, Add | Complete | Delete | Show | Update)
+    match request:
+        case Show():
+            return not isinstance(before, Say) or bool(part("SHOWN").search(clause.key))
+        case Complete() | Update():
+            return True
+        case Add(texts):
+            bare = clause.key.removeprefix("add ")
+            return (
+                (bare != clause.key and not texts)
+                or (bare == clause.key and bool(texts))
+                or starts_with_action(clause.cut(4))
+                or bool(part("TASK").search(bare))
+            )
+        case Delete(target):
+            tail = clause.key.partition(" ")[2]
+            return not target.every and (
+                names_task(clause_of(tail)) or bool(re.search(r"\b(?:list|tasks?|reminders?)\b", tail))
+            )
+        case _:
+            return False
+
+
+def description(clause: Clause) -> str:
+    """Return the text of a new task: without the quotes around all of it and the period that ends the sentence."""
+    text, key = clause.text, clause.key
+    if len(key) > 2 and key[0] in "\"'" and key[-1] == key[0] and (key[0] == "'" or key.count('"') == 2):
+        return text[1:-1].strip()
+    if key.endswith((".", "!")) and not re.search(r"(?:\b\w\.|\.\.)$", key):
+        return text[:-1].rstrip(" .!") or text
+    return text
+
+
+def items_of(text: str) -> tuple[str, ...]:
+    """Return the things that a text enumerates; nothing if it is no enumeration of short things."""
+    items = tuple(item.strip(" .") for item in _ITEM.split(text) if item.strip(" ."))
+    return items if len(items) > 1 and max(len(item.split()) for item in items) <= 5 else ()
+
+
+def _first(clause: Clause, *names: str) -> Request | None:
+    """Return the request of the first pattern in the named tables that fits the clause."""
+    key = clause.key.rstrip(" .!?,")
+    if names == ("talk",):
+        key = re.sub(r"(?:[\s.!?,]|[:;]-?[()dp]$|[^\w\s\x21-\x7e])+$", "", key)
+    for section, pattern in (row for name in names for row in tables()[name]):
+        found = pattern.fullmatch(key)
+        if found is None:
+            continue
+        if section.startswith("say "):
+            return Say(section.removeprefix("say "))
+        spans = {name: found.span(name) for name in pattern.groupindex if found.start(name) >= 0}
+        groups = {name: clause.cut(start, _end(clause, end, len(key))) for name, (start, end) in spans.items()}
+        if (request := _BUILDERS[section](clause, defaultdict(lambda: EMPTY, groups))) is not None:
+            return request
+    return None
+
+
+def _end(clause: Clause, end: int, matched: int) -> int:
+    """A group at the end of the match takes the punctuation with it: it may belong to an abbreviation."""
+    return len(clause.key) if end == matched and not clause.key.endswith("?") else end
+
+
+def _add(clause: Clause, groups: Groups) -> Request:
+    text, when = groups["text"], groups["when"]
+    if part("NOTHING").fullmatch(text.key.strip(" .!?:,-")) or part("TIME").fullmatch(text.key):
+        return Add()
+    if read_reference(text).pronoun or part("ANYTHING").fullmatch(text.key):
+        return Say("which")
+    several = part("SEPARATE").fullmatch(text.key)
+    if several and (items := items_of(text.text[: several.end("items")])):
+        return Add(items)
+    if (
+        re.match(r"remember|don't forget", clause.key)
+        and is_foreign(text)
+        and not (starts_with_action(text) or when.key or part("TIMES").search(text.key))
+    ):
+        return Offer(description(text))
+    timed = bool(_REMIND.search(clause.key) and (when.key or part("TIMES").search(text.key)))
+    return Add((" ".join(filter(None, (description(text), when.text))),), timed)
+
+
+def _remind(clause: Clause, groups: Groups) -> Request | None:
+    """ "remind me X": not a question about something ("remind me what my pin is")."""
+    text = groups["text"]
+    if text.key.partition(" ")[0] in vocabulary.QUESTION_WORDS | {"if", "whether", "your"}:
+        return None
+    before = clause.key[: clause.key.rindex(text.key)].split() if text.key else ["to"]
+    clear = starts_with_action(text) or part("TIMES").search(text.key) or part("NOTHING").fullmatch(text.key)
+    if before[-1:] in (["me"], ["us"]) and not clear and (is_foreign(text) or not re.match(r"not to |my ", text.key)):
+        return None
+    if part("ALL_MINE").fullmatch(text.key):
+        return Show()
+    return Offer(description(text)) if before[-1:] == ["of"] and not clear else _add(clause, groups)
+
+
+def _add_nothing(_clause: Clause, _groups: Groups) -> Request:
+    return Add()
+
+
+def _add_items(clause: Clause, groups: Groups) -> Request:
+    text = description(groups["text"])
+    items = items_of(text)
+    return Add(items) if items else _add(clause, groups)
+
+
+def _add_bare(clause: Clause, groups: Groups) -> Request | None:
+    """ "add X" without a list: clear if X is a chore or a plain thing. "add John as a friend" is offered."""
+    text = groups["text"]
+    if found := re.search(r" (?:again|back)[.!]?$", text.key):
+        text = groups["text"] = text.cut(0, found.start())
+    if part("SEPARATE").fullmatch(text.key):
+        return _add(clause, groups)
+    strange = is_foreign(text) or part("ELSEWHERE").search(text.key)
+    if strange and not (text.key[:1] in "\"'" or starts_with_action(text) or part("NOTHING").fullmatch(text.key)):
+        return Offer(description(text))
+    return _add(clause, groups)
+
+
+def _other_list(_clause: Clause, groups: Groups) -> Request:
+    text = description(groups["text"])
+    return Offer(text, other_list=groups["list"].text) if text else Say("other_list")
+
+
+def _complete(_clause: Clause, groups: Groups) -> Request | None:
+    if groups["ref"].key.partition(" ")[0] in vocabulary.NO_REFERENCE - {"do"}:
+        return None
+    return Complete(read_reference(groups["ref"])) if may_name_task(groups["ref"]) else None
+
+
+def _complete_named(_clause: Clause, groups: Groups) -> Request | None:
+    reference = read_reference(groups["ref"])
+    return Complete(reference) if names_task(groups["ref"]) and not reference.every else None
+
+
+def _report(_clause: Clause, groups: Groups) -> Request | None:
+    """ "I called mom": the verb and its object, if the verb is a chore."""
+    ref = groups["ref"]
+    verb, _, rest = ref.key.partition(" ")
+    is_chore = verb in vocabulary.CHORES_PAST and rest and not re.match(r"my mind|(?:back|off|up|home|in|done)\b", rest)
+    return (
+        Complete(read_reference(ref), reported=True) if is_chore and len(ref.key.split()) <= 8 and not is_foreign(ref) else None
+    )
+
+
+def _reported(_clause: Clause, groups: Groups) -> Request | None:
+    """ "the rent has been paid", "plants are watered"."""
+    verb, ref = groups["verb"].key, groups["ref"]
+    words = " ".join(filter(None, (verb, groups["particle"].key)))
+    is_past = verb in vocabulary.CHORES_PAST or (is_action(verb) and base_form(verb) != verb and not verb.endswith("ing"))
+    first = ref.key.partition(" ")[0]
+    if first in vocabulary.NO_REFERENCE | vocabulary.SHOW_OPENERS | {"if", "get", "has"} or starts_with_action(ref):
+        return None
+    if (vocabulary.QUESTION_WORDS | {"i"}).intersection(ref.key.split()):
+        return None
+    if not is_past or not may_name_task(ref) or is_foreign(ref) or len(ref.key.split()) > 4:
+        return None
+    return Complete(read_reference(clause_of(f"{words} {read_reference(ref).words or ref.text}")), reported=True)
+
+
+def _doing(_clause: Clause, groups: Groups) -> Request | None:
+    """ "i'm done watering the plants"."""
+    text = groups["text"]
+    named = starts_with_action(text) and not is_foreign(text) and not re.search(r"\b(?:you|it|this|that|here)\b", text.key)
+    return Complete(read_reference(text), reported=True) if named else None
+
+
+_OTHER_DATA: Final = re.compile(r"\b(?:all|every).* (?:data|account|history|files|stuff)\b")
+
+
+def _delete_every(clause: Clause, _groups: Groups) -> Request:
+    if _OTHER_DATA.search(clause.key):
+        return Say("delete_every")
+    return Delete(Reference(every=True))
+
+
+def _delete(_clause: Clause, groups: Groups) -> Request | None:
+    if _OTHER_DATA.search(groups["ref"].key):
+        return Say("delete_every")
+    # One word without an article can hardly be meant for another service: "delete meeting".
+    return Delete(read_reference(groups["ref"])) if may_name_task(groups["ref"]) or groups["ref"].key.isalpha() else None
+
+
+def _delete_named(_clause: Clause, groups: Groups) -> Request | None:
+    return Delete(read_reference(groups["ref"])) if groups["ref"].key and names_task(groups["ref"]) else None
+
+
+def _delete_from_list(_clause: Clause, groups: Groups) -> Request:
+    return Delete(read_reference(groups["ref"]))
+
+
+def _update(clause: Clause, groups: Groups) -> Request | None:
+    """Every " to " may begin the new words; which one does is known when the tasks are."""
+    body = groups["body"]
+    choices = []
+    for found in list(part("BECOMES").finditer(body.key))[:6]:
+        ref, new = body.cut(0, found.start()), body.cut(found.end())
+        if ref.key and new.key and _may_change(clause, ref, new):
+            choices.append((read_reference(ref), _without_instead(new)))
+    if choices and _STATE.fullmatch(choices[0][1].lower()):
+        return None
+    return Update(tuple(choices)) if choices else None
+
+
+def _may_change(clause: Clause, ref: Clause, new: Clause) -> bool:
+    """True if the words name a task, or could be one: "change the oven to 350" is about something else."""
+    if names_task(ref):
+        return may_name_task(ref)
+    wide = clause.key.startswith(("rename", "change", "update", "edit", "reword"))
+    plain = ref.key != "back" and not ref.key.startswith(("the ", "a ", "my "))
+    return wide and may_name_task(ref) and (starts_with_action(new) or plain)
+
+
+_STATE: Final = re.compile(r"(?:done|complete|completed|finished|incomplete|pending|not done|undone|open)")
+
+
+def _without_instead(clause: Clause) -> str:
+    found = re.search(r",? (?:instead|from now on)[.!]?$", clause.key)
+    return description(clause.cut(0, found.start()) if found else clause)
+
+
+def _update_instead(_clause: Clause, groups: Groups) -> Request | None:
+    """ "make buy milk buy oat milk instead": a verb begins the new words."""
+    body = groups["body"]
+    spaces = [found.start() for found in re.finditer(" ", body.key)][:8]
+    pairs = [(body.cut(0, space), body.cut(space)) for space in spaces]
+    choices = [(read_reference(ref), new.text) for ref, new in pairs if starts_with_action(new) and may_name_task(ref)]
+    return Update(tuple(choices)) if choices else None
+
+
+def _update_open(_clause: Clause, groups: Groups) -> Request | None:
+    ref = groups["ref"]
+    return Update(((read_reference(ref), None),)) if names_task(ref) and may_name_task(ref) else None
+
+
+def _moved(_clause: Clause, groups: Groups) -> Request | None:
+    return Update(((read_reference(groups["ref"]), None),)) if may_name_task(groups["ref"]) else None
+
+
+def _show(clause: Clause, _groups: Groups) -> Request | None:
+    """A question or an order in known words about the list, or about what the user has to do.
+
+    Beside "my list" and the like, other words may occur.
+    """
+    words = re.findall(r"[\w'-]+", clause.key) or [""]
+    modal = words[0] in vocabulary.MODALS and not {"add", "added", "put", "go"}.intersection(words)
+    if not (words[0] in vocabulary.SHOW_OPENERS or modal):
+        return None
+    mine = vocabulary.FIRST_PERSON.intersection(words)
+    if {"you", "your"}.intersection(words) and not mine:
+        return None
+    unknown = sum(word not in vocabulary.SHOW_WORDS for word in words) - len(part("TIMES").findall(clause.key))
+    if part("SHOWN").search(clause.key):
+        return _shown(clause) if unknown <= 0 or part("MINE").search(clause.key) else None
+    asks = words[0] in vocabulary.QUESTION_WORDS or vocabulary.QUESTION_WORDS.intersection(words)
+    about_duties = vocabulary.DUTIES.intersection(words) and (mine or vocabulary.LEFT.intersection(words))
+    return _shown(clause) if unknown <= 0 and about_duties and len(words) > 1 and (asks or not modal) else None
+
+
+def _shown(clause: Clause) -> Show:
+    status = next((status for pattern, status in _STATUSES if pattern.search(clause.key)), None)
+    dated = any(found[0] not in {"today", "now", "later", "tonight"} for found in part("TIMES").finditer(clause.key))
+    return Show(status, dated=dated)
+
+
+def _show_plain(clause: Clause, _groups: Groups) -> Request:
+    return _shown(clause)
+
+
+def _show_about(clause: Clause, groups: Groups) -> Request | None:
+    words = read_reference(groups["about"]).words
+    unnamed = re.fullmatch(r"(?:(?:anything|something|any|much|more|nothing|left|else|open|still|new|stuff) ?)*", words.lower())
+    return _shown(clause) if unnamed else Show(about=words)
+
+
+def _search(clause: Clause, groups: Groups) -> Request | None:
+    about = groups["about"]
+    short = len(about.key.split()) <= 3 and not about.key.startswith(("a ", "an ", "the ", "some "))
+    return _show_about(clause, groups) if short and may_name_task(about) else None
+
+
+def _needed(_clause: Clause, groups: Groups) -> Request | None:
+    text = groups["text"]
+    return Offer(description(text)) if starts_with_action(text) and not is_foreign(text) and len(text.key) < 120 else None
+
+
+def _leftover(clause: Clause) -> Request:
+    """Offer what could be a task, decline what certainly is something else, and ask about the rest."""
+    key = clause.key.strip(" .!?,")
+    words = key.split()
+    if not words or not re.search(r"[^\W\d_]", key):
+        return UNCLEAR
+    if sum(char.isalpha() and not char.isascii() for char in key) > len(key) / 3:
+        return Say("language")
+    first = words[0]
+    asked = clause.key.rstrip().endswith("?") or first in vocabulary.QUESTION_WORDS
+    for_me = len(words) > 1 and words[1] in {"me", "us"}
+    foreign = is_foreign(clause)
+    chore = starts_with_action(clause) and not asked and not for_me and len(words) <= 15
+    if (
+        chore
+        and not part("SERVICE").match(key)
+        and not (foreign and re.match(r"\w+ an? ", key))
+        and first not in vocabulary.ORDERS
+    ):
+        items = items_of(clause.text)
+        return Offer(description(clause), items if len(items) > 2 else ())
+    if _is_elsewhere(clause, asked=asked):
+        return Say("out_of_scope")
+    if asked or for_me:
+        return UNCLEAR
+    items = items_of(clause.text.rstrip(" .!?"))
+    if vocabulary.NO_TASK.intersection(words) or len(words) > (20 if items else 4) or (foreign and not items):
+        return UNCLEAR
+    return Offer(description(clause), items, bare=not items)
+
+
+def _is_elsewhere(clause: Clause, *, asked: bool) -> bool:
+    """True for what certainly is something else: an order for another service, or a question about the world."""
+    words = re.findall(r"[\w'-]+", clause.key)
+    if (
+        part("SERVICE").match(clause.key)
+        or words[0] in vocabulary.ORDERS
+        or (is_foreign(clause) and words[1:2] in (["a"], ["an"]))
+    ):
+        return True
+    if (
+        is_foreign(clause)
+        and len(words) > 1
+        and (asked or words[0] in {"set", "tell", "show", "give", "find", "open", "read", "get", "cancel"})
+    ):
+        return True
+    mine = vocabulary.FIRST_PERSON.intersection(words)
+    return asked and not mine and any(word not in vocabulary.SHOW_WORDS for word in words)
+
+
+_BUILDERS: Final[dict[str, Builder]] = {
+    builder.__name__.removeprefix("_"): builder
+    for builder in (
+        *(_add, _add_bare, _add_items, _add_nothing, _remind, _other_list, _needed),
+        *(_complete, _complete_named, _report, _reported, _doing, _delete, _delete_every, _delete_from_list, _delete_named),
+        *(_update, _update_instead, _update_open, _moved, _show, _show_about, _show_plain, _search),
+    )
+}
+"""The builders that the sections of `grammar.txt` name; a section "say X" says the text X."""

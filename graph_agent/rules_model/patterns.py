@@ -1,0 +1,99 @@
+"""The reader of `grammar.txt`: patterns in a short notation, translated to regular expressions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from graph_agent.rules_model.vocabulary import CARDINALS, ORDINALS
+
+GRAMMAR: Final = Path(__file__).with_name("grammar.txt")
+
+_PARTS: Final = {
+    "WORD": r"[\w'-]+",
+    "NAME": r"[a-z]+",
+    "CARDINAL": "|".join(CARDINALS),
+    "ORDINAL": "|".join(ORDINALS),
+    "QUOTE": r"[\"']",
+    "FACE": r"(?:[:;]-?[()dp](?!\w)|[^\w\s\x21-\x7e£€–—…])",
+}
+"""Parts that are regular expressions already."""
+_TOKEN: Final = re.compile(r"n't|\\.|\(\?(?:<?[!=]|P<\w+>|P=\w+)|<(\w+)>|<(\w+): |\{([A-Z_]+)\}|.")
+
+Pattern = tuple[str, re.Pattern[str]]
+
+
+@cache
+def tables() -> dict[str, tuple[Pattern, ...]]:
+    """Return the tables of the grammar: pairs of a builder's name and a pattern, in their order."""
+    rows: dict[str, list[Pattern]] = {}
+    table = section = ""
+    for line in _lines(GRAMMAR.read_text(encoding="utf-8")):
+        if line.startswith(":"):
+            table = line[1:]
+        elif line.startswith(" "):
+            rows.setdefault(table, []).append((section, re.compile(_regex(line.strip()), re.DOTALL)))
+        else:
+            section = line
+    return {name: tuple(patterns) for name, patterns in rows.items()}
+
+
+@cache
+def part(name: str) -> re.Pattern[str]:
+    """Return one of the parts, as a pattern of its own."""
+    return re.compile(_regex(f"{{{name}}}"), re.DOTALL)
+
+
+@cache
+def _parts() -> dict[str, str]:
+    lines = (line.partition(" = ") for line in _lines(GRAMMAR.read_text(encoding="utf-8")) if not line.startswith((" ", ":")))
+    return {name: definition for name, _, definition in lines if definition}
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Join each pattern with its further lines, which are indented more."""
+    joined = ""
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if not line.strip() or line.startswith("#"):
+            continue
+        if joined and indent > (0 if " = " in joined and joined[0] != " " else 4):
+            joined += line.strip() if line.strip().startswith(("|", "[", "\\", "(?!")) else f" {line.strip()}"
+            continue
+        if joined:
+            yield joined
+        joined = line
+    yield joined
+
+
+def _regex(notation: str) -> str:
+    """Translate the notation. A part becomes a group."""
+    pieces: list[str] = []
+    capturing = False
+    for token in _TOKEN.finditer(notation):
+        match token[0]:
+            case "(":
+                pieces.append("(?:")
+            case "[":
+                pieces.append("(?:")
+            case "]":
+                pieces.append(")?")
+            case "n't":
+                pieces.append("n'?t")
+            case ">" if capturing:
+                pieces.append(")")
+                capturing = False
+            case _ if token[1]:
+                pieces.append(f"(?P<{token[1]}>.+?)")
+            case _ if token[2]:
+                pieces.append(f"(?P<{token[2]}>")
+                capturing = True
+            case _ if token[3]:
+                name = token[3]
+                pieces.append(f"(?:{_PARTS[name] if name in _PARTS else _regex(_parts()[name])})")
+            case plain:
+                pieces.append(plain)
+    return "".join(pieces)

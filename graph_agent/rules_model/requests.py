@@ -1,0 +1,83 @@
+"""The requests that a message can make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["pending", "completed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The task or tasks that the user means. At most one field is set; with none, no task was named."""
+
+    words: str = ""
+    places: tuple[int, ...] = ()
+    """Places in the list as it was shown: 1 is the first, -1 the last."""
+    exact: str = ""
+    """A whole description, as it was shown."""
+    pronoun: bool = False
+    every: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """One task for each text; without texts, the user did not say what to add. `timed`: the user expects to be alerted."""
+
+    texts: tuple[str, ...] = ()
+    timed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Show the list, or with `about` the tasks that contain these words."""
+
+    status: Status | None = None
+    about: str | None = None
+    dated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """`reported`: the user reports a thing as done ("I called mom") and may not mean a task of the list."""
+
+    target: Reference
+    reported: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """`choices`: where the new words may begin ("change go to gym to swim"): pairs of a reference and the new words."""
+
+    choices: tuple[tuple[Reference, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    target: Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something that could be a task: a chore, or with `bare` a noun phrase, which may also be a search.
+
+    `items` are the single things of an enumeration; `other_list` is the list that the user named instead of this one.
+    """
+
+    text: str
+    items: tuple[str, ...] = ()
+    bare: bool = False
+    other_list: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A fixed text: `kind` is a key of `replies.ANSWERS`, `replies.QUESTIONS` or `replies.REFUSALS`."""
+
+    kind: str
+
+
+Command = Add | Show | Complete | Update | Delete
+Request = Command | Offer | Say
+UNCLEAR = Say("unclear")

@@ -1,0 +1,121 @@
+"""The requests of a message: lines, bullets and semicolons, and commands that follow one another."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from graph_agent.rules_model.grammar import can_follow, description, read_clause
+from graph_agent.rules_model.references import read_reference
+from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Request, Say, Show, Update
+from graph_agent.rules_model.text import Clause, clause_of, shown
+
+MAX_REQUESTS: Final = 20
+
+_BULLET: Final = re.compile(r"(?:[-*•–+▪◦]|\[ ?\]|\d{1,2}[.)])\s+")
+_LINE: Final = re.compile(r"\s*\n\s*")
+_SEMICOLON: Final = re.compile(r"\s*;\s*")
+_LINK: Final = re.compile(r"[,.!?]?\s+(?:and then|then|and also|and|also|plus|after that|so)(?:,\s*|\s+)|[,.!?]\s+")
+_MAX_LINKS: Final = 12
+_REMARK: Final = re.compile(
+    r"(?:it|it's|they|they're|i|i'm|im|i've|we|she|he|no longer|not|don'?t|that's|this|there|finally|at last|because|since)\b"
+)
+"""A clause after a command that begins so explains the command."""
+_QUOTED: Final = re.compile(r'"[^"\n]{1,400}"')
+_ONE_TASK: Final = re.compile(
+    r"(?:please )?(?:(?:add|create|make)(?: me)? )?(?:(?:an?|new|another) )*(?:task|to-?do|reminder|note):"
+)
+"""After "new task:" the rest is its text, whatever it says."""
+_HEAD: Final = re.compile(
+    r"(?:please |can you |could you )*(?:add|create|new|make|put|my|the|tasks|to-?dos?|todo|remind|i need to|today)\b.*:"
+)
+
+
+def read_message(message: Clause) -> tuple[Request, ...]:
+    """Return the requests in the order of the message."""
+    parts = [part for part in _parts(message) if part.key]
+    if not parts:
+        return (UNCLEAR,)
+    return _commands(parts[0]) if len(parts) == 1 else _read_parts(parts[:MAX_REQUESTS])
+
+
+def _parts(message: Clause) -> list[Clause]:
+    """Split at line breaks, or else at semicolons outside of quotes, and remove bullets."""
+    quoted = [found.span() for found in _QUOTED.finditer(message.key)]
+    parts, start = [], 0
+    for found in (_LINE if "\n" in message.key else _SEMICOLON).finditer(message.key):
+        while quoted and quoted[0][1] <= found.start():
+            quoted.pop(0)
+        if not (quoted and quoted[0][0] < found.start()):
+            parts.append(message.cut(start, found.start()))
+            start = found.end()
+    parts.append(message.cut(start))
+    return [part.cut(bullet.end()) if (bullet := _BULLET.match(part.key)) else part for part in parts]
+
+
+def _read_parts(parts: list[Clause]) -> tuple[Request, ...]:
+    """After a head line ("add these:") or a part that adds, each part that is no command is a task of its own."""
+    adds = bool(_HEAD.fullmatch(parts[0].key))
+    requests: list[Request] = []
+    for part in parts[1:] if adds else parts:
+        read = _commands(part)
+        if adds and isinstance(read[0], Offer | Say):
+            read = (Add((description(part),)),)
+        adds = adds or (isinstance(read[0], Add) and bool(read[0].texts))
+        requests += [Say(f"not_read:{shown(part.text)}") if request == UNCLEAR else request for request in read]
+    offered = [request.text for request in requests if isinstance(request, Offer)]
+    if len(offered) == len(requests) > 1:
+        return (Offer(", ".join(offered), tuple(offered)),)
+    return tuple(requests)
+
+
+def _commands(clause: Clause) -> tuple[Request, ...]:
+    """Split off, from the end, the commands that can follow a new task or another command."""
+    later: list[Request] = []
+    links = [] if _ONE_TASK.match(clause.key) else list(_LINK.finditer(clause.key))[-_MAX_LINKS:]
+    for link in reversed(links):
+        before, after = clause.cut(0, link.start()), clause.cut(link.end())
+        if not before.key or before.key.count('"') % 2:
+            continue
+        first = read_clause(before)
+        if can_follow(after, first) and not _names_both(clause, before, first):
+            later.insert(0, read_clause(after))
+            clause = before
+        elif link[0][0] in ",.!?" and _is_remark(after, first):
+            clause = before
+    first = read_clause(clause)
+    if later and (same := _same_task(clause, first, later[0])) is not None:
+        return (same, *later[1:])
+    # What introduces a command ("hi, ...", "I spoke to mom, ...") needs no answer of its own.
+    return tuple(later) if later and isinstance(first, Offer | Say) else (first, *later)
+
+
+def _names_both(clause: Clause, before: Clause, first: Request) -> bool:
+    """True if the link joins two names: "1 and 3 are done", "milk and rent are done"."""
+    is_name = isinstance(first, Offer | Say) and len(before.key.split()) <= 4
+    return is_name and isinstance(whole := read_clause(clause), Complete) and not whole.reported
+
+
+def _is_remark(clause: Clause, before: Request) -> bool:
+    """True for thanks after a command, and for its explanation ("delete the gym task, i quit")."""
+    if not isinstance(before, Add | Complete | Delete | Show | Update) or before == Add():
+        return False
+    read = read_clause(clause)
+    if isinstance(read, Say) and read.kind in {"thanks", "goodbye", "praise"}:
+        return True
+    explains = not isinstance(before, Add | Update) and isinstance(read, Offer | Say | Complete)
+    return explains and bool(_REMARK.match(clause.key))
+
+
+def _same_task(clause: Clause, first: Request, second: Request) -> Request | None:
+    """In "I did the laundry, check it off" both clauses are about one task, and the second one is the command."""
+    if not isinstance(second, Complete | Delete) or not second.target.pronoun:
+        return None
+    match first:
+        case Complete(target) | Delete(target):
+            return replace(second, target=target)
+        case Offer() | Say("unclear") if about := re.search(r" (?:about|from|with|at|for) ([^,]+)", clause.text):
+            return replace(second, target=read_reference(clause_of(about[1])))
+        case _:
+            return None

@@ -1,0 +1,105 @@
+"""The runner of the cases. `python -m tests.acceptance.run` prints the verdict on each case and the figures.
+
+With `--table` it prints the verdicts in Markdown, as in docs/embedded_model_test.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+from graph_agent.clock import ManualClock
+from tests.acceptance.cases import Dialogue, Outcome, Request, Sentence, SentenceClass, load_requests, load_sentences
+from tests.acceptance.user import User
+from tests.chat.environment import Environment, migrated, open_environment
+
+SENTENCE_CLASSES: tuple[SentenceClass, ...] = get_args(SentenceClass)
+
+
+@dataclass
+class Verdict:
+    """The transcript of a case and its problems; the case passed if there are none."""
+
+    name: str
+    problems: list[str] = field(default_factory=list)
+    transcript: list[tuple[str, Outcome]] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        said = "\n".join(f"  > {message}\n    {outcome}" for message, outcome in self.transcript)
+        return "\n".join(
+            [f"{'pass' if self.passed else 'FAIL'}  {self.name}", said, *(f"  ! {text}" for text in self.problems)]
+        )
+
+
+async def run_case(environment: Environment, case: Request | Dialogue) -> Verdict:
+    """Have a new user type the messages of `case`, and judge each reply and the tasks after it."""
+    user, verdict = User(environment, case.id), Verdict(case.id)
+    await user.has(case.given)
+    for number, turn in enumerate(case.turns, 1):
+        before = await user.tasks()
+        outcome = await user.say(turn.say)
+        verdict.transcript.append((turn.say, outcome))
+        verdict.problems += [f"message {number}: {problem}" for problem in turn.problems(before, outcome)]
+    return verdict
+
+
+async def run_sentence(
+    environment: Environment, sentence_class: SentenceClass, sentence: Sentence, given: list[str]
+) -> Verdict:
+    """Have a new user type `sentence` in a new conversation, and judge the result by its class."""
+    user, verdict = User(environment, f"{sentence_class}: {sentence.say}"), Verdict(f"{sentence_class}: {sentence.say}")
+    before = sentence.given(sentence_class, given)
+    await user.has(before)
+    outcome = await user.say(sentence.say)
+    verdict.transcript.append((sentence.say, outcome))
+    problem = sentence.problem(sentence_class, before, outcome)
+    verdict.problems += [problem] if problem else []
+    return verdict
+
+
+async def run_all() -> dict[str, list[Verdict]]:
+    """Run every case in one environment; return the verdicts by group."""
+    requests, sentences = load_requests(), load_sentences()
+    groups: dict[str, list[Verdict]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        template = await migrated(Path(folder) / "template")
+        async with open_environment(Path(folder) / "environment", template, ManualClock()) as environment:
+            groups["requests"] = [await run_case(environment, case) for case in requests.requests]
+            groups["dialogues"] = [await run_case(environment, case) for case in requests.dialogues]
+            for name in SENTENCE_CLASSES:
+                groups[name] = [await run_sentence(environment, name, one, sentences.given) for one in sentences.of(name)]
+    return groups
+
+
+def table(verdicts: Sequence[Verdict]) -> str:
+    """Return the verdicts as a table in Markdown."""
+    rows = [
+        f"| {_cell(verdict.name)} | {_cell(' ⏵ '.join(message for message, _ in verdict.transcript))} "
+        f"| {'pass' if verdict.passed else '**fail**'} |"
+        for verdict in verdicts
+    ]
+    return "\n".join(["| case | messages | verdict |", "|---|---|---|", *rows])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def main(arguments: Sequence[str]) -> None:
+    groups = asyncio.run(run_all())
+    for name, verdicts in groups.items():
+        print(f"\n## {name}: {sum(verdict.passed for verdict in verdicts)} of {len(verdicts)}\n")
+        print(table(verdicts) if "--table" in arguments else "\n".join(map(str, verdicts)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

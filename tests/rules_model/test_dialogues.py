@@ -1,0 +1,162 @@
+"""Conversations from their beginning to their end."""
+
+from __future__ import annotations
+
+from tests.rules_model.environment import Environment
+
+
+async def test_a_bare_phrase_is_asked_about_and_yes_adds_it() -> None:
+    environment = Environment()
+    asked = await environment.says("groceries")
+    assert (asked.kind, asked.reason, asked.called) == ("question", "unclear_intent", [])
+    assert asked.text == (
+        "Would you like to add 'groceries' as a new task, or are you looking for an existing task about groceries?"
+    )
+    await environment.says("add it")
+    assert environment.open == ["groceries"]
+
+
+async def test_the_answer_to_a_bare_phrase_may_come_in_many_forms() -> None:
+    for answer in ("yes", "yes please", "new task", "a new one", "the first", "yes add it", "Add it as a new task.", "1"):
+        environment = Environment()
+        await environment.says("milk and eggs")
+        await environment.says(answer)
+        assert environment.open == ["milk and eggs"], answer
+
+
+async def test_a_bare_phrase_may_be_looked_for_or_dropped() -> None:
+    environment = Environment.of("buy groceries")
+    await environment.says("groceries")
+    found = await environment.says("the existing one")
+    assert found.text == "Yes, 'buy groceries' is on your list, still to do."
+    await environment.says("groceries")
+    dropped = await environment.says("neither")
+    assert (dropped.kind, dropped.called) == ("answer", [])
+    await environment.says("groceries")
+    await environment.says("mark it as done")
+    assert environment.done == ["buy groceries"]
+
+
+async def test_what_to_add_takes_the_next_phrase_but_not_a_greeting_or_another_request() -> None:
+    environment = Environment.of("water the plants")
+    assert (await environment.says("set a reminder")).text == "What should I add?"
+    await environment.says("to call mom tomorrow, please")
+    assert environment.open[0] == "call mom tomorrow"
+    await environment.says("add a task")
+    assert (await environment.says("hello")).kind == "answer"
+    await environment.says("add a task")
+    assert (await environment.says("show my list")).called == ["list_tasks"]
+    await environment.says("add a task")
+    assert (await environment.says("what's the weather like?")).kind == "refusal"
+    await environment.says("add a task")
+    await environment.says("never mind")
+    assert environment.open == ["call mom tomorrow", "water the plants"]
+
+
+async def test_several_matches_are_asked_about_and_settled_by_number_name_or_place() -> None:
+    for answer in ("2", "the second one", "number two", "the oat one", "buy oat milk", "the last one"):
+        environment = Environment.of("buy milk", "buy oat milk")
+        asked = await environment.says("mark milk as done")
+        assert (asked.kind, asked.reason) == ("question", "multiple_matches")
+        assert asked.text.splitlines()[1:] == ["1. buy milk", "2. buy oat milk"]
+        await environment.says(answer)
+        assert environment.done == ["buy oat milk"], answer
+
+
+async def test_a_question_may_be_left_unanswered() -> None:
+    environment = Environment.of("buy milk", "buy oat milk")
+    await environment.says("delete milk")
+    assert (await environment.says("add buy bread to my list")).called == ["add_task"]
+    await environment.says("mark milk as done")
+    assert (await environment.says("none of them")).called == []
+    await environment.says("mark milk as done")
+    assert (await environment.says("what's the weather?")).kind == "refusal"
+    assert environment.done == []
+
+
+async def test_both_completes_all_that_were_listed() -> None:
+    environment = Environment.of("buy milk", "buy oat milk")
+    await environment.says("mark milk as done")
+    await environment.says("both")
+    assert environment.done == ["buy milk", "buy oat milk"]
+
+
+async def test_the_number_means_the_list_the_user_saw() -> None:
+    environment = Environment.of("new", "done long ago", "old", completed=("done long ago",))
+    await environment.says("show pending tasks")
+    await environment.says("complete number 2")
+    assert environment.done == ["done long ago", "old"]
+
+
+async def test_a_number_of_a_list_seen_before_never_means_another_task() -> None:
+    environment = Environment.of("buy milk", "buy milk and eggs")
+    await environment.says("show my tasks")
+    environment.tasks.pop(0)
+    turn = await environment.says("delete the first one")
+    assert (turn.kind, turn.mutated) == ("question", False)
+
+
+async def test_it_means_the_task_just_spoken_of() -> None:
+    environment = Environment()
+    await environment.says("add a task to call mom")
+    await environment.says("mark it as done")
+    assert environment.done == ["call mom"]
+    await environment.says("rename it to call dad")
+    assert environment.done == ["call dad"]
+    turn = await environment.says("delete it")
+    assert turn.text == "Delete 'call dad'. Should I go ahead? Please answer yes or no."
+
+
+async def test_it_without_anything_spoken_of_is_asked_about() -> None:
+    for message in ("that one", "it", "mark it as done", "delete that", "the other one", "complete this one"):
+        turn = await Environment.of("a", "b").says(message)
+        assert (turn.kind, turn.reason, turn.called) == ("question", "missing_context", []), message
+
+
+async def test_new_words_are_asked_for_and_taken() -> None:
+    environment = Environment.of("buy milk")
+    asked = await environment.says("change the milk task")
+    assert asked.text == "What should 'buy milk' say instead?"
+    await environment.says("buy two litres of milk")
+    assert environment.open == ["buy two litres of milk"]
+
+
+async def test_a_plan_is_offered_to_be_added() -> None:
+    environment = Environment()
+    offered = await environment.says("i need to clean the kitchen")
+    assert (offered.kind, offered.text) == ("question", "Would you like me to add 'clean the kitchen' as a task?")
+    await environment.says("sure")
+    offered = await environment.says("put milk on my shopping list")
+    assert "I keep only one list, your tasks, and not 'my shopping list'." in offered.text
+    await environment.says("no")
+    assert environment.open == ["clean the kitchen"]
+
+
+async def test_what_was_not_found_may_be_added() -> None:
+    environment = Environment()
+    assert (await environment.says("is vacuuming on my list?")).text == "No, I don't see 'vacuuming' on your list."
+    await environment.says("then add it")
+    assert environment.open == ["vacuuming"]
+
+
+async def test_yes_and_no_mean_nothing_where_nothing_waits() -> None:
+    environment = Environment.of("a")
+    for message in ("yes", "no", "ok", "sure", "nope", "go ahead"):
+        turn = await environment.says(message)
+        assert (turn.kind, turn.called) == ("answer", []), message
+
+
+async def test_a_deletion_refused_by_the_user_is_not_taken_up_again() -> None:
+    environment = Environment.of("buy milk", "call mom")
+    assert (await environment.says("delete milk")).kind == "confirm"
+    assert (await environment.says("show my list")).called == ["list_tasks"]
+    assert (await environment.says("yes")).called == []
+
+
+async def test_emptying_the_list_leads_to_one_deletion_at_a_time() -> None:
+    environment = Environment.of("a", "b")
+    asked = await environment.says("clear my todo list")
+    assert (asked.kind, asked.called) == ("question", ["list_tasks"])
+    again = await environment.says("all of them")
+    assert (again.kind, again.text) == ("confirm", "Delete 'a'. Should I go ahead? Please answer yes or no.")
+    assert environment.open == ["a", "b"]

@@ -1,0 +1,206 @@
+"""The calls of a turn, their order, and the reply to results of every kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from graph_agent.errors import ToolNotFoundError
+from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.models.llm import select_declarations as select
+from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS as REPLY_FORMS
+from graph_agent.rules_model import RuleBasedAdapter
+from graph_agent.task_server.declarations import TASK_TOOLS
+from tests.rules_model.environment import Environment
+
+
+def _batches(batches: tuple[tuple[FunctionCall, ...], ...]) -> list[list[str]]:
+    return [[call.name for call in batch] for batch in batches]
+
+
+@pytest.mark.parametrize(
+    ("message", "batches"),
+    [
+        ("add milk and show my list", [["list_tasks"], ["add_task"]]),
+        ("show my list and add milk", [["list_tasks"], ["add_task"]]),
+        ("show my tasks and then mark the first one complete", [["list_tasks"], ["complete_task"]]),
+        ("list my tasks then complete the grocery one", [["list_tasks"], ["complete_task"]]),
+        ("list my tasks and complete laundry", [["list_tasks"], ["complete_task"]]),
+        ("add call mom and delete the groceries task", [["list_tasks"], ["add_task", "delete_task"]]),
+        ("mark groceries as done and show my list", [["list_tasks"], ["complete_task"]]),
+        ("rename laundry to wash the towels and mark groceries as done", [["list_tasks"], ["update_task", "complete_task"]]),
+        ("remind me to call mom. Remind me to call dad.", [["add_task", "add_task"]]),
+        ("add these tasks: a1, b2, c3, d4, e5, f6 and g7", [["add_task"] * 5, ["add_task"] * 2]),
+        ("complete 1 and 2", [["list_tasks"], ["complete_task", "complete_task"]]),
+    ],
+)
+async def test_the_list_is_read_first_and_the_changes_follow_in_order(message: str, batches: list[list[str]]) -> None:
+    turn = await Environment.of("buy groceries", "do laundry").says(message)
+    assert _batches(turn.batches) == batches
+
+
+@pytest.mark.parametrize(
+    ("message", "added"),
+    [
+        ("add milk, eggs and bread", ["milk, eggs and bread"]),
+        ("add milk, eggs and bread as separate tasks", ["milk", "eggs", "bread"]),
+        ("add three tasks: call Jo, buy soap, sweep", ["call Jo", "buy soap", "sweep"]),
+        ("add the following to my list:\n- call Jo\n- buy soap, and milk", ["call Jo", "buy soap, and milk"]),
+        ("add task buy pens and add task buy paper", ["buy pens", "buy paper"]),
+        ("add clean the house and then show the guests around", ["clean the house and then show the guests around"]),
+        ("remind me to read the book and then list the names", ["read the book and then list the names"]),
+    ],
+)
+async def test_an_enumeration_becomes_several_tasks_only_on_request(message: str, added: list[str]) -> None:
+    environment = Environment()
+    await environment.says(message)
+    assert sorted(environment.open) == sorted(added)
+
+
+async def test_the_first_one_is_not_the_task_added_a_moment_ago() -> None:
+    environment = Environment.of("b", "a")
+    await environment.says("add c and mark the first one as done")
+    assert environment.done == ["b"]
+
+
+async def test_what_is_clear_is_done_and_the_rest_is_asked() -> None:
+    environment = Environment.of("buy milk", "buy oat milk", "walk the dog")
+    turn = await environment.says("mark the dog one as done and delete the milk task")
+    assert environment.done == ["walk the dog"]
+    assert turn.kind == "question"
+    assert turn.text.startswith("Marked 'walk the dog' as done.")
+
+
+async def test_two_deletions_are_taken_one_at_a_time() -> None:
+    environment = Environment.of("a1", "b2")
+    turn = await environment.says("delete the a1 task and delete the b2 task")
+    assert (turn.kind, turn.text) == ("confirm", "Delete 'a1'. Should I go ahead? Please answer yes or no.")
+    assert environment.open == ["a1", "b2"]
+
+
+async def test_the_list_is_readable() -> None:
+    turn = await Environment.of("buy milk", "call\nmom", completed=("buy milk",)).says("show my tasks")
+    assert turn.text == "You have 2 tasks:\n1. [x] buy milk\n2. [ ] call mom"
+    assert (await Environment().says("show my tasks")).text == "Your list is empty: you have no tasks yet."
+    assert (await Environment().says("show completed tasks")).text == "You have no completed tasks."
+
+
+async def test_a_completed_task_is_reported_as_already_done() -> None:
+    turn = await Environment.of("buy milk", completed=("buy milk",)).says("mark buy milk as done")
+    assert (turn.text, turn.mutated) == ("'buy milk' is already marked as done.", False)
+
+
+async def test_an_open_task_takes_precedence_over_a_completed_one() -> None:
+    environment = Environment.of("buy milk", "buy oat milk", completed=("buy milk",))
+    await environment.says("i finished the milk task")
+    assert environment.done == ["buy milk", "buy oat milk"]
+
+
+async def test_nothing_is_completed_or_deleted_on_half_a_match() -> None:
+    for message in ("mark grocery shopping as done", "delete the grocery shopping task", "complete wash the car"):
+        turn = await Environment.of("buy groceries", "wash the dishes").says(message)
+        assert (turn.kind, turn.mutated) == ("question", False), message
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("TIMEOUT_ERROR", "I don't know if I could add 'call mom'. Please look at your list before you try again."),
+        ("UNKNOWN_ERROR", "I don't know if I could add 'call mom'. Please look at your list before you try again."),
+        ("DATABASE_ERROR", "I couldn't add 'call mom'."),
+        ("TOOL_NOT_FOUND", "I couldn't add 'call mom'."),
+    ],
+)
+async def test_an_unknown_outcome_is_distinguished_from_a_failure(code: str, text: str) -> None:
+    environment = Environment(failing={"add_task": {"success": False, "data": None, "error": "secret", "error_code": code}})
+    turn = await environment.says("add a task to call mom")
+    assert (turn.kind, turn.text) == ("answer", text)
+
+
+async def test_a_failed_listing_is_reported() -> None:
+    environment = Environment.of("a")
+    for code in ("DATABASE_ERROR", "TIMEOUT_ERROR"):
+        environment.failing["list_tasks"] = {"success": False, "data": None, "error": "secret", "error_code": code}
+        for message in ("show my list", "delete a", "clear my list"):
+            turn = await environment.says(message)
+            assert turn.kind == "answer"
+            assert "read your task list" in turn.text
+
+
+@pytest.mark.parametrize("data", [None, [], {}, {"tasks": None}, {"tasks": [None, 1, {"id": 5}]}])
+async def test_a_result_of_another_shape_is_an_empty_list(data: object) -> None:
+    environment = Environment(failing={"list_tasks": {"success": True, "data": data, "error": None, "error_code": None}})
+    assert (await environment.says("show my list")).text == "Your list is empty: you have no tasks yet."
+    assert (await environment.says("mark the first one as done")).kind == "question"
+
+
+async def test_a_deletion_within_the_turn_is_reported() -> None:
+    environment = Environment.of("buy milk")
+    environment.failing["delete_task"] = {"success": True, "data": {"deleted": True}, "error": None, "error_code": None}
+    assert (await environment.says("delete the milk task")).text == "Deleted 'buy milk'."
+
+
+async def test_only_offered_tools_are_called() -> None:
+    environment = Environment.of(
+        "a",
+    )
+    environment.tools = [*select(TASK_TOOLS, ["add_task"]), *REPLY_FORMS]
+    assert (await environment.says("add call mom")).called == ["add_task"]
+    for message in ("show my list", "mark a as done", "delete the first one"):
+        turn = await environment.says(message)
+        assert (turn.kind, turn.called) == ("refusal", []), message
+
+
+async def test_without_reply_forms_it_asks_and_declines_in_plain_text() -> None:
+    environment = Environment()
+    environment.tools = list(TASK_TOOLS)
+    asked, declined = await environment.says("groceries"), await environment.says("what's the weather?")
+    assert asked.text.startswith("Would you like to add 'groceries'")
+    assert "only help with task management" in declined.text
+    assert (asked.kind, declined.kind) == ("answer", "answer")
+
+
+async def test_the_response_is_that_of_a_model() -> None:
+    adapter = RuleBasedAdapter()
+    answer = await adapter.generate(
+        [LLMMessage(role="user", content="add milk")], list(TASK_TOOLS), 0.0, 10, system_instruction="x"
+    )
+    assert answer == LLMResponse(
+        function_calls=[FunctionCall(name="add_task", arguments={"description": "milk"})], finish_reason="tool_calls"
+    )
+    assert adapter.model == "rules"
+
+
+def test_declarations_are_chosen_by_name_in_order() -> None:
+    adapter = RuleBasedAdapter()
+    assert [tool.name for tool in adapter.get_tool_declarations(["list_tasks", "add_task"])] == ["list_tasks", "add_task"]
+    with pytest.raises(ToolNotFoundError, match="no declaration for the tool 'fly'"):
+        adapter.get_tool_declarations(["fly"])
+    own = ToolDeclaration(name="fly", description="", parameters={})
+    assert RuleBasedAdapter([own]).get_tool_declarations(["fly"]) == [own]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "done"),
+    [
+        ("i finished the laundry so check it off", "answer", ["the laundry"]),
+        ("the laundry is done so remove it", "confirm", []),
+        ("i changed my mind about the laundry, take it off the list", "confirm", []),
+    ],
+)
+async def test_a_report_and_an_order_to_strike_it_are_one_request(message: str, kind: str, done: list[str]) -> None:
+    environment = Environment.of("call mom", "the laundry")
+    turn = await environment.says(message)
+    assert (turn.kind, environment.done) == (kind, done)
+    assert "the laundry" in turn.text
+
+
+async def test_the_number_of_a_time_is_no_place_on_the_list() -> None:
+    turn = await Environment.of("a", "b", "c", "d", "e").says("cancel my reminder for 5")
+    assert (turn.kind, turn.mutated) == ("question", False)
+
+
+async def test_completing_and_deleting_in_one_message_are_two_changes() -> None:
+    environment = Environment.of("call mom", "the laundry")
+    turn = await environment.says("mark the laundry as done and then delete the first one")
+    assert (turn.kind, environment.done) == ("confirm", ["the laundry"])
+    assert "'call mom'" in turn.text
