@@ -1,0 +1,186 @@
+"""The chat in a browser: live states, confirmations in several tabs, reloads, and text that tries to be more than text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.page.gated_model import GatedModel
+from tests.page.screenshots import say
+from tests.page.site import Site, open_site
+
+
+@pytest.fixture
+def model() -> GatedModel:
+    return GatedModel()
+
+
+@pytest.fixture
+def slow_site(browser: Browser, tmp_path: Path, template: Path, model: GatedModel) -> Iterator[Site]:
+    """A server whose model waits for the test."""
+    with open_site(browser, tmp_path, template, lambda environment: environment.runtime(model)) as site:
+        yield site
+        model.gate.release(100)
+
+
+def state(page: Page, name: str, condition: str) -> None:
+    expect(page.locator(f"[data-state={name}]")).to_have_attribute("data-condition", condition)
+
+
+def ask_to_delete(page: Page) -> None:
+    say(page, "add a task to call mom")
+    say(page, "delete the call mom task")
+
+
+def send(page: Page, text: str) -> None:
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def test_the_states_light_up_while_the_turn_runs(slow_site: Site, model: GatedModel) -> None:
+    with slow_site.page() as page:
+        send(page, "add a task to call mom")
+        state(page, "INVOKE_LLM", "running")
+        state(page, "BUILD_REQUEST", "visited")
+        state(page, "EXECUTE_TOOLS", "idle")
+        expect(page.locator(".panel-title .progress-text")).to_have_text("invoke LLM · round 1 of 5")
+        model.gate.release()
+        expect(page.locator(".panel-title .progress-text")).to_have_text("invoke LLM · round 2 of 5")
+        state(page, "EXECUTE_TOOLS", "visited")
+        expect(page.locator("[data-edge='CHECK_ITERATIONS>INVOKE_LLM']")).to_have_class(re.compile("travelled"))
+        model.gate.release()
+        expect(page.locator(".message.assistant .content")).to_have_text("Added 'call mom' to your list.")
+        expect(page.locator(".message.assistant .receipt")).to_have_text("added 'call mom'")
+        state(page, "BUILD_DECISION", "visited")
+        page.locator("[data-state=EXECUTE_TOOLS]").press("Enter")
+        expect(page.locator(".details .verdict")).to_have_text("executed")
+
+
+def test_a_reload_during_a_turn_continues_it(slow_site: Site, model: GatedModel) -> None:
+    with slow_site.page() as page:
+        send(page, "add a task to call mom")
+        model.gate.release()
+        expect(page.locator(".panel-title .progress-text")).to_have_text("invoke LLM · round 2 of 5")
+        with page.expect_request(re.compile("/api/decisions/.*/events")) as continued:
+            page.reload()
+        assert re.fullmatch(r"[0-9a-f-]{36}:\d+", continued.value.headers["last-event-id"])
+        state(page, "INVOKE_LLM", "running")
+        state(page, "EXECUTE_TOOLS", "visited")
+        model.gate.release()
+        expect(page.locator(".message.assistant .receipt")).to_have_text("added 'call mom'")
+        expect(page.locator(".message.user")).to_have_count(1)
+
+
+def test_a_confirmation_works_once_in_two_tabs(site: Site) -> None:
+    with site.page() as first:
+        ask_to_delete(first)
+        second = first.context.new_page()
+        second.goto(first.url)
+        expect(second.get_by_role("button", name="Confirm")).to_be_visible()
+        expect(second.locator(".card .change")).to_have_text("Delete 'call mom'")
+        first.get_by_role("button", name="Confirm").click()
+        for tab in (first, second):
+            expect(tab.locator(".card")).to_have_attribute("data-closed", "used")
+            expect(tab.get_by_role("button", name="Confirm")).to_have_count(0)
+            expect(tab.locator(".receipt").last).to_have_text("deleted 'call mom'")
+
+
+def test_two_tabs_that_confirm_at_the_same_time_delete_once(site: Site) -> None:
+    with site.page() as first:
+        ask_to_delete(first)
+        second = first.context.new_page()
+        # The second tab learns nothing from the first one: both send their answer.
+        second.add_init_script("BroadcastChannel.prototype.postMessage = () => undefined")
+        second.goto(first.url)
+        expect(second.get_by_role("button", name="Confirm")).to_be_visible()
+        first.evaluate("BroadcastChannel.prototype.postMessage = () => undefined")
+        first.get_by_role("button", name="Confirm").click()
+        expect(first.locator(".receipt").last).to_have_text("deleted 'call mom'")
+        second.get_by_role("button", name="Confirm").evaluate("button => button.click()")
+        expect(second.locator(".message.assistant .content").last).to_have_text(
+            "That question has already been answered, so nothing was done now."
+        )
+        expect(second.locator(".receipt", has_text="deleted")).to_have_count(1)
+
+
+def test_a_declined_and_a_superseded_question_say_so(site: Site) -> None:
+    with site.page() as page:
+        ask_to_delete(page)
+        page.get_by_role("button", name="Decline").click()
+        expect(page.locator(".card")).to_have_attribute("data-closed", "declined")
+        say(page, "delete the call mom task")
+        say(page, "show my tasks")
+        expect(page.locator(".card").last).to_have_attribute("data-closed", "superseded")
+        expect(page.locator(".notice")).to_have_text("Not done: delete 'call mom'.")
+
+
+def test_the_card_counts_down_and_expires(site: Site) -> None:
+    with site.page() as page:
+        page.clock.install()
+        ask_to_delete(page)
+        expect(page.get_by_role("timer")).to_have_text(re.compile(r"^(5:00|4:5\d)$"))
+        page.clock.fast_forward("02:00")
+        expect(page.get_by_role("timer")).to_have_text(re.compile(r"^(3:00|2:5\d)$"))
+        page.clock.fast_forward("03:01")
+        expect(page.get_by_role("heading", name="Expired")).to_be_visible()
+        expect(page.get_by_role("button", name="Confirm")).to_have_count(0)
+
+
+def test_markup_in_a_task_is_text(site: Site) -> None:
+    markup = "buy <img src=x onerror=alert(1)> and <b>bread</b> today"
+    with site.page() as page:
+        say(page, f"add a task to {markup}")
+        expect(page.locator(".receipt")).to_have_text(f"added '{markup}'")
+        assert page.locator(".thread img, .thread b").count() == 0
+        page.get_by_role("link", name="Decision", exact=True).click()
+        expect(page.locator(".call").first).to_be_visible()
+        assert page.locator("main img, main b").count() == 0
+
+
+def test_hidden_characters_are_visible(site: Site) -> None:
+    with site.page() as page:
+        say(page, "add a task to pay \u202emoor\u202c\u200b rent")
+        sent = page.locator(".message.user")
+        expect(sent.locator(".hidden-character")).to_have_text(["U+202E", "U+202C", "U+200B"])
+        assert not re.search("[\u200b\u202a-\u202e]", page.locator("body").inner_text())
+
+
+def test_conversations_have_links_and_a_history(site: Site) -> None:
+    with site.page() as page:
+        say(page, "add a task to call mom")
+        expect(page).to_have_url(re.compile(r"/chat/[0-9a-f-]{36}$"))
+        first = page.url
+        page.get_by_role("link", name="New conversation").click()
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        page.go_back()
+        expect(page).to_have_url(first)
+        expect(page.locator(".message.user")).to_have_text("add a task to call mom")
+        state(page, "BUILD_DECISION", "visited")
+
+
+def test_a_lost_connection_is_shown_and_the_message_is_sent_once(site: Site) -> None:
+    with site.page(refusals=True) as page:
+        say(page, "show my tasks")
+        failing = ["the first attempt"]
+        page.route("**/api/chat/stream", lambda route: route.abort() if failing and failing.pop() else route.continue_())
+        page.get_by_label("Message", exact=True).fill("add a task to call mom")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".receipt")).to_have_text("added 'call mom'")
+    # Chromium reports the aborted request.
+    assert [problem for problem in site.problems if "ERR_FAILED" not in problem] == []
+    site.problems.clear()
+
+
+def test_the_page_fits_a_phone(site: Site) -> None:
+    with site.page(viewport={"width": 390, "height": 780}) as page:
+        ask_to_delete(page)
+        page.locator(".panel-toggle").click()
+        expect(page.locator("[data-state=EXECUTE_TOOLS]")).to_be_visible()
+        for path in (page.url, f"{site.url}/decisions", page.locator(".message footer a").last.evaluate("link => link.href")):
+            page.goto(path)
+            page.locator("h1, .message, .row").first.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,64 @@
+"""The list of decisions and one decision in a browser."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.page.screenshots import say
+from tests.page.site import Site
+
+
+def test_filters_are_in_the_address(site: Site) -> None:
+    with site.page() as page:
+        for text in ("add a task to call mom", "what's the weather?", "show my tasks"):
+            say(page, text)
+        page.get_by_role("link", name="Decisions", exact=True).click()
+        rows = page.locator(".row-text")
+        expect(rows).to_have_text(["show my tasks", "what's the weather?", "add a task to call mom"])
+        page.get_by_label("Outcome").select_option("REFUSAL")
+        expect(rows).to_have_text(["what's the weather?"])
+        expect(page).to_have_url(re.compile(r"/decisions\?outcome=REFUSAL$"))
+        page.reload()
+        expect(rows).to_have_text(["what's the weather?"])
+        page.get_by_label("Intent").select_option("CREATE_TASK")
+        expect(page.get_by_text("No decision matches these filters.")).to_be_visible()
+        page.go_back()
+        expect(rows).to_have_text(["what's the weather?"])
+        page.go_back()
+        expect(rows).to_have_count(3)
+
+
+def test_the_list_shows_new_decisions_by_itself(site: Site) -> None:
+    with site.page() as page:
+        say(page, "show my tasks")
+        other = page.context.new_page()
+        other.goto(f"{site.url}/decisions")
+        expect(other.locator(".row-text")).to_have_text(["show my tasks"])
+        say(page, "add a task to call mom")
+        expect(other.locator(".row-text")).to_have_text(["add a task to call mom", "show my tasks"])
+
+
+def test_a_decision_shows_its_steps_calls_and_findings(site: Site) -> None:
+    with site.page() as page:
+        say(page, "add a task to call mom")
+        say(page, "delete the call mom task")
+        page.locator(".message footer a").last.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("delete the call mom task")
+        expect(page.locator(".findings li")).to_have_text("Tool call 2, delete_task, waits for the user's confirmation.")
+        expect(page.locator(".call .verdict")).to_have_text(["executed", "awaiting"])
+        page.locator(".call", has_text="delete_task").first.locator("summary").click()
+        expect(page.locator(".call[open]")).to_contain_text("task_id")
+        expect(page.locator("[data-state=BUILD_DECISION]")).to_have_attribute("data-condition", "visited")
+        page.get_by_label("Step", exact=True).fill("2")
+        expect(page.locator("[data-state=INVOKE_LLM]")).to_have_attribute("data-condition", "running")
+        expect(page.locator("[data-state=BUILD_DECISION]")).to_have_attribute("data-condition", "idle")
+        page.get_by_role("button", name="Replay").click()
+        expect(page.locator("[data-state=BUILD_DECISION]")).to_have_attribute("data-condition", "visited")
+
+
+def test_a_decision_that_does_not_exist_says_so(site: Site) -> None:
+    with site.page(refusals=True) as page:
+        page.goto(f"{site.url}/decisions/00000000-0000-4000-8000-000000000000")
+        expect(page.get_by_role("heading", name="Not found")).to_be_visible()

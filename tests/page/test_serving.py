@@ -1,0 +1,110 @@
+"""How the page is served, and who may send requests to the API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from graph_agent.api.app import create_app
+from graph_agent.api.static_page import PAGE_POLICY, LaunchSession, Page
+from tests.chat.environment import Environment, open_environment
+
+FILES = {"index.html": b'<html data-sign-in="SIGN-IN"></html>', "app.js": b"1", "app.css": b"p{}", "notes.txt": b"no"}
+SESSION = LaunchSession()
+BROWSER = {"Sec-Fetch-Site": "same-origin"}
+
+
+@pytest.fixture
+async def environment(tmp_path: Path, template: Path) -> AsyncGenerator[Environment]:
+    async with open_environment(tmp_path, template) as environment:
+        yield environment
+
+
+def client_of(environment: Environment, page: Page | None) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(create_app(environment.runtime(), page))
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost:8000")
+
+
+@pytest.fixture
+def client(environment: Environment) -> httpx.AsyncClient:
+    return client_of(environment, Page(FILES, SESSION))
+
+
+@pytest.mark.parametrize("path", ["/", "/chat", "/chat/4b", "/decisions", "/decisions/4b?outcome=ERROR"])
+async def test_every_view_has_the_same_document_and_a_strict_policy(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(path)
+    assert (answer.status_code, answer.text) == (200, '<html data-sign-in="link"></html>')
+    assert answer.headers["content-security-policy"] == PAGE_POLICY
+    assert "unsafe" not in PAGE_POLICY
+    assert "require-trusted-types-for 'script'" in PAGE_POLICY
+
+
+async def test_files_are_served_with_their_type_and_an_etag(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/page/app.js")
+    assert (answer.content, answer.headers["content-type"]) == (b"1", "text/javascript; charset=utf-8")
+    again = await client.get("/page/app.js", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("path", ["/page/other.js", "/page/notes.txt", "/page/..%2fapp.py", "/replay"])
+async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> None:
+    assert (await client.get(path)).status_code == 404
+
+
+async def test_without_the_page_the_root_describes_the_api(environment: Environment) -> None:
+    client = client_of(environment, None)
+    described = (await client.get("/")).json()
+    assert described["openapi"] == "/openapi.json"
+    assert {
+        "method": "GET",
+        "path": "/api/topology",
+        "summary": "Return the states and edges of the state machine.",
+    } in described["routes"]
+    assert (await client.get("/chat")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://localhost:9000"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://localhost:8000"},
+    ],
+)
+async def test_a_post_from_another_origin_is_refused(environment: Environment, headers: dict[str, str]) -> None:
+    for client in (client_of(environment, None), client_of(environment, Page(FILES, SESSION))):
+        answer = await client.post("/api/chat", json={"content": "add a task to call mom"}, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "ACCESS_DENIED")
+    assert await environment.decisions() == []
+
+
+async def test_a_browser_needs_the_cookie_and_other_clients_do_not(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/api/conversations")).status_code == 200
+    refused = await client.get("/api/conversations", headers=BROWSER)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (401, "UNAUTHENTICATED")
+
+    wrong = await client.get("/", params={"token": "wrong"})
+    assert (wrong.status_code, wrong.headers.get("set-cookie")) == (200, None)
+    exchanged = await client.get("/", params={"token": SESSION.token})
+    assert (exchanged.status_code, exchanged.headers["location"]) == (303, "/")
+    assert {part.strip() for part in exchanged.headers["set-cookie"].split(";")[1:]} == {
+        "HttpOnly",
+        "Path=/",
+        "SameSite=strict",
+    }
+    assert SESSION.token not in exchanged.headers["set-cookie"]
+
+    assert (await client.get("/api/conversations", headers=BROWSER)).status_code == 200
+    sent = {"content": "add a task to call mom"}
+    posted = await client.post("/api/chat", json=sent, headers={**BROWSER, "Origin": "http://localhost:8000"})
+    assert posted.status_code == 200
+
+
+async def test_with_bearer_tokens_the_document_says_so(environment: Environment) -> None:
+    assert (await client_of(environment, Page(FILES, None)).get("/")).text == '<html data-sign-in="bearer"></html>'

@@ -1,0 +1,105 @@
+// The card of a pending action: what will change, the exact arguments, the time left, Confirm and Decline.
+import type { VNode } from "preact";
+import type { PendingAction, StoredMessage } from "../shared/client";
+import { now } from "../shared/clock";
+import { countdown } from "../shared/format";
+import { Json, Visible } from "../shared/text";
+
+interface Props {
+  readonly pending: PendingAction;
+  readonly busy: boolean;
+  readonly onAnswer: (yes: boolean) => void;
+}
+
+export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
+  const [created, expires] = [Date.parse(pending.created_at), Date.parse(pending.expires_at)];
+  const left = expires - Math.max(created, now.value);
+  const expired = left <= 0;
+  const whole = expires - created;
+  return (
+    <section class={`card ${expired ? "closed" : ""}`} data-pending={pending.id} aria-label="Confirmation">
+      <header>
+        <h3>{expired ? "Expired" : "Confirm this action"}</h3>
+        {!expired && (
+          <span class="time" role="timer" aria-label="Time left">
+            {countdown(left)}
+          </span>
+        )}
+      </header>
+      {!expired && <progress class="left" max={whole} value={left} aria-hidden="true" />}
+      <p class="change">
+        <Visible text={pending.description} />
+      </p>
+      <dl class="arguments">
+        <dt>tool</dt>
+        <dd>
+          <code>
+            <Visible text={pending.tool_name} />
+          </code>
+        </dd>
+        {Object.entries(pending.arguments).map(([name, value]) => (
+          <Argument key={name} name={name} value={value} />
+        ))}
+      </dl>
+      {expired ? (
+        <p class="quiet">The five minutes have passed, so nothing was done. Ask again to get a new question.</p>
+      ) : (
+        <div class="buttons">
+          <button type="button" class="primary" disabled={busy} onClick={() => onAnswer(true)}>
+            Confirm
+          </button>
+          <button type="button" disabled={busy} onClick={() => onAnswer(false)}>
+            Decline
+          </button>
+          <span class="quiet">Works once.</span>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Argument({ name, value }: { name: string; value: unknown }): VNode {
+  return (
+    <>
+      <dt>
+        <Visible text={name} />
+      </dt>
+      <dd>
+        <Json value={value} />
+      </dd>
+    </>
+  );
+}
+
+const MINUTES = 5;
+const STATES = {
+  used: "Used: confirmed",
+  declined: "Used: declined",
+  expired: "Expired",
+  superseded: "Superseded",
+} as const;
+
+/** The question of an earlier message, and what became of it. */
+export function ClosedCard({ message, later }: { message: StoredMessage; later: readonly StoredMessage[] }): VNode {
+  const state = stateOf(message, later);
+  return (
+    <section class="card closed" data-closed={state} aria-label="Confirmation">
+      <header>
+        <h3>{STATES[state]}</h3>
+      </header>
+      <p class="change">
+        <Visible text={message.content} />
+      </p>
+    </section>
+  );
+}
+
+function stateOf(message: StoredMessage, later: readonly StoredMessage[]): keyof typeof STATES {
+  for (const next of later) {
+    if (next.decision_type === "EXECUTE_PENDING") return "used";
+    if (next.decision_type === "CANCEL_PENDING") return "declined";
+    if (next.decision_type === "REQUEST_CONFIRMATION") break;
+  }
+  const answeredAt = later[0] ? Date.parse(later[0].created_at) : Date.now();
+  return answeredAt - Date.parse(message.created_at) > MINUTES * 60_000 ? "expired" : "superseded";
+}

@@ -1,0 +1,103 @@
+// The turn that runs in this tab: sent once, followed to its decision, and continued after a reload or a lost connection.
+import { computed, signal } from "@preact/signals";
+import { ApiError, post } from "../shared/client";
+import type { ChatReply } from "../shared/client";
+import { events } from "../shared/events";
+import type { ServerEvent } from "../shared/events";
+import { visitsOf } from "../machine/path";
+
+const STORAGE_KEY = "graph_agent.turn";
+const MAX_ATTEMPTS = 6;
+
+export interface Message {
+  readonly conversation_id?: string;
+  readonly content?: string;
+  readonly answers?: { readonly pending_action: string; readonly yes: boolean };
+}
+
+export interface Turn {
+  readonly message: Message;
+  /** The Idempotency-Key: the message can be sent again without taking effect twice. */
+  readonly key: string;
+  readonly decisionId: string | null;
+  readonly events: readonly ServerEvent[];
+  readonly reply: ChatReply | null;
+  readonly failure: string | null;
+}
+
+export const turn = signal<Turn | null>(null);
+export const visits = computed(() => visitsOf(turn.value?.events ?? []));
+export const running = computed(() => turn.value !== null && turn.value.reply === null && turn.value.failure === null);
+
+/** Send a message and follow its turn; the promise resolves with the reply, or with null if it failed. */
+export function send(message: Message): Promise<ChatReply | null> {
+  update({ message, key: crypto.randomUUID(), decisionId: null, events: [], reply: null, failure: null });
+  return follow();
+}
+
+/** Continue the turn that ran in this tab before a reload. */
+export async function resume(): Promise<ChatReply | null> {
+  const stored = sessionStorage.getItem(STORAGE_KEY);
+  if (!stored || turn.value) return null;
+  turn.value = JSON.parse(stored) as Turn;
+  return follow();
+}
+
+/** Forget a turn that has ended. */
+export function forget(): void {
+  if (!running.value) turn.value = null;
+}
+
+async function follow(): Promise<ChatReply | null> {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
+    try {
+      for await (const event of stream()) {
+        attempt = 0;
+        receive(event);
+      }
+      if (turn.value?.reply) return turn.value.reply;
+    } catch (error) {
+      if (error instanceof ApiError && !mayContinue(error)) {
+        update({ failure: error.message });
+        return null;
+      }
+    }
+    await new Promise((resolve) => window.setTimeout(resolve, Math.min(4000, 400 * 2 ** attempt)));
+  }
+  update({ failure: "The connection was lost. What was done is in the conversation; reload it to see." });
+  return null;
+}
+
+function stream(): AsyncGenerator<ServerEvent> {
+  const current = turn.value;
+  if (!current) throw new Error("no turn is running");
+  if (current.decisionId === null) return events("/api/chat/stream", post(current.message, { "Idempotency-Key": current.key }));
+  const last = current.events.at(-1)?.id;
+  return events(`/api/decisions/${current.decisionId}/events`, last ? { headers: { "Last-Event-ID": last } } : {});
+}
+
+function receive(event: ServerEvent): void {
+  const current = turn.value;
+  if (!current) return;
+  if (event.type === "error") throw toError(event);
+  const decisionId = event.id.split(":")[0] ?? null;
+  if (event.type === "decision") update({ decisionId, events: [...current.events, event], reply: event.data as ChatReply });
+  else update({ decisionId, events: [...current.events, event] });
+}
+
+/** True for a failure after which the same turn can be asked for again. */
+function mayContinue(error: ApiError): boolean {
+  return error.code === "OFFLINE" || error.code === "REQUEST_IN_PROGRESS" || error.status === 503;
+}
+
+function toError(event: ServerEvent): ApiError {
+  const { error } = event.data as { error: { code: string; message: string } };
+  const temporary = error.code === "SERVICE_UNAVAILABLE" || error.code === "REQUEST_IN_PROGRESS";
+  return new ApiError(temporary ? 503 : 500, error.code, error.message);
+}
+
+function update(change: Partial<Turn>): void {
+  turn.value = { ...(turn.value as Turn), ...change };
+  if (running.value) sessionStorage.setItem(STORAGE_KEY, JSON.stringify(turn.value));
+  else sessionStorage.removeItem(STORAGE_KEY);
+}

@@ -1,0 +1,159 @@
+// The chat: conversations, messages, and the state machine of the latest turn.
+import { useEffect, useState } from "preact/hooks";
+import type { VNode } from "preact";
+import { ErrorState, Loading } from "../shared/states";
+import { shortTime } from "../shared/format";
+import { navigate } from "../shared/router";
+import { Visible } from "../shared/text";
+import { Composer } from "./composer";
+import { TurnPanel } from "./panel";
+import { announce, close, conversations, failure, loadConversations, moreConversations, open, opened } from "./store";
+import { Thread } from "./thread";
+import { forget, resume, running, send, turn } from "./turn";
+import type { Message } from "./turn";
+
+const REFRESH_MS = 4000;
+const EXAMPLES = ["add a task to call mom", "show my tasks", "delete the call mom task"];
+
+export function ChatView({ id }: { id: string | null }): VNode {
+  const [listShown, setListShown] = useState(false);
+  useEffect(() => {
+    void loadConversations().catch(() => undefined);
+    void resume().then(ended);
+  }, []);
+  useEffect(() => {
+    setListShown(false);
+    if (turn.value?.reply?.conversation_id !== id && !running.value) forget();
+    if (id === null) close();
+    else void open(id);
+  }, [id]);
+  const conversation = id !== null && opened.value?.id === id ? opened.value : null;
+  usePendingRefresh(id, conversation?.pending_action != null);
+
+  const current = turn.value;
+  // A turn that begins a conversation belongs to the empty chat, and then to the conversation that its reply names.
+  const belongs =
+    current !== null && ((current.message.conversation_id ?? null) === id || current.reply?.conversation_id === id);
+  const shown = belongs ? current : null;
+  const latest = conversation?.messages.findLast((message) => message.role === "assistant")?.decision_id ?? null;
+  // Another tab may have gone on with the conversation: then the picture shows its turn.
+  const overtaken = shown?.reply != null && latest !== null && latest !== shown.decisionId;
+  const submit = (message: Message): void => {
+    void send({ ...message, ...(id === null ? {} : { conversation_id: id }) }).then(ended);
+  };
+  return (
+    <main class="chat">
+      <aside class={`conversations ${listShown ? "shown" : ""}`} aria-label="Conversations">
+        <a class="new" href="/chat">
+          New conversation
+        </a>
+        <Conversations current={id} />
+      </aside>
+      <section class="talk">
+        <button type="button" class="list-toggle" aria-expanded={listShown} onClick={() => setListShown(!listShown)}>
+          {listShown ? "Close the list" : "Conversations"}
+        </button>
+        {id !== null && !conversation && failure.value ? (
+          <ErrorState error={failure.value} retry={() => void open(id)} />
+        ) : id !== null && !conversation ? (
+          <Loading what="the conversation" />
+        ) : id === null && !shown ? (
+          <Welcome onPick={(content) => submit({ content })} />
+        ) : (
+          <Thread
+            conversation={conversation}
+            turn={shown}
+            running={belongs && running.value}
+            onAnswer={(yes) => {
+              const pending = conversation?.pending_action;
+              if (pending) submit({ answers: { pending_action: pending.id, yes } });
+            }}
+          />
+        )}
+        <Composer busy={running.value} conversationId={id} onSend={(content) => submit({ content })} />
+      </section>
+      <TurnPanel
+        turn={overtaken ? null : shown}
+        running={belongs && running.value}
+        latest={latest}
+      />
+    </main>
+  );
+}
+
+/** Show the answer of a turn: in its conversation, in the list, and in the other tabs. */
+async function ended(): Promise<void> {
+  const current = turn.value;
+  const id = current?.reply?.conversation_id ?? current?.message.conversation_id;
+  if (!current || !id) return;
+  const begun = !current.message.conversation_id && window.location.pathname === "/chat";
+  // The user may look at another conversation meanwhile.
+  if (begun || window.location.pathname === `/chat/${id}`) await open(id);
+  if (begun) navigate(`/chat/${id}`, true);
+  announce(id);
+  await loadConversations().catch(() => undefined);
+}
+
+/** Another tab or another device may answer the open question: ask for its state while it is shown. */
+function usePendingRefresh(id: string | null, pending: boolean): void {
+  useEffect(() => {
+    if (id === null) return undefined;
+    const refresh = (): void => {
+      if (document.visibilityState === "visible" && !running.value) void open(id);
+    };
+    const timer = pending ? window.setInterval(refresh, REFRESH_MS) : 0;
+    window.addEventListener("focus", refresh);
+    return () => {
+      window.clearInterval(timer);
+      window.removeEventListener("focus", refresh);
+    };
+  }, [id, pending]);
+}
+
+function Conversations({ current }: { current: string | null }): VNode {
+  const list = conversations.value;
+  if (!list) return <Loading what="conversations" />;
+  if (list.length === 0) return <p class="quiet pad">No conversation yet.</p>;
+  return (
+    <nav>
+      <ul>
+        {list.map((item) => (
+          <li key={item.id}>
+            <a href={`/chat/${item.id}`} {...(item.id === current ? { "aria-current": "page" as const } : {})}>
+              <span class="title">
+                <Visible text={item.title} />
+              </span>
+              <time dateTime={item.updated_at}>{shortTime(item.updated_at)}</time>
+            </a>
+          </li>
+        ))}
+      </ul>
+      {moreConversations.value && (
+        <button type="button" class="more" onClick={() => void loadConversations(true)}>
+          More
+        </button>
+      )}
+    </nav>
+  );
+}
+
+function Welcome({ onPick }: { onPick: (content: string) => void }): VNode {
+  return (
+    <div class="welcome">
+      <h1>The model proposes. Code decides.</h1>
+      <p>
+        Write what should happen with your tasks. Each turn runs through nine states that you can watch, and changes nothing
+        but what a receipt names.
+      </p>
+      <ul class="examples">
+        {EXAMPLES.map((example) => (
+          <li key={example}>
+            <button type="button" onClick={() => onPick(example)}>
+              {example}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}

@@ -1,0 +1,219 @@
+// One decision: why it came out as it did, its path through the states, and every call with the guard's verdict.
+import { useEffect, useState } from "preact/hooks";
+import type { VNode } from "preact";
+import { ApiError, getJson } from "../shared/client";
+import type { DecisionDetail, LoggedModelCall, ToolInvocation } from "../shared/client";
+import { events } from "../shared/events";
+import type { ServerEvent } from "../shared/events";
+import { duration, fullTime, words } from "../shared/format";
+import { ErrorState, Loading } from "../shared/states";
+import { Json, Visible } from "../shared/text";
+import { loadTopology } from "../machine/machine";
+import { visitsOf } from "../machine/path";
+import { Outcome } from "./list";
+import { Steps } from "./steps";
+
+export function DecisionView({ id }: { id: string }): VNode {
+  const [detail, setDetail] = useState<DecisionDetail | null>(null);
+  const [heard, setHeard] = useState<readonly ServerEvent[]>([]);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [attempt, setAttempt] = useState(0);
+
+  useEffect(() => {
+    const abort = new AbortController();
+    const url = `/api/decisions/${encodeURIComponent(id)}`;
+    const load = async (): Promise<void> => {
+      setDetail(null);
+      setHeard([]);
+      setError(null);
+      await loadTopology();
+      setDetail(await getJson<DecisionDetail>(url, abort.signal));
+      const received: ServerEvent[] = [];
+      for await (const event of events(`${url}/events`, { signal: abort.signal })) received.push({ ...event, at: null });
+      setHeard(received);
+      // The stream of a running turn ends with it: then the row is complete.
+      setDetail(await getJson<DecisionDetail>(url, abort.signal));
+    };
+    load().catch((failure: unknown) => {
+      if (failure instanceof ApiError) setError(failure);
+    });
+    return () => abort.abort();
+  }, [id, attempt]);
+
+  if (error && !detail) return <ErrorState error={error} retry={() => setAttempt(attempt + 1)} />;
+  if (!detail) return <Loading what="the decision" />;
+  return (
+    <main class="decision">
+      <header class="view-title">
+        <a class="back" href="/decisions">
+          Decisions
+        </a>
+        <h1>
+          <Visible text={detail.message} />
+        </h1>
+        <Outcome outcome={detail.outcome_category} />
+      </header>
+      <div class="columns">
+        <Steps visits={visitsOf(heard)} />
+        <div class="facts">
+          <Answer detail={detail} />
+          <Findings found={detail.findings} />
+          <Calls invocations={detail.tool_invocations} />
+          <ModelCalls calls={detail.llm_calls} />
+          <Facts detail={detail} />
+        </div>
+      </div>
+    </main>
+  );
+}
+
+function Answer({ detail }: { detail: DecisionDetail }): VNode | null {
+  const { result } = detail;
+  if (!result) return null;
+  return (
+    <section class="block">
+      <h2>Reply</h2>
+      <p class="content">
+        <Visible text={detail.response_text ?? result.response_text ?? result.clarification_question ?? ""} />
+      </p>
+      {(result.effects?.length ?? 0) > 0 && (
+        <ul class="receipts" aria-label="Receipts">
+          {result.effects?.map((effect, index) => (
+            <li key={index} class="receipt">
+              <Visible text={effect} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {(result.notices?.length ?? 0) > 0 && (
+        <ul class="notices" aria-label="Notices">
+          {result.notices?.map((notice, index) => (
+            <li key={index} class="notice">
+              <Visible text={notice} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function Findings({ found }: { found: readonly string[] }): VNode {
+  return (
+    <section class="block">
+      <h2>Findings</h2>
+      <ul class="findings">
+        {found.map((finding, index) => (
+          <li key={index}>
+            <Visible text={finding} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Calls({ invocations }: { invocations: readonly ToolInvocation[] }): VNode | null {
+  if (invocations.length === 0) return null;
+  return (
+    <section class="block">
+      <h2>Tool calls</h2>
+      {invocations.map((call) => (
+        <details key={call.sequence} class="call">
+          <summary>
+            <span class="number">{call.sequence}</span>
+            <code>
+              <Visible text={call.tool_name} />
+            </code>
+            <span class={`verdict ${call.disposition}`}>{words(call.disposition ?? "executed")}</span>
+            <span class="quiet end">
+              {call.error_code ? words(call.error_code) : call.success ? duration(call.duration_ms ?? 0) : ""}
+            </span>
+          </summary>
+          <h3>Arguments</h3>
+          <Json value={call.parameters} />
+          {call.error_message && (
+            <>
+              <h3>Reason</h3>
+              <p>
+                <Visible text={call.error_message} />
+              </p>
+            </>
+          )}
+          {call.result != null && (
+            <>
+              <h3>Result</h3>
+              <Json value={call.result} />
+            </>
+          )}
+        </details>
+      ))}
+    </section>
+  );
+}
+
+function ModelCalls({ calls }: { calls: readonly LoggedModelCall[] }): VNode | null {
+  if (calls.length === 0) return null;
+  return (
+    <section class="block">
+      <h2>Model calls</h2>
+      {calls.map((call) => (
+        <details key={call.sequence} class="call">
+          <summary>
+            <span class="number">{call.sequence}</span>
+            <code>
+              <Visible text={requested(call)} />
+            </code>
+            <span class="quiet end">{duration(call.duration_ms)}</span>
+          </summary>
+          <h3>Response</h3>
+          <Json value={call.response} />
+        </details>
+      ))}
+    </section>
+  );
+}
+
+function requested(call: LoggedModelCall): string {
+  const names = (call.response.function_calls ?? []).map((requestedCall) => requestedCall.name);
+  return names.length > 0 ? names.join(", ") : words(call.error ?? call.finish_reason);
+}
+
+function Facts({ detail }: { detail: DecisionDetail }): VNode {
+  const facts: [string, string | null][] = [
+    ["Type", words(detail.decision_type)],
+    ["Intent", detail.intent_type && words(detail.intent_type)],
+    ["Status", words(detail.status)],
+    ["Started", fullTime(detail.created_at)],
+    ["Duration", detail.status === "PENDING" ? null : duration(detail.duration_ms)],
+    ["Rounds", detail.iterations === null ? null : String(detail.iterations)],
+    ["Model", detail.model],
+    ["Tokens", detail.usage && `${detail.usage.total_tokens} (${detail.usage.prompt_tokens} in, ${detail.usage.completion_tokens} out)`],
+    ["User", detail.user_id],
+    ["Constitution", detail.constitution && detail.constitution.slice(0, 12)],
+    ["Decision", detail.decision_id],
+  ];
+  return (
+    <section class="block">
+      <h2>Record</h2>
+      <dl class="arguments">
+        {facts.map(
+          ([name, value]) =>
+            value && (
+              <>
+                <dt>{name}</dt>
+                <dd>
+                  <Visible text={value} />
+                </dd>
+              </>
+            ),
+        )}
+        <dt>Conversation</dt>
+        <dd>
+          <a href={`/chat/${detail.conversation_id}`}>open</a> ·{" "}
+          <a href={`/decisions?conversation_id=${encodeURIComponent(detail.conversation_id)}`}>its decisions</a>
+        </dd>
+      </dl>
+    </section>
+  );
+}

@@ -1,0 +1,88 @@
+// The states of a recorded turn, replayed on the picture: by a slider, by the list, or by itself.
+import { useEffect, useState } from "preact/hooks";
+import type { VNode } from "preact";
+import { StateDetails } from "../machine/details";
+import { label } from "../machine/layout";
+import { Machine } from "../machine/machine";
+import type { Visit } from "../machine/path";
+
+const STEP_MS = 450;
+
+export function Steps({ visits }: { visits: readonly Visit[] }): VNode {
+  const [step, setStep] = useState(0);
+  const [playing, setPlaying] = useState(false);
+  const [selected, setSelected] = useState<string | null>(null);
+  useEffect(() => setStep(visits.length), [visits.length]);
+  useEffect(() => {
+    if (!playing) return undefined;
+    if (step >= visits.length) {
+      setPlaying(false);
+      return undefined;
+    }
+    const timer = window.setTimeout(() => setStep(step + 1), STEP_MS);
+    return () => window.clearTimeout(timer);
+  }, [playing, step, visits.length]);
+
+  if (visits.length === 0) {
+    return (
+      <section class="steps">
+        <h2>Steps</h2>
+        <p class="quiet">The state machine was not entered, or the record cannot be walked by this version.</p>
+      </section>
+    );
+  }
+  const current = visits[Math.max(0, step - 1)];
+  return (
+    <section class="steps">
+      <div class="panel-title">
+        <h2>Steps</h2>
+        <span class="progress-text">
+          {step} of {visits.length}
+          {current && ` · round ${current.iteration} of ${current.cap}`}
+        </span>
+      </div>
+      <Machine
+        visits={visits.slice(0, step)}
+        running={step < visits.length}
+        selected={selected}
+        onSelect={(state) => setSelected(state === selected ? null : state)}
+      />
+      <div class="player">
+        <button
+          type="button"
+          onClick={() => {
+            if (!playing && step >= visits.length) setStep(1);
+            setPlaying(!playing);
+          }}
+        >
+          {playing ? "Pause" : "Replay"}
+        </button>
+        <input
+          type="range"
+          min={1}
+          max={visits.length}
+          value={step}
+          aria-label="Step"
+          aria-valuetext={current ? `${step}: ${label(current.state)}` : ""}
+          onInput={(event) => {
+            setPlaying(false);
+            setStep(Number(event.currentTarget.value));
+          }}
+        />
+      </div>
+      {selected ? (
+        <StateDetails state={selected} visits={visits} />
+      ) : (
+        <ol class="step-list">
+          {visits.map((visit, index) => (
+            <li key={index} class={index < step ? "done" : ""}>
+              <button type="button" onClick={() => setStep(index + 1)} {...(index === step - 1 ? { "aria-current": "step" as const } : {})}>
+                <span class="number">{index + 1}</span> {label(visit.state)}
+              </button>
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}

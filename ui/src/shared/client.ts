@@ -1,0 +1,80 @@
+// Requests to the API. Types come from its OpenAPI document (`make page-types`).
+import { signal } from "@preact/signals";
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+export type ChatReply = Schemas["ChatReply"];
+export type AgentDecision = Schemas["AgentDecision"];
+export type PendingAction = Schemas["PendingAction"];
+export type Topology = Schemas["Topology"];
+export type Conversation = Schemas["Conversation"];
+export type ConversationSummary = Schemas["ConversationSummary"];
+export type ConversationPage = Schemas["ConversationPage"];
+export type StoredMessage = Schemas["StoredMessage"];
+export type DecisionPage = Schemas["DecisionPage"];
+export type DecisionDetail = Schemas["DecisionDetail"];
+export type LoggedDecision = Schemas["LoggedDecision"];
+export type LoggedModelCall = Schemas["LoggedModelCall"];
+export type ToolInvocation = Schemas["ToolInvocation"];
+
+/** How a user signs in: with the link that `serve` prints, or with a bearer token. */
+export const signInWay = document.documentElement.dataset["signIn"] === "bearer" ? "bearer" : "link";
+export const signedIn = signal(signInWay === "link");
+/** False after a request that got no answer, until one gets an answer. */
+export const online = signal(true);
+
+// In memory only: another page, another tab and a reload do not have it.
+let bearerToken = "";
+
+export function signIn(token: string): void {
+  bearerToken = token;
+  signedIn.value = true;
+}
+
+export function signOut(): void {
+  bearerToken = "";
+  signedIn.value = false;
+}
+
+/** An answer of the API that is not a success. `message` may be shown. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
+  return (await request(url, signal ? { signal } : {})).json() as Promise<T>;
+}
+
+export async function postJson<T>(url: string, body: unknown, headers: Record<string, string> = {}): Promise<T> {
+  return (await request(url, post(body, headers))).json() as Promise<T>;
+}
+
+export function post(body: unknown, headers: Record<string, string> = {}): RequestInit {
+  return { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json", ...headers } };
+}
+
+/** Send a request; throws `ApiError` for every answer that is not a success, and with code OFFLINE if there is none. */
+export async function request(url: string, init: RequestInit): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (bearerToken) headers.set("authorization", `Bearer ${bearerToken}`);
+  let response: Response;
+  try {
+    response = await fetch(url, { credentials: "same-origin", ...init, headers });
+  } catch (cause) {
+    if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
+    online.value = false;
+    throw new ApiError(0, "OFFLINE", "The server cannot be reached.");
+  }
+  online.value = true;
+  if (response.ok) return response;
+  if (response.status === 401) signOut();
+  const body: unknown = await response.json().catch(() => null);
+  const error = (body as { error?: { code?: string; message?: string } } | null)?.error;
+  throw new ApiError(response.status, error?.code ?? "UNKNOWN", error?.message ?? `The server answered ${response.status}.`);
+}

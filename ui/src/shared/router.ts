@@ -1,0 +1,30 @@
+// The address bar as a signal. Every view has a URL, so the back button and deep links work.
+import { computed, signal } from "@preact/signals";
+
+const location_ = signal({ path: window.location.pathname, query: window.location.search });
+
+window.addEventListener("popstate", read);
+
+function read(): void {
+  location_.value = { path: window.location.pathname, query: window.location.search };
+}
+
+export const path = computed(() => location_.value.path);
+export const query = computed(() => new URLSearchParams(location_.value.query));
+
+/** Go to `url`, a path with an optional query; `replace` leaves no entry in the history. */
+export function navigate(url: string, replace = false): void {
+  if (url === window.location.pathname + window.location.search) return;
+  if (replace) window.history.replaceState(null, "", url);
+  else window.history.pushState(null, "", url);
+  read();
+}
+
+/** Follow a plain click on a link inside the page; the browser handles every other click. */
+export function follow(event: MouseEvent): void {
+  const link = (event.target as Element).closest("a");
+  const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+  if (!link || !plain || link.origin !== window.location.origin || link.hasAttribute("download")) return;
+  event.preventDefault();
+  navigate(link.pathname + link.search);
+}

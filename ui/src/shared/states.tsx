@@ -1,0 +1,86 @@
+// The states of a view that has nothing to show yet: loading, failed, signed out; and the banner of a lost connection.
+import { useEffect, useState } from "preact/hooks";
+import type { VNode } from "preact";
+import { online, request, signIn, signInWay } from "./client";
+import type { ApiError } from "./client";
+
+export function Loading({ what }: { what: string }): VNode {
+  return (
+    <p class="state-text loading" role="status">
+      Loading {what}…
+    </p>
+  );
+}
+
+export function ErrorState({ error, retry }: { error: ApiError; retry: () => void }): VNode {
+  return (
+    <div class="state-text" role="alert">
+      <h2>{error.status === 404 ? "Not found" : error.status === 403 ? "Not yours" : "This did not work"}</h2>
+      <p>{error.message}</p>
+      {error.status !== 404 && error.status !== 403 && (
+        <button type="button" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+const CHECK_MS = 2000;
+
+/** Says that the server cannot be reached, and asks for it until it can. */
+export function OfflineBanner(): VNode | null {
+  const lost = !online.value;
+  useEffect(() => {
+    if (!lost) return undefined;
+    const timer = window.setInterval(() => void request("/healthz", {}).catch(() => undefined), CHECK_MS);
+    return () => window.clearInterval(timer);
+  }, [lost]);
+  if (!lost) return null;
+  return (
+    <p class="offline" role="alert">
+      The server cannot be reached. What you see may be old; the page reconnects by itself.
+    </p>
+  );
+}
+
+export function SignedOut(): VNode {
+  const [token, setToken] = useState("");
+  if (signInWay === "link") {
+    return (
+      <main class="signed-out">
+        <h1>Open the link from your terminal</h1>
+        <p>
+          This server serves one local user. When it started it printed a link with a token; open that link once, and this
+          browser is signed in until the server stops.
+        </p>
+        <pre>open {window.location.origin}/?token=…</pre>
+      </main>
+    );
+  }
+  return (
+    <main class="signed-out">
+      <h1>Sign in</h1>
+      <p>Paste a bearer token. It is kept in the memory of this tab only, so a reload asks for it again.</p>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (token.trim()) signIn(token.trim());
+        }}
+      >
+        <label>
+          Token
+          <input
+            type="password"
+            autocomplete="off"
+            value={token}
+            onInput={(event) => setToken(event.currentTarget.value)}
+          />
+        </label>
+        <button type="submit" class="primary">
+          Sign in
+        </button>
+      </form>
+    </main>
+  );
+}
