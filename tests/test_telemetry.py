@@ -1,4 +1,4 @@
-"""Spans of turns: what they say, what they never say, and where they go."""
+"""The spans of turns: their attributes, texts that they never contain, and their export."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 
 from graph_agent import telemetry
-from graph_agent.turn.memory_writer import MemoryAuditWriter
-from graph_agent.bootstrap import temporary_runtime
+from graph_agent.bootstrap.runtime import temporary_runtime
 from graph_agent.clock import ManualClock, SequentialIds
-from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import RecordUnavailableError, ServiceError, ToolErrorCode
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMErrorCode, LLMResponse, TokenUsage
-from graph_agent.policy.confirmation import Signer
+from graph_agent.models.record import DecisionOpening
 from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.signature import Signer
+from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.settings import Settings
-from graph_agent.telemetry import TracedEngine
-from tests.turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
+from graph_agent.telemetry import turn_spans
+from graph_agent.turn.engine import LLMAgentEngine
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
 
 TOKENS = TokenUsage(prompt_tokens=100, completion_tokens=7, total_tokens=107)
 
@@ -48,7 +49,9 @@ def tracer(exporter: InMemorySpanExporter) -> Tracer:
 
 def _traced(tracer: Tracer, *script: Any, server: Any = None, **settings: Any) -> LLMAgentEngine:
     kept = {"clock": ManualClock(), "ids": SequentialIds(), "signer": Signer(SECRET), **settings}
-    return TracedEngine(tracer, ScriptedAdapter(list(script)), server or TableServer(), Constitution.load().text, **kept)
+    adapter = ScriptedAdapter(list(script))
+    hooks = [turn_spans(tracer, adapter)]
+    return LLMAgentEngine(adapter, server or TableServer(), Constitution.load().text, hooks=hooks, **kept)
 
 
 def _told(span: ReadableSpan) -> dict[str, Any]:
@@ -104,14 +107,14 @@ def _raises(*_: object) -> LLMResponse:
     raise RuntimeError("secret of the model")
 
 
-async def test_what_fails_says_its_code_and_nothing_else(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+async def test_a_failed_span_has_its_error_code_and_no_text(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
     server = TableServer({"add_task": failed(ToolErrorCode.DATABASE_ERROR, "secret of the tool")})
     engine = _traced(tracer, calls(("add_task", {"description": "x"})), _raises, server=server)
     await engine.run(asks())
     assert [(span.name.split()[0], _told(span).get("error.type")) for span in exporter.get_finished_spans()] == [
         ("chat", None),
         ("execute_tool", "DATABASE_ERROR"),
-        ("chat", "RuntimeError"),
+        ("chat", "UNAVAILABLE"),
         ("invoke_agent", "ERROR:RESPONSE_GENERATION"),
     ]
     failing = exporter.get_finished_spans()[1:]
@@ -119,14 +122,14 @@ async def test_what_fails_says_its_code_and_nothing_else(tracer: Tracer, exporte
     assert not any("secret" in span.to_json() for span in exporter.get_finished_spans())
 
 
-async def test_an_error_that_is_an_answer_is_an_error(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+async def test_a_response_with_an_error_is_a_failed_span(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
     await _traced(tracer, LLMResponse(finish_reason="error", error=LLMErrorCode.RATE_LIMITED)).run(asks())
     chat, turn = exporter.get_finished_spans()
     assert _told(chat)["error.type"] == "RATE_LIMITED"
     assert (_told(turn)["graph_agent.outcome"], "error.type" in _told(turn)) == ("REFUSAL:RATE_LIMITED", False)
 
 
-async def test_settlements_and_previews_are_told_apart(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+async def test_settlements_and_previews_have_their_own_mode(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
     server = TableServer(
         {"add_task": failed(ToolErrorCode.TIMEOUT_ERROR)},
         settlements=[done({"receipt": "added"})],
@@ -142,7 +145,7 @@ async def test_settlements_and_previews_are_told_apart(tracer: Tracer, exporter:
     ]
 
 
-async def test_nothing_that_was_said_is_told(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+async def test_spans_contain_no_text(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
     script = [calls(("add_task", {"description": "SAID-A"}), content="SAID-B"), says("SAID-C")]
     server = TableServer({"add_task": done({"receipt": "SAID-D"})})
     await _traced(tracer, *script, server=server).run(asks("SAID-E", user_id="SAID-F"))
@@ -160,7 +163,7 @@ async def test_a_turn_is_recorded_the_same_with_and_without_spans(tracer: Tracer
     assert traced == plain
 
 
-async def test_turns_at_the_same_time_keep_their_spans_apart(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+async def test_concurrent_turns_have_separate_spans(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
     engine = _traced(tracer, *[says("Hello.")] * 20)
     await asyncio.gather(*(engine.run(asks(conversation_id=f"c{n}")) for n in range(20)))
     spans = exporter.get_finished_spans()
@@ -172,7 +175,7 @@ async def test_turns_at_the_same_time_keep_their_spans_apart(tracer: Tracer, exp
 
 async def test_a_turn_that_cannot_be_recorded_fails_with_its_code(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
     class Gone(MemoryAuditWriter):
-        async def write_decision_log(self, **_: Any) -> None:
+        async def write_opening(self, _opening: DecisionOpening) -> None:
             raise RecordUnavailableError("secret")
 
     with pytest.raises(ServiceError):
@@ -181,16 +184,19 @@ async def test_a_turn_that_cannot_be_recorded_fails_with_its_code(tracer: Tracer
     assert _told(turn)["error.type"] == "SERVICE_UNAVAILABLE"
 
 
-def test_the_provider_is_the_adapters(tracer: Tracer) -> None:
-    engine = TracedEngine(
-        tracer, OpenAICompatibleAdapter("k", "m", base_url="http://127.0.0.1:1"), TableServer(), Constitution.load().text
-    )
-    assert engine._spans._model == {"gen_ai.provider.name": "openai", "gen_ai.request.model": "m"}
+async def test_the_provider_attribute_names_the_provider_of_the_adapter(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    adapter = OpenAICompatibleAdapter("k", "m", base_url="http://127.0.0.1:1")
+    hooks = [turn_spans(tracer, adapter)]
+    engine = LLMAgentEngine(adapter, TableServer(), Constitution.load().text, clock=ManualClock(), hooks=hooks)
+    await engine.run(asks())
+    for span in exporter.get_finished_spans():
+        model = {name: value for name, value in _told(span).items() if name in ("gen_ai.provider.name", "gen_ai.request.model")}
+        assert model == {"gen_ai.provider.name": "openai", "gen_ai.request.model": "m"}
 
 
 @pytest.fixture
 def collector() -> Iterator[dict[str, Any]]:
-    """An OTLP collector: what it gets stands under "spans" and "resources", its address under "url"."""
+    """An OTLP collector: it puts what it receives into "spans" and "resources"; its address is "url"."""
     found: dict[str, Any] = {"spans": [], "services": set()}
 
     class Collector(BaseHTTPRequestHandler):
@@ -223,7 +229,7 @@ async def _one_turn(**variables: Any) -> None:
         await runtime.chat.send("ann", "add milk")
 
 
-async def test_spans_go_where_the_standard_variables_say(
+async def test_spans_are_exported_as_the_standard_variables_say(
     collector: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector["url"])
@@ -237,14 +243,14 @@ async def test_spans_go_where_the_standard_variables_say(
     assert collector["services"] == {"graph-agent", "ours"}
 
 
-async def test_without_the_variable_the_engine_is_the_plain_one(tmp_path: Path) -> None:
+async def test_without_the_variable_the_engine_has_no_hooks(tmp_path: Path) -> None:
     async with temporary_runtime(
         Settings.model_validate({"GRAPH_AGENT_MODEL": "rules", "GRAPH_AGENT_HOME": tmp_path})
     ) as plain:
-        assert type(plain.engine) is LLMAgentEngine
+        assert plain.engine._hooks == ()
 
 
-async def test_a_collector_that_is_away_is_not_waited_for(
+async def test_an_unreachable_collector_does_not_delay_the_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")

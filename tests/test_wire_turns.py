@@ -17,30 +17,32 @@ import pytest
 from graph_agent.agent_service.run import converse
 from graph_agent.api.app import create_app
 from graph_agent.clock import ManualClock
-from graph_agent.turn.engine import FinishedTurn, LLMAgentEngine
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.models.decision import DecisionContext, DecisionType, Message, OutcomeCategory
-from graph_agent.models.llm import TokenUsage
+from graph_agent.models.llm import LLMRequest, TokenUsage
 from graph_agent.policy.budget import MAX_RESULT_BYTES
 from graph_agent.reply.fixed import CAP_REPLY, CUT_MARK, FAILURE_REPLY, RATE_LIMIT_REPLY
-from tests.agent_service.world import at, surroundings
-from tests.chat.world import World, migrated, open_world
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.finished import FinishedTurn
+from graph_agent.turn.hooks import TurnHook
+from tests.agent_service.environment import agent_services, at
+from tests.chat.environment import Environment, migrated, open_environment
+from tests.frozen_clock import freeze_loop_time
+from tests.llm.wire_apis import API, APIS, NOTHING, SIGNATURE, Call
 from tests.llm.wire_scenarios import Outcome, Scenario
 from tests.llm.wire_server import drips, hangs, says, serving
-from tests.llm.wire_speakers import NOTHING, SIGNATURE, SPEAKERS, Call, Speaker
 from tests.llm.wire_table import GROUPS
 from tests.provider import KEY, AfterResults, Answer, Provider, Result, providing
-from tests.still import stand_still
 
-speaking = pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda speaker: speaker.name)
+each_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 signed = pytest.mark.parametrize("signature", [SIGNATURE, NOTHING], ids=["signed", "unsigned"])
 named = pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without ids"])
 
 CALL_MOM = {"description": "call mom"}
 ROWS = 3
-"""How many rows of each class of the table are run as whole turns."""
+"""The number of scenarios of each group and result that are run as whole turns."""
 
 
 @pytest.fixture(scope="session")
@@ -49,20 +51,20 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def world(tmp_path: Path, template: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path, template) as world:
-        yield world
+async def environment(tmp_path: Path, template: Path) -> AsyncIterator[Environment]:
+    async with open_environment(tmp_path, template) as environment:
+        yield environment
 
 
-def adapter_of(speaker: Speaker, url: str, limit: float = 5) -> GeminiAdapter | OpenAICompatibleAdapter:
+def adapter_of(api: API, url: str, limit: float = 5) -> GeminiAdapter | OpenAICompatibleAdapter:
     config = LLMConfig(api_key="x", timeout_seconds=limit)
-    kind = GeminiAdapter if speaker.name == "gemini" else OpenAICompatibleAdapter
-    return kind(KEY, speaker.model, base_url=url, config=config)
+    kind = GeminiAdapter if api.name == "gemini" else OpenAICompatibleAdapter
+    return kind(KEY, api.model, base_url=url, config=config)
 
 
 @dataclass
 class Talk:
-    """One user who talks with an engine about one conversation, as the chat would have it."""
+    """One conversation of one user with an engine, with the history that the chat would pass on."""
 
     engine: LLMAgentEngine
     provider: Provider
@@ -81,35 +83,35 @@ class Talk:
 
 @asynccontextmanager
 async def talking(
-    world: World, speaker: Speaker, *answers: Answer, timeout_seconds: float = 30, limit: float = 5
+    environment: Environment, api: API, *answers: Answer, timeout_seconds: float = 30, limit: float = 5
 ) -> AsyncIterator[Talk]:
-    async with providing(speaker, *answers) as provider:
-        adapter = adapter_of(speaker, provider.url, limit)
-        yield Talk(world.engine(adapter, timeout_seconds), provider, [])
+    async with providing(api, *answers) as provider:
+        adapter = adapter_of(api, provider.url, limit)
+        yield Talk(environment.engine(adapter, timeout_seconds), provider, [])
         await adapter.aclose()
-        assert provider.disorder == []
+        assert provider.violations == []
 
 
-def wants(speaker: Speaker, *calls: Call, text: str | None = None) -> dict[str, Any]:
-    return speaker.answer(text=text, calls=calls, finish="calls", usage=speaker.counted(100, 10, 110))
+def wants(api: API, *calls: Call, text: str | None = None) -> dict[str, Any]:
+    return api.answer(text=text, calls=calls, finish="calls", usage=api.counted(100, 10, 110))
 
 
-def answers(speaker: Speaker, text: str) -> dict[str, Any]:
-    return speaker.answer(text=text, usage=speaker.counted(200, 20, 220))
+def answers(api: API, text: str) -> dict[str, Any]:
+    return api.answer(text=text, usage=api.counted(200, 20, 220))
 
 
-async def rows_of(world: World, decision_id: str) -> list[tuple[str, str, str, str]]:
-    """Status, type, outcome and reply of every row of a decision."""
+async def rows_of(environment: Environment, decision_id: str) -> list[tuple[str, str, str, str]]:
+    """Return the status, type, outcome and reply of every row of a decision."""
     query = f"""SELECT status, decision_type, outcome_category, response_text FROM decision_logs
                 WHERE decision_id = '{decision_id}'"""
-    return await world.log.read(lambda connection: [tuple(row) for row in connection.exec_driver_sql(query)])
+    return await environment.log.read(lambda connection: [tuple(row) for row in connection.exec_driver_sql(query)])
 
 
-# What a user gets of everything that may come over the wire
+# The reply to the user in the scenarios of the wire
 
 
 def expected(outcome: Outcome) -> tuple[str, str]:
-    """Reply and outcome category: the last column of `docs/wire.md`, where nothing was done."""
+    """Return the reply and outcome category of a turn that changed nothing: the last column of `docs/wire.md`."""
     if outcome.content and outcome.finish == "stop":
         return outcome.content, OutcomeCategory.RESPONSE_GIVEN
     if outcome.content and outcome.finish == "max_tokens":
@@ -119,112 +121,116 @@ def expected(outcome: Outcome) -> tuple[str, str]:
     return FAILURE_REPLY, OutcomeCategory.RESPONSE_GENERATION
 
 
-def sample(scenarios: Sequence[Scenario], speaker: Speaker) -> list[Scenario]:
-    """Up to `ROWS` rows for each thing that a class of the table becomes; what comes of calls is the guard's business."""
+def sample(scenarios: Sequence[Scenario], api: API) -> list[Scenario]:
+    """Return up to `ROWS` scenarios for each result. Calls are left out: their replies depend on the guard and the tools."""
     chosen: list[Scenario] = []
     for scenario in scenarios:
         alike = [one for one in chosen if one.becomes.finish == scenario.becomes.finish]
-        fits = scenario.only in (None, speaker.name) and scenario.becomes.finish != "tool_calls"
+        fits = scenario.only in (None, api.name) and scenario.becomes.finish != "tool_calls"
         if fits and len(alike) < ROWS:
             chosen.append(scenario)
     return chosen
 
 
 CLASSES = [
-    pytest.param(speaker, rows, id=f"{speaker.name}: {title}")
-    for speaker in SPEAKERS
+    pytest.param(api, rows, id=f"{api.name}: {title}")
+    for api in APIS
     for title, scenarios in GROUPS
-    if (rows := sample(scenarios, speaker))
+    if (rows := sample(scenarios, api))
 ]
 
 
-@pytest.mark.parametrize(("speaker", "scenarios"), CLASSES)
+@pytest.mark.parametrize(("api", "scenarios"), CLASSES)
 async def test_a_turn_ends_as_the_table_says_in_one_closed_row(
-    world: World, speaker: Speaker, scenarios: list[Scenario]
+    environment: Environment, api: API, scenarios: list[Scenario]
 ) -> None:
     for scenario in scenarios:
-        async with serving(*scenario.replies(speaker)) as wire:
-            adapter = adapter_of(speaker, wire.url, scenario.limit)
-            finished = await world.engine(adapter).process_message(
+        async with serving(*scenario.replies(api)) as wire:
+            adapter = adapter_of(api, wire.url, scenario.limit)
+            finished = await environment.engine(adapter).process_message(
                 DecisionContext(user_id="ann", message="add a task to call mom", conversation_id="c1")
             )
             await adapter.aclose()
         reply, outcome = expected(scenario.becomes)
         assert (finished.reply, finished.outcome_category) == (reply, outcome), scenario.wire
         assert finished.decision_id
-        assert await rows_of(world, finished.decision_id) == [("completed", "RESPOND_ONLY", outcome, reply)], scenario.wire
-        assert len(wire.requests) == scenario.attempts, scenario.wire
-    assert len(await world.decisions()) == len(scenarios)
-    assert await world.descriptions() == []
+        assert await rows_of(environment, finished.decision_id) == [("completed", "RESPOND_ONLY", outcome, reply)], (
+            scenario.wire
+        )
+        sent = tuple(api.requires_call(request.body) for request in wire.requests)
+        assert sent == scenario.requests("required"), scenario.wire
+    assert len(await environment.decisions()) == len(scenarios)
+    assert await environment.descriptions() == []
 
 
-def test_every_class_of_failures_is_among_them() -> None:
-    for speaker in SPEAKERS:
-        failing = [
-            scenario
-            for case in CLASSES
-            if case.values[0] is speaker and isinstance(case.values[1], list)
-            for scenario in case.values[1]
-            if not scenario.becomes.content
-        ]
-        assert len(failing) >= 25
-
-
-@speaking
+@each_api
 @pytest.mark.parametrize(
     ("title", "sentence"),
-    [(title, RATE_LIMIT_REPLY if title == "Rate limits" else FAILURE_REPLY) for title, _ in GROUPS[2:]],
+    [
+        (title, RATE_LIMIT_REPLY if title == "Rate limits" else FAILURE_REPLY)
+        for title, _ in GROUPS[2:]
+        if title != "Required calls"
+    ],
 )
-async def test_what_was_done_before_a_failure_is_told_with_it(
-    world: World, speaker: Speaker, title: str, sentence: str
+async def test_the_reply_to_a_failure_lists_what_was_done_before(
+    environment: Environment, api: API, title: str, sentence: str
 ) -> None:
     failing = next(
         one
         for one in dict(GROUPS)[title]
-        if not one.becomes.content and one.only in (None, speaker.name) and "then" not in one.wire
+        if not one.becomes.content and one.only in (None, api.name) and "then" not in one.wire
     )
-    add = wants(speaker, Call("add_task", CALL_MOM, id="c-1"))
-    async with talking(world, speaker, add, *failing.replies(speaker), limit=failing.limit) as talk:
+    add = wants(api, Call("add_task", CALL_MOM, id="c-1"))
+    async with talking(environment, api, add, *failing.replies(api), limit=failing.limit) as talk:
         finished = await talk.ask("add a task to call mom")
     said = f"{sentence} Already done: added 'call mom'."
     outcome = "REFUSAL:RATE_LIMITED" if sentence == RATE_LIMIT_REPLY else "ERROR:RESPONSE_GENERATION"
     assert finished.decision.reply == said
-    assert await rows_of(world, finished.record.header.decision_id) == [("completed", "RESPOND_ONLY", outcome, said)]
-    assert (finished.decision.effects, await world.descriptions()) == (["added 'call mom'"], ["call mom"])
+    assert await rows_of(environment, finished.record.header.decision_id) == [("completed", "RESPOND_ONLY", outcome, said)]
+    assert (finished.decision.effects, await environment.descriptions()) == (["added 'call mom'"], ["call mom"])
 
 
-@speaking
-async def test_a_turn_ends_at_its_deadline_whatever_drips(world: World, speaker: Speaker) -> None:
-    """The drip would go on for minutes, and so long an attempt would have."""
-    body = json.dumps(answers(speaker, "Added.")).encode()
+@each_api
+async def test_a_turn_ends_at_its_deadline_during_a_slow_response(environment: Environment, api: API) -> None:
+    """The server would send bytes for minutes, and the limit of one attempt is longer than that."""
+    body = json.dumps(answers(api, "Added.")).encode()
 
     async def one(user: str, *first: Answer) -> tuple[str, int]:
-        async with talking(world, speaker, *first, drips(body, 1), timeout_seconds=5, limit=300) as talk:
+        async with talking(environment, api, *first, drips(body, 1), timeout_seconds=5, limit=300) as talk:
             finished = await talk.ask("add a task to call mom", user)
-            rows = await rows_of(world, finished.record.header.decision_id)
+            rows = await rows_of(environment, finished.record.header.decision_id)
         assert rows == [("completed", "RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", finished.decision.reply)]
         return finished.decision.reply, finished.record.duration_ms
 
-    found = await asyncio.gather(one("ann"), one("bob", wants(speaker, Call("add_task", CALL_MOM))))
+    found = await asyncio.gather(one("ann"), one("bob", wants(api, Call("add_task", CALL_MOM))))
     assert [reply for reply, _ in found] == [FAILURE_REPLY, f"{FAILURE_REPLY} Already done: added 'call mom'."]
     assert max(took for _, took in found) < 60_000
 
 
-@speaking
-async def test_a_hundred_turns_against_a_provider_that_hangs_end_together_at_their_deadline(
-    world: World, speaker: Speaker
-) -> None:
-    clock = stand_still(ManualClock())
-    world.clock = clock
-    async with talking(world, speaker, hangs(), timeout_seconds=2, limit=30) as talk:
+class OpeningHook(TurnHook):
+    """Releases a semaphore before the model call of a turn, when its opening row is written."""
+
+    def __init__(self, opened: asyncio.Semaphore) -> None:
+        self._opened = opened
+
+    def before_model_call(self, request: LLMRequest) -> None:  # noqa: ARG002 - the hook interface passes it
+        self._opened.release()
+
+
+@each_api
+async def test_a_hundred_turns_end_at_their_deadline_if_the_provider_never_answers(environment: Environment, api: API) -> None:
+    clock = freeze_loop_time(ManualClock())
+    environment.clock = clock
+    async with talking(environment, api, hangs(), timeout_seconds=2, limit=30) as talk:
         contexts = [DecisionContext(user_id=f"u{n}", message="hi", conversation_id=f"c{n}") for n in range(100)]
-        turns = asyncio.gather(*(talk.engine.process_message(context) for context in contexts))
-        while len(await world.decisions()) < 100 and not turns.done():
-            pass
+        opened = asyncio.Semaphore(0)
+        turns = asyncio.gather(*(talk.engine.run(context, hooks=[OpeningHook(opened)]) for context in contexts))
+        for _ in contexts:
+            await opened.acquire()
         clock.advance(seconds=2)
-        decisions = await turns
-    assert {decision.reply for decision in decisions} == {FAILURE_REPLY}
-    rows = await world.decisions()
+        finished = await turns
+    assert {turn.decision.reply for turn in finished} == {FAILURE_REPLY}
+    rows = await environment.decisions()
     assert len(rows) == 100
     assert {row[1] for row in rows} == {"ERROR:RESPONSE_GENERATION"}
     assert {row[2] for row in rows} <= {"completed", "interrupted"}
@@ -233,12 +239,12 @@ async def test_a_hundred_turns_against_a_provider_that_hangs_end_together_at_the
 # A request, a call, its result, a reply
 
 
-@speaking
+@each_api
 @signed
 @named
-async def test_a_turn_is_request_call_result_and_reply(world: World, speaker: Speaker, signature: Any, ids: bool) -> None:
+async def test_a_turn_is_request_call_result_and_reply(environment: Environment, api: API, signature: Any, ids: bool) -> None:
     call = Call("add_task", CALL_MOM, id="call-17" if ids else NOTHING, signature=signature)
-    async with talking(world, speaker, wants(speaker, call), answers(speaker, "I've added it.")) as talk:
+    async with talking(environment, api, wants(api, call), answers(api, "I've added it.")) as talk:
         finished = await talk.ask("add a task to call mom")
     assert finished.decision.reply == "I've added it."
     assert (finished.decision.decision_type, finished.decision.effects) == (DecisionType.INVOKE_TOOL, ["added 'call mom'"])
@@ -247,16 +253,16 @@ async def test_a_turn_is_request_call_result_and_reply(world: World, speaker: Sp
     assert len(talk.provider.bodies) == 2
     (result,) = talk.provider.results()
     assert (result.response["success"], result.response["data"]["task"]["description"]) == (True, "call mom")
-    assert result.id == ("call-17" if ids else None if speaker.name == "gemini" else result.id)
+    assert result.id == ("call-17" if ids else None if api.name == "gemini" else result.id)
     counted = "SELECT prompt_tokens, completion_tokens, total_tokens FROM decision_logs"
-    rows = await world.log.read(lambda connection: [tuple(row) for row in connection.exec_driver_sql(counted)])
+    rows = await environment.log.read(lambda connection: [tuple(row) for row in connection.exec_driver_sql(counted)])
     assert rows == [(300, 30, 330)]
 
 
-@speaking
+@each_api
 @named
 async def test_three_turns_with_calls_keep_every_call_and_every_result_in_order(
-    world: World, speaker: Speaker, ids: bool
+    environment: Environment, api: API, ids: bool
 ) -> None:
     numbers = iter(range(100))
 
@@ -269,23 +275,23 @@ async def test_three_turns_with_calls_keep_every_call_and_every_result_in_order(
         return str(next(task["id"] for task in tasks if task["description"] == description))
 
     script: list[Answer] = [
-        wants(speaker, call("add_task", CALL_MOM), call("add_task", {"description": "buy milk"}, False), text="Two tasks."),
-        answers(speaker, "I've added both."),
-        wants(speaker, call("list_tasks", {}), call("default_api.list_tasks", {"status": "completed"}, False)),
-        AfterResults(lambda told: wants(speaker, call("complete_task", {"task_id": the("buy milk", told[:1])}))),
-        answers(speaker, "Done with the milk."),
-        wants(speaker, call("list_tasks", {"status": "pending"})),
+        wants(api, call("add_task", CALL_MOM), call("add_task", {"description": "buy milk"}, False), text="Two tasks."),
+        answers(api, "I've added both."),
+        wants(api, call("list_tasks", {}), call("default_api.list_tasks", {"status": "completed"}, False)),
+        AfterResults(lambda results: wants(api, call("complete_task", {"task_id": the("buy milk", results[:1])}))),
+        answers(api, "Done with the milk."),
+        wants(api, call("list_tasks", {"status": "pending"})),
         AfterResults(
-            lambda told: wants(
-                speaker,
-                call("update_task", {"task_id": the("call mom", told), "description": "call dad"}),
+            lambda results: wants(
+                api,
+                call("update_task", {"task_id": the("call mom", results), "description": "call dad"}),
                 call("hack", {"x": 1}, False),
-                call("update_task", {"task_id": the("call mom", told)}, False),
+                call("update_task", {"task_id": the("call mom", results)}, False),
             )
         ),
-        answers(speaker, "It's dad now."),
+        answers(api, "It's dad now."),
     ]
-    async with talking(world, speaker, *script) as talk:
+    async with talking(environment, api, *script) as talk:
         turns = [await talk.ask(text) for text in ("add call mom and buy milk", "I have the milk", "dad, not mom")]
         provider = talk.provider
     assert [turn.decision.effects for turn in turns] == [
@@ -295,7 +301,7 @@ async def test_three_turns_with_calls_keep_every_call_and_every_result_in_order(
     ]
     assert [turn.decision.reply for turn in turns] == ["I've added both.", "Done with the milk.", "It's dad now."]
     assert [result.response["success"] for result in provider.results()] == [True, True, False, False]
-    assert await world.descriptions() == ["call dad", "buy milk"]
+    assert await environment.descriptions() == ["call dad", "buy milk"]
     history = [text for _, text in provider.spoken(5)]
     assert history == [
         "add call mom and buy milk", "I've added both.", "I have the milk", "Done with the milk.", "dad, not mom",
@@ -303,48 +309,48 @@ async def test_three_turns_with_calls_keep_every_call_and_every_result_in_order(
     assert [len(provider.results(n)) for n in range(8)] == [0, 2, 0, 2, 3, 0, 1, 4]
 
 
-@speaking
-async def test_a_deletion_over_the_wire_waits_for_the_users_yes(world: World, speaker: Speaker) -> None:
-    def delete(told: list[Result]) -> dict[str, Any]:
-        task_id = told[-1].response["data"]["tasks"][0]["id"]
+@each_api
+async def test_a_deletion_over_the_wire_waits_for_the_users_yes(environment: Environment, api: API) -> None:
+    def delete(results: list[Result]) -> dict[str, Any]:
+        task_id = results[-1].response["data"]["tasks"][0]["id"]
         again = Call("delete_task", {"task_id": task_id}, id="d-2")
-        return wants(speaker, Call("delete_task", {"task_id": task_id}, id="d-1", signature=SIGNATURE), again)
+        return wants(api, Call("delete_task", {"task_id": task_id}, id="d-1", signature=SIGNATURE), again)
 
-    script = [wants(speaker, Call("add_task", CALL_MOM)), answers(speaker, "Added."), wants(speaker, Call("list_tasks", {}))]
-    async with talking(world, speaker, *script, AfterResults(delete)) as talk:
+    script = [wants(api, Call("add_task", CALL_MOM)), answers(api, "Added."), wants(api, Call("list_tasks", {}))]
+    async with talking(environment, api, *script, AfterResults(delete)) as talk:
         await talk.ask("add call mom")
         asked = await talk.ask("delete it")
         assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
-        assert await world.descriptions() == ["call mom"]
+        assert await environment.descriptions() == ["call mom"]
         yes = DecisionContext(
             user_id="ann", message="yes", conversation_id="c1", pending_confirmation=asked.decision.pending_action
         )
         done = await talk.engine.process_message(yes)
-    assert (done.reply, await world.descriptions()) == ("Done: deleted 'call mom'.", [])
+    assert (done.reply, await environment.descriptions()) == ("Done: deleted 'call mom'.", [])
     assert len(talk.provider.bodies) == 4
 
 
-@speaking
-async def test_the_cap_is_five_requests_and_an_honest_answer(world: World, speaker: Speaker) -> None:
-    async with talking(world, speaker, wants(speaker, Call("add_task", CALL_MOM, id="same"))) as talk:
+@each_api
+async def test_a_turn_ends_after_five_requests_and_says_so(environment: Environment, api: API) -> None:
+    async with talking(environment, api, wants(api, Call("add_task", CALL_MOM, id="same"))) as talk:
         # Every round's call has the same id: results belong to the calls of their own round.
         finished = await talk.ask("add call mom")
     assert finished.decision.reply == f"{CAP_REPLY} Already done: added 'call mom'."
     assert len(talk.provider.bodies) == 5
     assert finished.record.usage == TokenUsage(prompt_tokens=500, completion_tokens=50, total_tokens=550)
-    assert await world.descriptions() == ["call mom"]
+    assert await environment.descriptions() == ["call mom"]
 
 
-@speaking
-async def test_the_chat_api_runs_whole_turns_over_the_wire(world: World, speaker: Speaker) -> None:
+@each_api
+async def test_the_chat_api_runs_whole_turns_over_the_wire(environment: Environment, api: API) -> None:
     script: list[Answer] = [
-        wants(speaker, Call("add_task", CALL_MOM, id="a", signature=SIGNATURE)),
-        answers(speaker, "Added."),
+        wants(api, Call("add_task", CALL_MOM, id="a", signature=SIGNATURE)),
+        answers(api, "Added."),
         says({}, 429),
     ]
-    async with providing(speaker, *script) as provider:
-        adapter = adapter_of(speaker, provider.url)
-        app = create_app(world.runtime(adapter))
+    async with providing(api, *script) as provider:
+        adapter = adapter_of(api, provider.url)
+        app = create_app(environment.runtime(adapter))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             added = (await client.post("/api/chat", json={"content": "add a task to call mom"})).json()
             again = {"content": "and again", "conversation_id": added["conversation_id"]}
@@ -355,44 +361,44 @@ async def test_the_chat_api_runs_whole_turns_over_the_wire(world: World, speaker
     assert (limited.status_code, limited.json()["reply"]) == (200, RATE_LIMIT_REPLY)
     assert limited.json()["decision"]["outcome_category"] == "REFUSAL:RATE_LIMITED"
     assert provider.spoken() == [("user", "add a task to call mom"), ("assistant", "Added."), ("user", "and again")]
-    assert provider.disorder == []
+    assert provider.violations == []
     assert KEY not in json.dumps([added, limited.json(), decision])
 
 
-async def test_the_agent_service_takes_its_own_messages_back_over_three_turns(world: World) -> None:
-    speaker = SPEAKERS[1]
+async def test_the_agent_service_takes_its_own_messages_back_over_three_turns(environment: Environment) -> None:
+    api = APIS[1]
     add = Call("add_task", CALL_MOM, id="a-1", signature=SIGNATURE)
 
-    def complete(told: list[Result]) -> dict[str, Any]:
-        return wants(speaker, Call("complete_task", {"task_id": told[-1].response["data"]["tasks"][0]["id"]}, id=""))
+    def complete(results: list[Result]) -> dict[str, Any]:
+        return wants(api, Call("complete_task", {"task_id": results[-1].response["data"]["tasks"][0]["id"]}, id=""))
 
     script: list[Answer] = [
-        wants(speaker, add, Call("list_tasks", {}, id="a-2"), text="On it."), answers(speaker, "Added."),
-        wants(speaker, Call("list_tasks", {}, id="a-1")), AfterResults(complete), answers(speaker, "Done."),
-        wants(speaker, Call("list_tasks", {"status": "completed"}, id="a-1")), answers(speaker, "One is done."),
+        wants(api, add, Call("list_tasks", {}, id="a-2"), text="On it."), answers(api, "Added."),
+        wants(api, Call("list_tasks", {}, id="a-1")), AfterResults(complete), answers(api, "Done."),
+        wants(api, Call("list_tasks", {"status": "completed"}, id="a-1")), answers(api, "One is done."),
     ]  # fmt: skip
     messages: list[dict[str, Any]] = []
-    async with providing(speaker, *script) as provider:
-        adapter = adapter_of(speaker, provider.url)
-        place = surroundings(world.tools)
+    async with providing(api, *script) as provider:
+        adapter = adapter_of(api, provider.url)
+        place = agent_services(environment.tools)
         for text in ("add call mom", "I've called her", "what is done?"):
             asked = [*messages, {"role": "user", "content": text}]
             response = await converse(place, adapter, asked, "ann", at(provider.url))
             assert (response.status, response.error) == ("completed", None)
             messages = json.loads(json.dumps(response.messages))
         await adapter.aclose()
-    assert provider.disorder == []
+    assert provider.violations == []
     assert [message["content"] for message in messages if message["role"] == "assistant" and message.get("content")] == [
         "On it.", "Added.", "Done.", "One is done.",
     ]  # fmt: skip
     made = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
-    told = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
-    assert told == made
+    result_ids = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+    assert result_ids == made
     assert len(made) == 5
     assert len(provider.bodies) == 7
 
 
-# Reply kinds, with the habits of real models
+# Kinds of replies, in the forms that real models use
 
 QUESTION = {"question": "Which task do you mean?", "reason": "multiple_matches"}
 ASKED = (DecisionType.ASK_CLARIFICATION, OutcomeCategory.MULTIPLE_MATCHES, "Which task do you mean?")
@@ -401,25 +407,25 @@ FAILED = (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GENERATION, FAILUR
 ADDED = (DecisionType.INVOKE_TOOL, OutcomeCategory.TASK_COMPLETED, "I've added it.")
 
 Ends = tuple[DecisionType, OutcomeCategory, str]
-Says = Callable[[Speaker], dict[str, Any]]
+Says = Callable[[API], dict[str, Any]]
 
 
 def form(name: str = "ask_user", args: Any = QUESTION, text: str | None = None) -> Says:
-    return lambda speaker: wants(speaker, Call(name, args, id="f"), text=text)
+    return lambda api: wants(api, Call(name, args, id="f"), text=text)
 
 
 def words(text: str) -> Says:
-    return lambda speaker: answers(speaker, text)
+    return lambda api: answers(api, text)
 
 
 def thinking(thought: str, text: str) -> Says:
-    """Thoughts where the protocol has a place for them."""
+    """Return thoughts in the field that the API has for them."""
 
-    def said(speaker: Speaker) -> dict[str, Any]:
-        if speaker.name == "gemini":
+    def said(api: API) -> dict[str, Any]:
+        if api.name == "gemini":
             parts = [{"text": thought, "thought": True}, {"text": text, "thoughtSignature": SIGNATURE}]
-            return speaker.wrap({"role": "model", "parts": parts})
-        return speaker.wrap({"role": "assistant", "content": text, "reasoning_content": thought})
+            return api.wrap({"role": "model", "parts": parts})
+        return api.wrap({"role": "assistant", "content": text, "reasoning_content": thought})
 
     return said
 
@@ -431,7 +437,18 @@ ONE_ANSWER: dict[str, tuple[Says, Ends]] = {
     "a question with a prefix": (form("default_api.ask_user"), ASKED),
     "a question beside the same in words": (form(text="Which task do you mean?"), ASKED),
     "a question twice": (lambda s: wants(s, Call("ask_user", QUESTION, id="1"), Call("ask_user", QUESTION, id="2")), ASKED),
-    "a question and a refusal": (lambda s: wants(s, Call("ask_user", QUESTION), Call("decline", DECLINING)), ASKED),
+    "a question and a refusal": (
+        lambda s: wants(s, Call("ask_user", QUESTION), Call("decline", DECLINING)),
+        (*ASKED[:2], "Which task do you mean?\n\nI can only help with your tasks."),
+    ),
+    "an answer": (
+        form("answer", {"text": "Hello! How can I help you today?", "reports_change": False}),
+        (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GIVEN, "Hello! How can I help you today?"),
+    ),
+    "an answer that reports a change": (
+        form("answer", {"text": "I've added it.", "reports_change": True}),
+        (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GIVEN, "I've added it.\n\nNothing was changed."),
+    ),
     "a question without arguments, said beside": (
         form(args={}, text="Which task do you mean?"),
         (DecisionType.ASK_CLARIFICATION, OutcomeCategory.UNCLEAR_INTENT, "Which task do you mean?"),
@@ -474,20 +491,6 @@ ONE_ANSWER: dict[str, tuple[Says, Ends]] = {
         FAILED,
     ),
     "a tool in Mistral's notation": (words('[TOOL_CALLS]add_task{"description": "call mom"}'), FAILED),
-    "a tool as thought and action": (words('Thought: add_task.\nAction: add_task\nAction Input: {"description": "x"}'), FAILED),
-    "a tool and its result written out": (
-        words("```tool_code\nadd_task(description='x')\n```\n```tool_outputs\n{\"success\": true}\n```\nAll right."),
-        (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GIVEN, "All right."),
-    ),
-    "an answer after a thought": (
-        words("Thought: SECRET-THOUGHT\nFinal Answer: You have no tasks."),
-        (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GIVEN, "You have no tasks."),
-    ),
-    "a question's arguments alone": (words(json.dumps(QUESTION)), ASKED),
-    "a question behind its name": (
-        words("**ask_user**: Which one?"),
-        (DecisionType.ASK_CLARIFICATION, OutcomeCategory.UNCLEAR_INTENT, "Which one?"),
-    ),
     "words and a tool written out": (
         words("One moment, please.\n```tool_code\nprint(default_api.list_tasks())\n```"),
         (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GIVEN, "One moment, please."),
@@ -500,23 +503,22 @@ ONE_ANSWER: dict[str, tuple[Says, Ends]] = {
         words("I found two tasks: 'call mom' and 'call dad'. Which one do you mean?"),
         (
             DecisionType.ASK_CLARIFICATION,
-            OutcomeCategory.MULTIPLE_MATCHES,
+            OutcomeCategory.UNCLEAR_INTENT,
             "I found two tasks: 'call mom' and 'call dad'. Which one do you mean?",
         ),
     ),
     "a refusal in words": (
         words("I'm sorry, but I can only help with your tasks."),
-        (DecisionType.RESPOND_ONLY, OutcomeCategory.OUT_OF_SCOPE, "I'm sorry, but I can only help with your tasks."),
+        (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GIVEN, "I'm sorry, but I can only help with your tasks."),
     ),
     "a greeting that ends in a question": (
         words("Hello! How can I help you today?"),
-        (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GIVEN, "Hello! How can I help you today?"),
+        (DecisionType.ASK_CLARIFICATION, OutcomeCategory.UNCLEAR_INTENT, "Hello! How can I help you today?"),
     ),
     "thoughts beside an answer": (
         thinking("SECRET-THOUGHT: use add_task", "Hello!"),
         (DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GIVEN, "Hello!"),
     ),
-    "thoughts and nothing else": (thinking("SECRET-THOUGHT", ""), FAILED),
 }
 MECHANISM = (
     "ask_user",
@@ -533,25 +535,27 @@ MECHANISM = (
 )
 
 
-@speaking
+@each_api
 @pytest.mark.parametrize(("said", "ends"), ONE_ANSWER.values(), ids=ONE_ANSWER)
-async def test_a_habit_of_a_model_becomes_the_right_kind_of_reply(
-    world: World, speaker: Speaker, said: Says, ends: Ends
+async def test_each_form_of_a_response_becomes_the_right_kind_of_reply(
+    environment: Environment, api: API, said: Says, ends: Ends
 ) -> None:
-    async with talking(world, speaker, said(speaker)) as talk:
+    async with talking(environment, api, said(api)) as talk:
         finished = await talk.ask("do it")
     decision = finished.decision
     assert (decision.decision_type, decision.outcome_category, decision.reply) == ends
     assert len(talk.provider.bodies) == 1
-    assert await world.descriptions() == []
+    assert await environment.descriptions() == []
     assert not [word for word in MECHANISM if word in decision.reply]
 
 
-@speaking
+@each_api
 @pytest.mark.parametrize("beside", [("ask_user", QUESTION), ("decline", DECLINING), ("ask_user", {})])
-async def test_a_form_beside_a_tool_is_told_not_now(world: World, speaker: Speaker, beside: tuple[str, dict[str, Any]]) -> None:
-    both = wants(speaker, Call(*beside, id="f"), Call("add_task", CALL_MOM, id="t"), text="On it, with add_task.")
-    async with talking(world, speaker, both, answers(speaker, "I've added it.")) as talk:
+async def test_a_form_beside_a_tool_call_is_answered_not_now(
+    environment: Environment, api: API, beside: tuple[str, dict[str, Any]]
+) -> None:
+    both = wants(api, Call(*beside, id="f"), Call("add_task", CALL_MOM, id="t"), text="On it, with add_task.")
+    async with talking(environment, api, both, answers(api, "I've added it.")) as talk:
         finished = await talk.ask("add call mom")
     decision = finished.decision
     assert (decision.decision_type, decision.outcome_category, decision.reply) == ADDED
@@ -559,6 +563,15 @@ async def test_a_form_beside_a_tool_is_told_not_now(world: World, speaker: Speak
     assert form_result.response["error"].startswith("not now")
     assert tool_result.response["success"]
     assert [call.tool_name for call in finished.record.invocations] == ["add_task"]
+
+
+@each_api
+async def test_thoughts_alone_are_requested_once_more_and_never_shown(environment: Environment, api: API) -> None:
+    async with talking(environment, api, thinking("SECRET-THOUGHT", "")(api)) as talk:
+        finished = await talk.ask("do it")
+    decision = finished.decision
+    assert (decision.decision_type, decision.outcome_category, decision.reply) == FAILED
+    assert [api.requires_call(body) for body in talk.provider.bodies] == [True, False]
 
 
 THOUGHTS = {
@@ -574,18 +587,18 @@ THOUGHTS = {
 
 
 @pytest.mark.parametrize("content", THOUGHTS.values(), ids=THOUGHTS)
-async def test_thoughts_that_a_local_model_writes_into_its_answer_are_not_shown(world: World, content: str) -> None:
-    speaker = SPEAKERS[1]
-    async with talking(world, speaker, answers(speaker, content)) as talk:
+async def test_reasoning_of_a_local_model_in_its_text_is_not_shown(environment: Environment, content: str) -> None:
+    api = APIS[1]
+    async with talking(environment, api, answers(api, content)) as talk:
         finished = await talk.ask("hi")
     assert (finished.decision.reply, finished.decision.outcome_category) == ("Hello!", OutcomeCategory.RESPONSE_GIVEN)
 
 
 @pytest.mark.parametrize("content", ["<think>SECRET-THOUGHT", "<think>SECRET-THOUGHT</think>\n", "<|end|>"])
-@pytest.mark.parametrize("finish", ["stop", "cut"])
-async def test_thoughts_and_nothing_else_are_no_answer(world: World, content: str, finish: str) -> None:
-    speaker = SPEAKERS[1]
-    async with talking(world, speaker, speaker.answer(text=content, finish=finish)) as talk:
+@pytest.mark.parametrize("finish", ["stop", "truncated"])
+async def test_reasoning_alone_is_not_an_answer(environment: Environment, content: str, finish: str) -> None:
+    api = APIS[1]
+    async with talking(environment, api, api.answer(text=content, finish=finish)) as talk:
         finished = await talk.ask("hi")
     assert (finished.decision.reply, finished.decision.outcome_category) == (FAILURE_REPLY, OutcomeCategory.RESPONSE_GENERATION)
 
@@ -593,9 +606,9 @@ async def test_thoughts_and_nothing_else_are_no_answer(world: World, content: st
 # Budgets
 
 
-@speaking
-async def test_of_a_long_conversation_twenty_messages_are_kept_and_ten_are_sent(world: World, speaker: Speaker) -> None:
-    async with talking(world, speaker, answers(speaker, "Yes.")) as talk:
+@each_api
+async def test_a_long_conversation_keeps_twenty_messages_and_sends_ten(environment: Environment, api: API) -> None:
+    async with talking(environment, api, answers(api, "Yes.")) as talk:
         for n in range(30):
             talk.said.append(Message(role="assistant" if n % 2 else "user", content=f"m{n}", timestamp=datetime.now(UTC)))
         finished = await talk.ask("and now?")
@@ -603,16 +616,16 @@ async def test_of_a_long_conversation_twenty_messages_are_kept_and_ten_are_sent(
     assert [text for _, text in talk.provider.spoken()] == [*(f"m{n}" for n in range(20, 30)), "and now?"]
 
 
-@speaking
-async def test_a_long_chat_sends_its_last_ten_messages(world: World, speaker: Speaker) -> None:
-    async with providing(speaker, answers(speaker, "Yes.")) as provider:
-        adapter = adapter_of(speaker, provider.url)
-        chat = world.chat(adapter)
+@each_api
+async def test_a_long_chat_sends_its_last_ten_messages(environment: Environment, api: API) -> None:
+    async with providing(api, answers(api, "Yes.")) as provider:
+        adapter = adapter_of(api, provider.url)
+        chat = environment.chat(adapter)
         first = await chat.send("ann", "m0")
         for n in range(1, 13):
             last = await chat.send("ann", f"m{n}", conversation_id=first.conversation_id)
         await adapter.aclose()
-    kept = await world.log.read(
+    kept = await environment.log.read(
         lambda connection: connection.exec_driver_sql(
             "SELECT header FROM decision_logs WHERE decision_id = ?", (last.decision_id,)
         ).scalar_one()
@@ -620,24 +633,24 @@ async def test_a_long_chat_sends_its_last_ten_messages(world: World, speaker: Sp
     assert len(json.loads(kept)["context"]["message_history"]) == 20
     assert [text for role, text in provider.spoken() if role == "user"] == [f"m{n}" for n in range(7, 13)]
     assert len(provider.spoken()) == 11
-    assert provider.disorder == []
+    assert provider.violations == []
 
 
-@speaking
+@each_api
 @pytest.mark.parametrize("letter", ["x", "é", "🎉", '"'])
-async def test_a_long_result_is_cut_between_items_and_says_so(world: World, speaker: Speaker, letter: str) -> None:
+async def test_a_long_result_is_truncated_between_items_and_says_so(environment: Environment, api: API, letter: str) -> None:
     def adds(first: int) -> dict[str, Any]:
         described = [{"description": f"{n} {letter * 400}"} for n in range(first, first + 5)]
-        return wants(speaker, *(Call("add_task", description) for description in described))
+        return wants(api, *(Call("add_task", description) for description in described))
 
-    said = answers(speaker, "Done.")
-    script = [adds(0), said, adds(5), said, adds(10), said, adds(15), said, wants(speaker, Call("list_tasks", {})), said]
-    async with talking(world, speaker, *script) as talk:
+    said = answers(api, "Done.")
+    script = [adds(0), said, adds(5), said, adds(10), said, adds(15), said, wants(api, Call("list_tasks", {})), said]
+    async with talking(environment, api, *script) as talk:
         for _ in range(5):
             await talk.ask("go on")
     (listed,) = talk.provider.results()
-    told, tasks = listed.response["truncated"], listed.response["data"]["tasks"]
-    assert told == f"only the first {len(tasks)} of 20 are shown"
+    notice, tasks = listed.response["truncated"], listed.response["data"]["tasks"]
+    assert notice == f"only the first {len(tasks)} of 20 are shown"
     assert 0 < len(tasks) < 20
     assert all(task["description"].endswith(letter * 400) for task in tasks)
     assert len(json.dumps(listed.response, ensure_ascii=False).encode()) <= MAX_RESULT_BYTES

@@ -1,4 +1,4 @@
-"""A home of its own for every test, with databases that stand already: a migration each would take longer than the tests."""
+"""A separate GRAPH_AGENT_HOME for each test, with databases that are migrated once and copied."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graph_agent.bootstrap import open_stores
+from graph_agent.bootstrap.stores import open_stores
 from graph_agent.settings import Settings
 
 VARIABLES = (
@@ -33,7 +33,7 @@ def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def home(migrated_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """GRAPH_AGENT_HOME, and nothing else of ours in the environment."""
+    """The GRAPH_AGENT_HOME of the test; no other variable of the program is set."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "home"

@@ -29,7 +29,7 @@ def test_the_defaults_are_the_documented_ones_and_a_model_that_answers() -> None
         {"temperature": 1.0},
         {"max_tokens": 1},
         {"timeout": 1},
-        {"model_name": "gemini-3-pro-preview"},
+        {"model_name": "gemini-3.5-flash"},
         {"model_name": "models/gemini-3.8-flash"},
         {"api_base_url": "http://127.0.0.1:11434/v1", "model_name": "llama3.3"},
         {"api_base_url": "https://models.example.org/v1", "model_name": "gemini-2.0-flash"},
@@ -81,7 +81,7 @@ def test_the_key_is_not_shown() -> None:
     ("environment", "expected"),
     [
         ({}, (GOOGLE, "g-key", "gemini-3.8-flash")),
-        ({"GEMINI_MODEL": "gemini-3-pro-preview"}, (GOOGLE, "g-key", "gemini-3-pro-preview")),
+        ({"GEMINI_MODEL": "gemini-3.5-flash"}, (GOOGLE, "g-key", "gemini-3.5-flash")),
         ({"GEMINI_BASE_URL": "http://proxy/g/"}, ("http://proxy/g/v1beta/openai/", "g-key", "gemini-3.8-flash")),
         ({"OPENAI_API_KEY": "o-key"}, (GOOGLE, "g-key", "gemini-3.8-flash")),
         (

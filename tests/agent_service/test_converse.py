@@ -1,4 +1,4 @@
-"""Turns of the agent service on a script: what cannot be brought about with the shipped tools and the real clock."""
+"""Turns of the agent service with a scripted model: cases that the shipped tools and the real clock cannot produce."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from graph_agent.agent_service import AgentLoopConfig, ToolBinding
-from graph_agent.turn.memory_writer import MemoryAuditWriter
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ConfigurationError, ToolErrorCode
-from graph_agent.models.llm import LLMMessage
 from graph_agent.models.tools import ToolResult
+from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.reply.fixed import UNKNOWN_REPLY
-from tests.agent_service.world import USER, kept, said, surroundings, talk
-from tests.turns import TableServer, calls, done, failed, says
+from tests.agent_service.environment import USER, agent_services, kept, said, talk
+from tests.scripted_turns import TableServer, calls, done, failed, says
 
 LIST = calls(("list_tasks", {}))
 ADD = calls(("add_task", {"description": "a"}))
@@ -39,42 +38,42 @@ def failing_first(times: int) -> Any:
 )
 async def test_a_failed_read_is_tried_again_where_that_is_enabled(loop: AgentLoopConfig, sent: int) -> None:
     server = TableServer({"list_tasks": failing_first(2)})
-    response = await talk(surroundings(server), [LIST, says("So.")], "show my tasks", loop_config=loop)
+    response = await talk(agent_services(server), [LIST, says("So.")], "show my tasks", loop_config=loop)
     assert (response.status, len(server.sent)) == ("completed", sent)
 
 
 async def test_a_failed_change_is_never_tried_again() -> None:
     server = TableServer({"add_task": failed(ToolErrorCode.DATABASE_ERROR)})
     loop = AgentLoopConfig(enable_retry=True, retry_attempts=3)
-    await talk(surroundings(server), [ADD, says("It did not work.")], "add a", loop_config=loop)
+    await talk(agent_services(server), [ADD, says("It did not work.")], "add a", loop_config=loop)
     assert len(server.sent) == 1
 
 
-async def test_a_change_without_an_answer_is_settled_and_a_warning_tells_what_stays_unknown() -> None:
+async def test_a_change_without_an_answer_is_settled_and_a_warning_names_what_stays_unknown() -> None:
     server = TableServer({"add_task": UNCERTAIN}, settlements=[UNCERTAIN])
-    response = await talk(surroundings(server), [ADD, says("I don't know whether it was added.")], "add a")
+    response = await talk(agent_services(server), [ADD, says("I don't know whether it was added.")], "add a")
     assert (response.status, response.warning) == (
         "completed",
         "It is not known whether everything that was asked for was done.",
     )
     assert (len(server.sent), len(server.settled)) == (1, 1)
     server = TableServer({"add_task": UNCERTAIN}, settlements=[done({"receipt": "added 'a'"})])
-    response = await talk(surroundings(server), [ADD, says("Added.")], "add a")
+    response = await talk(agent_services(server), [ADD, says("Added.")], "add a")
     assert (response.warning, response.effects) == (None, ["added 'a'"])
 
 
-async def test_a_confirmed_action_without_an_answer_is_told_as_unknown() -> None:
+async def test_a_confirmed_action_without_an_answer_is_reported_as_unknown() -> None:
     server = TableServer({"delete_task": UNCERTAIN}, settlements=[UNCERTAIN])
-    place = surroundings(server)
+    place = agent_services(server)
     asked = await talk(place, [DELETE], "delete it")
     response = await talk(place, [], [*kept(asked), said("yes")])
     assert (response.status, response.final_response) == ("completed", UNKNOWN_REPLY)
     assert response.warning == "It is not known whether everything that was asked for was done."
 
 
-async def test_the_cap_and_what_is_unknown_are_told_together() -> None:
+async def test_the_cap_and_an_unknown_outcome_are_reported_together() -> None:
     server = TableServer({"add_task": UNCERTAIN}, settlements=[UNCERTAIN])
-    response = await talk(surroundings(server), [ADD], "add a", loop_config=AgentLoopConfig(max_iterations=1))
+    response = await talk(agent_services(server), [ADD], "add a", loop_config=AgentLoopConfig(max_iterations=1))
     assert response.warning == (
         "The limit of 1 iterations was reached before the request was finished. "
         "It is not known whether everything that was asked for was done."
@@ -84,7 +83,7 @@ async def test_the_cap_and_what_is_unknown_are_told_together() -> None:
 @pytest.mark.parametrize(("seconds", "sent"), [(299, 1), (300, 0)])
 async def test_a_yes_counts_for_five_minutes(seconds: int, sent: int) -> None:
     server, clock = TableServer(), ManualClock()
-    place = surroundings(server, clock=clock)
+    place = agent_services(server, clock=clock)
     asked = await talk(place, [DELETE], "delete it")
     clock.advance(seconds=seconds)
     await talk(place, [] if sent else [says("What do you mean?")], [*kept(asked), said("yes")])
@@ -92,7 +91,7 @@ async def test_a_yes_counts_for_five_minutes(seconds: int, sent: int) -> None:
 
 
 async def test_ids_that_no_model_gave_differ_from_turn_to_turn() -> None:
-    place = surroundings()
+    place = agent_services()
     first = await talk(place, [LIST, says("None.")], "show my tasks")
     second = await talk(place, [LIST, says("None.")], [*kept(first), said("again")])
     ids = [call["id"] for message in second.messages for call in message.get("tool_calls") or []]
@@ -102,7 +101,7 @@ async def test_ids_that_no_model_gave_differ_from_turn_to_turn() -> None:
 
 async def test_every_call_has_one_result_also_where_the_turn_stops_to_ask() -> None:
     batch = calls(("list_tasks", {}), ("delete_task", {"task_id": "t1"}), ("add_task", {"description": "a"}))
-    response = await talk(surroundings(), [batch], "do all that")
+    response = await talk(agent_services(), [batch], "do all that")
     made = [call["id"] for message in response.messages for call in message.get("tool_calls") or []]
     assert [message["tool_call_id"] for message in response.messages if message["role"] == "tool"] == made
     assert len(made) == 3
@@ -113,13 +112,25 @@ async def test_a_record_that_cannot_be_written_is_an_error_and_no_turn() -> None
     audit.available = False
     sentence = "The request cannot be recorded right now. Please try again later."
     for message in ("hi", ""):
-        response = await talk(surroundings(audit=audit), [], message)
+        response = await talk(agent_services(audit=audit), [], message)
         assert (response.status, response.error, response.messages) == ("error", sentence, [said(message)])
+
+
+async def test_a_turn_whose_end_cannot_be_recorded_is_not_reported_as_never_started() -> None:
+    audit = MemoryAuditWriter()
+
+    def lose_the_log(_: dict[str, Any]) -> ToolResult:
+        audit.available = False
+        return done()
+
+    response = await talk(agent_services(TableServer({"add_task": lose_the_log}), audit=audit), [ADD], "add a")
+    sentence = "The request was started, and its outcome is not known. Check what was done before you repeat it."
+    assert (response.status, response.error) == ("error", sentence)
 
 
 async def test_the_server_that_is_given_is_the_one_that_is_called() -> None:
     shipped, given = TableServer(), TableServer()
-    await talk(surroundings(shipped), [ADD, says("Added.")], "add a", tools=given)
+    await talk(agent_services(shipped), [ADD, says("Added.")], "add a", tools=given)
     assert (len(shipped.sent), len(given.sent)) == (0, 1)
 
 
@@ -148,30 +159,51 @@ async def test_functions_are_called_with_the_authenticated_user_whatever_the_mod
         calls(("add_task", {"title": "c", "user_id": "somebody else"})),
         says("Added."),
     ]
-    response = await talk(surroundings(), script, "add three", tools=tools)
+    response = await talk(agent_services(), script, "add three", tools=tools)
     assert seen == [{"user_id": USER, "title": "a"}, {"user_id": USER, "title": "b"}]
-    assert response.effects == ["Create new tasks", "Create new tasks"]
+    assert response.effects == ["Create new tasks: title = a", "Create new tasks: title = b"]
 
 
-async def test_a_function_that_is_not_granted_is_never_shown_nor_called() -> None:
+def binding(name: str, function: Any, **settings: Any) -> ToolBinding:
+    schema = {"type": "function", "function": {"name": name}}
+    return ToolBinding(tool_name=name, openai_function_schema=schema, mcp_tool_reference=function, **settings)
+
+
+async def test_a_bound_tool_that_the_constitution_does_not_list_stops_the_start() -> None:
     async def format_disk(**_: Any) -> None:
         raise AssertionError("called")
 
-    schema = {"type": "function", "function": {"name": "format_disk"}}
-    tools = [ToolBinding(tool_name="format_disk", openai_function_schema=schema, mcp_tool_reference=format_disk)]
+    tools = [binding("list_tasks", format_disk), binding("format_disk", format_disk)]
+    with pytest.raises(ConfigurationError, match="the constitution does not list the bound tools: format_disk"):
+        await talk(agent_services(), [], "format it", tools=tools)
 
-    def check(_: list[LLMMessage], declared: list[Any]) -> Any:
-        assert [tool.name for tool in declared] == ["ask_user", "decline"]
-        return calls(("format_disk", {}))
 
-    response = await talk(surroundings(), [check, says("I can't.")], "format it", tools=tools)
-    assert (response.status, response.effects) == ("completed", [])
+async def test_a_bound_tool_that_reads_runs_every_time_and_leaves_no_receipt() -> None:
+    seen: list[str] = []
+
+    async def list_tasks(user_id: str) -> list[str]:
+        seen.append(user_id)
+        return [f"answer {len(seen)}"]
+
+    script = [calls(("list_tasks", {})), calls(("list_tasks", {})), says("Two answers.")]
+    tools = [binding("list_tasks", list_tasks, reads=True)]
+    response = await talk(agent_services(), script, "list twice", tools=tools)
+    assert (seen, response.effects) == ([USER, USER], [])
+
+
+async def test_a_bound_function_that_raises_has_failed() -> None:
+    async def add_task(user_id: str) -> None:  # noqa: ARG001 - the signature of a bound tool
+        raise LookupError("no such list")
+
+    script = [calls(("add_task", {})), says("It failed.")]
+    response = await talk(agent_services(), script, "add a", tools=[binding("add_task", add_task)])
+    assert (response.warning, response.effects) == (None, [])
 
 
 async def test_a_server_without_a_granted_tool_stops_the_start() -> None:
     server = TableServer(served=TableServer().served[:2])
     with pytest.raises(ConfigurationError, match="the constitution lists tools that no server serves"):
-        await talk(surroundings(), [], "hi", tools=server)
+        await talk(agent_services(), [], "hi", tools=server)
 
 
 async def test_an_answer_that_is_no_json_is_unknown_and_not_a_crash() -> None:
@@ -180,26 +212,26 @@ async def test_an_answer_that_is_no_json_is_unknown_and_not_a_crash() -> None:
 
     schema = {"type": "function", "function": {"name": "add_task"}}
     tools = [ToolBinding(tool_name="add_task", openai_function_schema=schema, mcp_tool_reference=add_task)]
-    response = await talk(surroundings(), [calls(("add_task", {})), says("Who knows.")], "add a", tools=tools)
+    response = await talk(agent_services(), [calls(("add_task", {})), says("Who knows.")], "add a", tools=tools)
     assert response.warning == "It is not known whether everything that was asked for was done."
 
 
 async def test_a_history_is_not_changed_and_shares_nothing_with_the_response() -> None:
     history = [said("hi")]
-    response = await talk(surroundings(), [says("Hi.")], history)
+    response = await talk(agent_services(), [says("Hi.")], history)
     assert history == [said("hi")]
     assert response.messages[0] is not history[0]
 
 
 async def test_results_of_the_turn_are_plain_data() -> None:
     server = TableServer({"list_tasks": ToolResult(success=True, data={"tasks": [{"id": "t1"}]})})
-    response = await talk(surroundings(server), [LIST, says("One.")], "show my tasks")
+    response = await talk(agent_services(server), [LIST, says("One.")], "show my tasks")
     assert type(response).model_validate_json(response.model_dump_json()) == response
 
 
 @pytest.mark.parametrize("history", [None, {}, [], [None], ["hi"], iter([said("hi")])])
 async def test_what_is_no_conversation_at_all_is_an_error_and_no_crash(history: Any) -> None:
-    response = await talk(surroundings(), [], history)
+    response = await talk(agent_services(), [], history)
     assert (response.status, response.messages) == ("error", [])
     assert response.error in (
         "The message history must be a list that ends in the user's message.",

@@ -103,7 +103,7 @@ def test_only_an_assistant_carries_a_mark() -> None:
         ),
     ],
 )
-def test_what_is_no_conversation_is_told_in_one_sentence(messages: Any, sentence: str) -> None:
+def test_an_invalid_history_is_refused_with_one_sentence(messages: Any, sentence: str) -> None:
     with pytest.raises(ServiceError) as refused:
         read_history(messages, NOW)
     assert (refused.value.code, refused.value.message) == (ServiceErrorCode.VALIDATION_ERROR, sentence)
@@ -120,5 +120,5 @@ def test_what_is_no_conversation_is_told_in_one_sentence(messages: Any, sentence
         ("a\x00b", "The message contains characters that are not valid text."),
     ],
 )
-def test_a_message_that_gets_no_turn_is_told_why(message: str, problem: str | None) -> None:
+def test_a_refused_message_gets_a_reason(message: str, problem: str | None) -> None:
     assert content_problem(message) == problem

@@ -14,17 +14,18 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from graph_agent.agent_service import AgentLoopConfig, AgentResponse, SystemPrompt, bind_mcp_tools, kept_open, run_agent
-from graph_agent.record.tables import DecisionLog, LLMCallLog
-from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.agent_service import AgentLoopConfig, AgentResponse, SystemPrompt, bind_mcp_tools, run_agent, shared_services
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
+from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.constitution import Constitution
+from graph_agent.record.tables import decision_logs, llm_call_logs
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import CAP_REPLY, FAILURE_REPLY, RATE_LIMIT_REPLY
-from tests.agent_service.world import USER, after_results, answers, at, kept, said, wants
+from tests.agent_service.environment import USER, after_results, answers, at, kept, said, wants
 from tests.llm.wire_server import Reply, WireServer, drips, hangs, says, serving
 
 EXAMPLE = """
@@ -76,7 +77,7 @@ async def test_the_documented_example_runs_as_printed(
 
 @asynccontextmanager
 async def conversing(*replies: Reply, **config: Any) -> AsyncIterator[tuple[WireServer, Callable[..., Any]]]:
-    """A server that plays `replies`, and `ask(history, **options)` against it."""
+    """Run a server that plays `replies`, and yield `ask(history, **options)`, which sends to it."""
     async with serving(*replies) as server:
 
         async def ask(history: Any, **options: Any) -> AgentResponse:
@@ -87,7 +88,7 @@ async def conversing(*replies: Reply, **config: Any) -> AsyncIterator[tuple[Wire
 
 
 async def recorded(home: Path, response: AgentResponse) -> DecisionRecord:
-    """The closed record of a response's turn."""
+    """Return the closed record of a response's turn."""
     database = Database.open(f"sqlite:///{home / 'log.db'}")
     try:
         found = await DatabaseAuditWriter(database).load(response.messages[-1]["graph_agent"]["decision_id"])
@@ -102,7 +103,7 @@ async def tasks_of(user_id: str = USER) -> list[str]:
     return [task["description"] for task in (await listed(user_id=user_id))["data"]["tasks"]]
 
 
-async def test_a_turn_with_a_tool_is_told_whole_and_recorded_whole(home: Path) -> None:
+async def test_a_turn_with_a_tool_is_returned_and_recorded_completely(home: Path) -> None:
     call = wants(("add_task", {"description": "call mom", "user_id": USER}))
     async with conversing(call, answers("I added it.")) as (_, ask):
         response = await ask("add call mom")
@@ -141,12 +142,12 @@ async def test_the_model_reads_prompt_time_tools_and_what_was_said() -> None:
         first = await ask("hi", system_prompt=SystemPrompt(role_definition="You are a butler"))
         await ask([*kept(first), said("thanks")])
     sent = [request.body for request in server.requests]
-    prompt, told = sent[0]["messages"][0]["content"].split("\n\nThe current time is ")
+    prompt, time_sentence = sent[0]["messages"][0]["content"].split("\n\nThe current time is ")
     assert prompt == SystemPrompt(role_definition="You are a butler").to_prompt_string(USER)
-    assert told.endswith(" (UTC).")
+    assert time_sentence.endswith(" (UTC).")
     assert (sent[0]["model"], sent[0]["temperature"], sent[0]["max_tokens"]) == ("test-model", 0.4, 77)
     assert [tool["function"]["name"] for tool in sent[0]["tools"]] == [
-        "add_task", "list_tasks", "update_task", "complete_task", "delete_task", "ask_user", "decline",
+        "add_task", "list_tasks", "update_task", "complete_task", "delete_task", "answer", "ask_user", "decline",
     ]  # fmt: skip
     assert sent[-1]["messages"][1:] == [said("hi"), {"role": "assistant", "content": "None."}, said("thanks")]
     assert "graph_agent" not in json.dumps(sent)
@@ -167,7 +168,7 @@ async def test_twenty_earlier_messages_are_kept_and_ten_are_sent(home: Path) -> 
 
 async def test_a_large_tool_result_is_cut_for_the_model_and_says_so() -> None:
     add = next(binding for binding in await bind_mcp_tools() if binding.tool_name == "add_task").mcp_tool_reference
-    async with kept_open():
+    async with shared_services():
         for n in range(12):
             await add(user_id=USER, description=f"{n:04}" + "x" * 996)
     async with conversing(wants(("list_tasks", {})), answers("Many.")) as (server, ask):
@@ -179,7 +180,7 @@ async def test_a_large_tool_result_is_cut_for_the_model_and_says_so() -> None:
 
 @asynccontextmanager
 async def deleting(*after: Reply) -> AsyncIterator[tuple[WireServer, Callable[..., Any], AgentResponse]]:
-    """A conversation in which the user has just been asked whether 'call mom' shall be deleted."""
+    """Return a conversation that ends with the question whether to delete 'call mom'."""
     found: list[WireServer] = []
     delete = after_results(
         lambda: found[0], lambda results: wants(("delete_task", {"task_id": results[-1]["data"]["tasks"][0]["id"]}))
@@ -195,7 +196,7 @@ async def deleting(*after: Reply) -> AsyncIterator[tuple[WireServer, Callable[..
 async def test_a_yes_in_the_next_call_runs_exactly_the_pending_action_once(home: Path) -> None:
     async with deleting(answers("What do you mean?")) as (server, ask, asked):
         assert asked.status == "completed"
-        assert asked.final_response == "Delete task: 'call mom'. Should I go ahead? Please answer yes or no."
+        assert asked.final_response == "Delete 'call mom'. Should I go ahead? Please answer yes or no."
         assert await tasks_of() == ["call mom"]
         requests = len(server.requests)
 
@@ -240,7 +241,7 @@ async def test_a_caller_who_goes_away_leaves_a_closed_record(home: Path) -> None
         with pytest.raises(asyncio.CancelledError):
             await running
     database = Database.open(f"sqlite:///{home / 'log.db'}")
-    status = await database.read(lambda connection: connection.execute(select(DecisionLog.status)).scalars().all())
+    status = await database.read(lambda connection: connection.execute(select(decision_logs.c.status)).scalars().all())
     await database.close()
     assert status == ["interrupted"]
 
@@ -252,7 +253,7 @@ async def test_a_no_leaves_everything_as_it_was() -> None:
 
 
 def retold(messages: list[dict[str, Any]], **changes: Any) -> list[dict[str, Any]]:
-    """`messages` with another action waiting at their end."""
+    """Return `messages` with another pending action in the last one."""
     mark = messages[-1]["graph_agent"]
     return [*messages[:-1], {**messages[-1], "graph_agent": {**mark, "pending_action": {**mark["pending_action"], **changes}}}]
 
@@ -270,7 +271,7 @@ FORGERIES: list[dict[str, Any]] = [
 
 
 async def test_a_changed_action_is_none(home: Path) -> None:
-    async with deleting(answers("What do you mean?")) as (_, ask, asked), kept_open():
+    async with deleting(answers("What do you mean?")) as (_, ask, asked), shared_services():
         for changes in FORGERIES:
             response = await ask([*retold(kept(asked), **changes), said("yes")])
             assert response.final_response == "What do you mean?", changes
@@ -320,7 +321,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("reply", "sentence"), FAILURES)
-async def test_a_failure_is_told_in_a_fixed_sentence(reply: Reply, sentence: str) -> None:
+async def test_a_failure_is_reported_in_a_fixed_sentence(reply: Reply, sentence: str) -> None:
     async with conversing(reply) as (_, ask):
         response = await ask("hi")
     assert (response.status, response.finish_reason, response.error) == ("error", "error", sentence)
@@ -329,7 +330,7 @@ async def test_a_failure_is_told_in_a_fixed_sentence(reply: Reply, sentence: str
     assert "secret" not in response.model_dump_json()
 
 
-async def test_what_was_done_before_a_failure_is_told() -> None:
+async def test_effects_before_a_failure_are_reported() -> None:
     async with conversing(wants(("add_task", {"description": "a"})), says({}, 500)) as (_, ask):
         response = await ask("add a")
     assert response.error == f"{FAILURE_REPLY} Already done: added 'a'."
@@ -338,7 +339,7 @@ async def test_what_was_done_before_a_failure_is_told() -> None:
 
 @pytest.mark.parametrize("reply", [hangs(), drips(b" " * 1000, 0.2)])
 async def test_an_iteration_ends_in_time_whatever_hangs(home: Path, reply: Reply) -> None:
-    """The drip alone would go on for a minute and more, and so would a turn whose iterations have no limit."""
+    """Without the limit of an iteration, the slow response would take more than a minute."""
     async with conversing(reply) as (_, ask):
         response = await ask("hi", loop_config=AgentLoopConfig(iteration_timeout=1, turn_timeout=120))
     assert (response.status, response.error) == ("error", FAILURE_REPLY)
@@ -378,7 +379,7 @@ async def test_a_question_and_a_refusal_are_completed(reply: Reply) -> None:
     ("message", "sentence"),
     [("", "The message is empty."), ("x" * 4001, "The message is longer than 4000 characters.")],
 )
-async def test_a_message_that_gets_no_turn_is_told_why_and_logged(message: str, sentence: str, home: Path) -> None:
+async def test_a_refused_message_gets_a_reason_and_is_logged(message: str, sentence: str, home: Path) -> None:
     async with conversing(answers("Hi.")) as (server, ask):
         response = await ask(message)
     assert response == AgentResponse(
@@ -386,9 +387,9 @@ async def test_a_message_that_gets_no_turn_is_told_why_and_logged(message: str, 
     )
     assert server.requests == []
     database = Database.open(f"sqlite:///{home / 'log.db'}")
-    logged = select(DecisionLog.outcome_category, DecisionLog.response_text, DecisionLog.user_id)
+    logged = select(decision_logs.c.outcome_category, decision_logs.c.response_text, decision_logs.c.user_id)
     rows = await database.read(lambda connection: [tuple(row) for row in connection.execute(logged)])
-    calls = await database.read(lambda connection: connection.execute(select(func.count()).select_from(LLMCallLog)).scalar())
+    calls = await database.read(lambda connection: connection.execute(select(func.count()).select_from(llm_call_logs)).scalar())
     await database.close()
     assert (rows, calls) == ([("ERROR:USER_INPUT", sentence, USER)], 0)
 
@@ -402,7 +403,7 @@ async def test_a_message_that_gets_no_turn_is_told_why_and_logged(message: str, 
         ({"conversation_id": "a\x00"}, "conversation_id must be a text of 1 to 255 characters."),
     ],
 )
-async def test_an_id_that_is_none_is_told(options: dict[str, Any], sentence: str) -> None:
+async def test_an_invalid_id_is_reported(options: dict[str, Any], sentence: str) -> None:
     async with conversing(answers("Hi.")) as (server, ask):
         response = await ask("hi", **options)
     assert (response.status, response.error, server.requests) == ("error", sentence, [])
@@ -417,7 +418,7 @@ async def test_bound_tools_keep_preview_ledger_and_confirmation() -> None:
     async with conversing(wants(("add_task", {"description": "call mom"})), delete) as (server, ask):
         found.append(server)
         asked = await ask("add call mom and delete it", tools=tools)
-        assert asked.final_response == "Delete task: 'call mom'. Should I go ahead? Please answer yes or no."
+        assert asked.final_response == "Delete 'call mom'. Should I go ahead? Please answer yes or no."
         done = await ask([*kept(asked), said("yes")], tools=tools)
     assert done.effects == ["deleted 'call mom'"]
     assert await tasks_of() == []
@@ -427,12 +428,17 @@ async def test_fewer_bindings_are_fewer_tools(home: Path) -> None:
     tools = [binding for binding in await bind_mcp_tools() if binding.tool_name == "list_tasks"]
     async with conversing(wants(("add_task", {"description": "x"})), answers("I can't.")) as (server, ask):
         response = await ask("add x", tools=tools)
-    assert [tool["function"]["name"] for tool in server.requests[0].body["tools"]] == ["list_tasks", "ask_user", "decline"]
+    assert [tool["function"]["name"] for tool in server.requests[0].body["tools"]] == [
+        "list_tasks",
+        "answer",
+        "ask_user",
+        "decline",
+    ]
     assert [call.error_code for call in (await recorded(home, response)).invocations] == ["TOOL_NOT_FOUND"]
     assert await tasks_of() == []
 
 
-async def test_many_turns_at_once_share_what_they_stand_in() -> None:
+async def test_concurrent_turns_share_the_services() -> None:
     async with conversing(answers("Hi.")) as (server, ask):
         responses = await asyncio.gather(*(ask("hi", user_id=f"user {n}") for n in range(20)))
     assert {response.status for response in responses} == {"completed"}
@@ -445,8 +451,20 @@ async def test_two_event_loops_can_run_agents_at_the_same_time() -> None:
     assert (here.status, there.status) == ("completed", "completed")
 
 
-async def test_a_home_that_cannot_be_made_is_told_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_home_that_cannot_be_created_is_reported_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GRAPH_AGENT_HOME", str(tmp_path / "file" / "home"))
-    with pytest.raises(ConfigurationError, match=r"\(GRAPH_AGENT_HOME\) cannot be made"):
+    with pytest.raises(ConfigurationError, match=r"\(GRAPH_AGENT_HOME\) cannot be created"):
         await run_agent([said("hi")], USER, at("http://127.0.0.1:9/"))
+
+
+async def test_an_answer_after_a_question_answers_it_whatever_the_wording(home: Path) -> None:
+    question = wants(("ask_user", {"question": "Tell me which one.", "reason": "multiple_matches"}))
+    async with conversing(question, answers("All right.")) as (_, ask):
+        asked = await ask([said("finish it")])
+        assert asked.messages[-1]["graph_agent"]["decision_type"] == "ASK_CLARIFICATION"
+        answered = await ask([*kept(asked), said("the first")])
+    record = await recorded(home, answered)
+    assert record.decision.outcome_category is OutcomeCategory.CLARIFICATION_ANSWERED

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from graph_agent.agent_service import ToolBinding, bind_mcp_tools, kept_open
+from graph_agent.agent_service import ToolBinding, bind_mcp_tools, shared_services
 from graph_agent.agent_service.bound_tools import BoundTools
+from graph_agent.agent_service.tool_binding import McpTool
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from tests.turns import TableServer
+from tests.scripted_turns import TableServer
 
 
 def schema(name: str = "add_task", **function: Any) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def test_the_model_is_not_asked_for_the_user() -> None:
     binding = ToolBinding(
         tool_name="add_task", openai_function_schema=schema(parameters=parameters), mcp_tool_reference=nothing
     )
-    told = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
-    assert binding.declaration == ToolDeclaration(name="add_task", description="Adds.", parameters=told)
+    without_user = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
+    assert binding.declaration == ToolDeclaration(name="add_task", description="Adds.", parameters=without_user)
     assert "user_id" in parameters["properties"]
 
 
@@ -75,9 +75,9 @@ def test_a_function_without_words_is_declared_all_the_same() -> None:
 
 
 async def test_bindings_are_what_the_server_lists() -> None:
-    async with kept_open() as surroundings:
+    async with shared_services() as agent_services:
         bindings = await bind_mcp_tools()
-        served = surroundings.tools.declarations()
+        served = agent_services.tools.declarations()
     assert [binding.declaration for binding in bindings] == served
     assert [binding.tool_name for binding in bindings] == [
         "add_task", "list_tasks", "update_task", "complete_task", "delete_task",
@@ -133,10 +133,6 @@ def failing(**_: Any) -> Any:
     raise RuntimeError("the disk is on fire")
 
 
-async def hanging(**_: Any) -> None:
-    await asyncio.get_running_loop().create_future()
-
-
 def giving(answer: Any) -> Any:
     async def tool(**_: Any) -> Any:
         return answer
@@ -144,14 +140,7 @@ def giving(answer: Any) -> Any:
     return tool
 
 
-UNKNOWN = ToolResult(
-    success=False, error="The tool failed; it is not known whether it acted.", error_code=ToolErrorCode.UNKNOWN_ERROR
-)
-LATE = ToolResult(
-    success=False,
-    error="The tool did not answer in time; it is not known whether it acted.",
-    error_code=ToolErrorCode.TIMEOUT_ERROR,
-)
+LATE = ToolResult(success=False, error="too late", error_code=ToolErrorCode.TIMEOUT_ERROR)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +163,6 @@ LATE = ToolResult(
             ToolResult(success=False, error="The tool reported a failure.", error_code=ToolErrorCode.TOOL_EXECUTION_ERROR),
         ),
         (lambda **_: {"id": 7}, ToolResult(success=True, data={"id": 7})),
-        (failing, UNKNOWN),
-        (hanging, LATE),
     ],
 )
 async def test_what_a_function_answers_becomes_a_result(reference: Any, result: ToolResult) -> None:
@@ -183,7 +170,19 @@ async def test_what_a_function_answers_becomes_a_result(reference: Any, result: 
     assert await tools.execute("add_task", {}, "ann", deadline=0.05) == result
 
 
-async def test_of_a_plain_function_nothing_is_known() -> None:
+async def test_an_exception_of_a_function_reaches_the_engine() -> None:
+    with pytest.raises(RuntimeError, match="the disk is on fire"):
+        await BoundTools([bound("add_task", failing)], TableServer()).execute("add_task", {}, "ann")
+
+
+def test_a_binding_that_reads_is_a_read_whatever_its_server_declares() -> None:
+    look, add = bound("look", nothing).replace(reads=True), bound("add_task", McpTool("add_task")).replace(reads=True)
+    tools = BoundTools([look, add], TableServer())
+    assert tools.traits("look") == ToolTraits(read_only=True)
+    assert tools.traits("add_task") == TableServer().traits("add_task").replace(read_only=True)
+
+
+async def test_a_plain_function_has_no_traits() -> None:
     tools = BoundTools([bound("add_task", nothing)], TableServer())
     assert tools.traits("add_task") == ToolTraits()
     assert (await tools.settle("add_task", {}, "ann", operation_key="k")).unknown

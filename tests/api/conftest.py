@@ -1,4 +1,4 @@
-"""The API over a whole installation, asked in process."""
+"""Fixtures for tests of the API: a client in the same process, over a complete installation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import Runtime
-from tests.chat.world import World, migrated, open_world
+from tests.chat.environment import Environment, migrated, open_environment
 
 Client = httpx.AsyncClient
 
@@ -22,9 +22,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def world(tmp_path: Path, template: Path) -> AsyncGenerator[World]:
-    async with open_world(tmp_path, template) as world:
-        yield world
+async def environment(tmp_path: Path, template: Path) -> AsyncGenerator[Environment]:
+    async with open_environment(tmp_path, template) as environment:
+        yield environment
 
 
 @pytest.fixture
@@ -34,6 +34,6 @@ def served() -> Callable[[Runtime], Client]:
 
 
 @pytest.fixture
-def client(world: World, served: Callable[[Runtime], Client]) -> Client:
+def client(environment: Environment, served: Callable[[Runtime], Client]) -> Client:
     """A client of the API with the rule-based model and without authentication."""
-    return served(world.runtime())
+    return served(environment.runtime())

@@ -1,4 +1,4 @@
-"""Bearer tokens, and whose is what."""
+"""Bearer tokens, and which data each user can read."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import SecretStr
 
+from graph_agent.api import auth
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ConfigurationError
-from tests.chat.world import World
+from tests.chat.environment import Environment
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
 SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
 AUDIENCE = "graph-agent"
 _LATER = 4_102_444_800
-"""The year 2100: a token that is made when tests are collected is the same in every process and outlives the run."""
+"""The year 2100: a fixed time makes the parameters of the tests equal in all test processes."""
 
 
 def _token(key: Any = SECRET, algorithm: str = "HS256", headers: dict[str, str] | None = None, **claims: Any) -> str:
-    told = {"sub": "ann", "aud": AUDIENCE, "exp": _LATER, **claims}
-    kept = {name: value for name, value in told.items() if value is not None}
+    given = {"sub": "ann", "aud": AUDIENCE, "exp": _LATER, **claims}
+    kept = {name: value for name, value in given.items() if value is not None}
     return jwt.encode(kept, key, algorithm=algorithm, headers=headers)
 
 
 def _raw(header: dict[str, Any], payload: str, key: bytes = SECRET.encode()) -> str:
-    """A token that no library would make; the signature is right."""
+    """Return a token with a valid signature and arbitrary header and payload, which no library would create."""
     signed = b".".join(_base64(part) for part in (json.dumps(header).encode(), payload.encode()))
     return (signed + b"." + _base64(hmac.new(key, signed, hashlib.sha256).digest())).decode()
 
@@ -52,10 +53,10 @@ def _bearer(token: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def client(world: World, served: Served) -> httpx.AsyncClient:
-    """With authentication: and then any host name will do."""
+def client(environment: Environment, served: Served) -> httpx.AsyncClient:
+    """The settings of an API with bearer tokens, which accepts every Host header."""
     settings = {"jwt_secret": SecretStr(SECRET), "jwt_audience": AUDIENCE}
-    client = served(world.runtime(settings=settings))
+    client = served(environment.runtime(settings=settings))
     client.base_url = "http://agent.example"  # type: ignore[assignment]  # httpx takes text
     return client
 
@@ -91,11 +92,11 @@ BAD_TOKENS = {
 
 
 @pytest.mark.parametrize("name", BAD_TOKENS)
-async def test_a_bad_token_is_nobody(world: World, client: httpx.AsyncClient, name: str) -> None:
+async def test_an_invalid_token_is_unauthenticated(environment: Environment, client: httpx.AsyncClient, name: str) -> None:
     answer = await client.post("/api/chat", json={"content": "hi"}, headers=_bearer(BAD_TOKENS[name]))
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHENTICATED")
     assert answer.headers["www-authenticate"] == "Bearer"
-    assert await world.decisions() == []
+    assert await environment.decisions() == []
 
 
 @pytest.mark.parametrize("header", ["", "Basic YW5uOmFubg==", "Bearer", _token(), f"Token {_token()}"])
@@ -104,18 +105,20 @@ async def test_only_the_bearer_scheme_is_read(client: httpx.AsyncClient, header:
 
 
 @pytest.mark.parametrize("header", [f"Bearer {_token()}", f"bearer {_token(aud=['x', AUDIENCE])}", f"BEARER  {_token()}"])
-async def test_a_good_token_is_its_subject(client: httpx.AsyncClient, header: str) -> None:
+async def test_a_valid_token_authenticates_its_subject(client: httpx.AsyncClient, header: str) -> None:
     assert (await client.get("/api/conversations", headers={"Authorization": header})).status_code == 200
 
 
-async def test_nobody_is_asked_for_a_token_before_the_body_is_read(client: httpx.AsyncClient) -> None:
+async def test_authentication_comes_before_reading_the_body(client: httpx.AsyncClient) -> None:
     assert (await client.post("/api/chat", content=b"{", headers={"Content-Type": "text/plain"})).status_code == 401
 
 
-async def test_every_route_knows_owner_other_and_nobody(world: World, client: httpx.AsyncClient) -> None:
+async def test_every_route_distinguishes_owner_other_user_and_unauthenticated(
+    environment: Environment, client: httpx.AsyncClient
+) -> None:
     ann, bob = _bearer(_token()), _bearer(_token(sub="bob"))
-    told = (await client.post("/api/chat", json={"content": "add milk"}, headers=ann)).json()
-    conversation, decision = told["conversation_id"], told["decision_id"]
+    body = (await client.post("/api/chat", json={"content": "add milk"}, headers=ann)).json()
+    conversation, decision = body["conversation_id"], body["decision_id"]
     says = {"content": "hi", "conversation_id": conversation}
     expected = [
         ("POST", "/api/chat", says, (200, 403, 401)),
@@ -131,11 +134,11 @@ async def test_every_route_knows_owner_other_and_nobody(world: World, client: ht
         found = [(await client.request(method, path, json=body, headers=who)).status_code for who in (ann, bob, {})]
         assert (path, tuple(found)) == (path, statuses)
     assert (await client.get("/api/conversations", headers=bob)).json()["conversations"] == []
-    assert await world.descriptions("bob") == []
-    assert await world.descriptions("ann") == ["milk"]
+    assert await environment.descriptions("bob") == []
+    assert await environment.descriptions("ann") == ["milk"]
 
 
-async def test_the_key_of_another_user_opens_nothing(client: httpx.AsyncClient) -> None:
+async def test_the_idempotency_key_of_another_user_gives_no_access(client: httpx.AsyncClient) -> None:
     sent = {"json": {"content": "add milk"}}
     mine = await client.post("/api/chat", **sent, headers={**_bearer(_token()), "Idempotency-Key": "k"})
     theirs = await client.post("/api/chat", **sent, headers={**_bearer(_token(sub="bob")), "Idempotency-Key": "k"})
@@ -144,7 +147,7 @@ async def test_the_key_of_another_user_opens_nothing(client: httpx.AsyncClient) 
 
 @pytest.fixture
 def key_server() -> Iterator[dict[str, Any]]:
-    """Publishes what stands under "keys" as a JWKS; "url" says where."""
+    """A JWKS server: it publishes the list in "keys" at the address in "url"."""
     published: dict[str, Any] = {"keys": [], "asked": 0}
 
     class Keys(BaseHTTPRequestHandler):
@@ -170,13 +173,13 @@ def key_server() -> Iterator[dict[str, Any]]:
 
 
 async def test_published_keys_are_fetched_once_and_only_they_sign(
-    world: World, served: Served, key_server: dict[str, Any]
+    environment: Environment, served: Served, key_server: dict[str, Any]
 ) -> None:
     private = ec.generate_private_key(ec.SECP256R1())
     public_text = private.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     key = jwt.algorithms.ECAlgorithm.to_jwk(private.public_key(), as_dict=True)
     key_server["keys"] = [{**key, "kid": "one", "use": "sig", "alg": "ES256"}]
-    client = served(world.runtime(settings={"jwks_url": key_server["url"], "jwt_audience": AUDIENCE}))
+    client = served(environment.runtime(settings={"jwks_url": key_server["url"], "jwt_audience": AUDIENCE}))
 
     async def status(token: str) -> int:
         return (await client.get("/api/conversations", headers=_bearer(token))).status_code
@@ -185,8 +188,8 @@ async def test_published_keys_are_fetched_once_and_only_they_sign(
     assert [await status(good) for _ in range(3)] == [200, 200, 200]
     assert key_server["asked"] == 1
     # The public key taken for a shared secret: the confusion that pinned algorithms prevent.
-    told = json.dumps({"sub": "ann", "aud": AUDIENCE, "exp": _LATER})
-    assert await status(_raw({"alg": "HS256", "kid": "one"}, told, public_text)) == 401
+    payload = json.dumps({"sub": "ann", "aud": AUDIENCE, "exp": _LATER})
+    assert await status(_raw({"alg": "HS256", "kid": "one"}, payload, public_text)) == 401
     assert await status(_token(ec.generate_private_key(ec.SECP256R1()), "ES256", {"kid": "one"})) == 401
     for _ in range(3):
         assert await status(_token(private, "ES256", {"kid": "unknown"})) == 401
@@ -195,13 +198,64 @@ async def test_published_keys_are_fetched_once_and_only_they_sign(
     assert await status(_token()) == 401
 
 
-async def test_keys_that_cannot_be_fetched_are_not_the_callers_fault(world: World, served: Served) -> None:
-    client = served(world.runtime(settings={"jwks_url": "http://127.0.0.1:1/keys", "jwt_audience": AUDIENCE}))
+async def test_keys_that_cannot_be_fetched_are_a_503(environment: Environment, served: Served) -> None:
+    client = served(environment.runtime(settings={"jwks_url": "http://127.0.0.1:1/keys", "jwt_audience": AUDIENCE}))
     private = ec.generate_private_key(ec.SECP256R1())
     answer = await client.get("/api/conversations", headers=_bearer(_token(private, "ES256", {"kid": "one"})))
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
 
 
-async def test_keys_are_not_read_from_files(world: World, served: Served) -> None:
+async def test_a_redirect_of_the_key_server_is_not_followed(
+    environment: Environment, served: Served, key_server: dict[str, Any]
+) -> None:
+    class Redirect(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", key_server["url"])
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Redirect) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/keys"
+        client = served(environment.runtime(settings={"jwks_url": url, "jwt_audience": AUDIENCE}))
+        token = _token(ec.generate_private_key(ec.SECP256R1()), "ES256", {"kid": "one"})
+        answer = await client.get("/api/conversations", headers=_bearer(token))
+        thread.join()
+    assert (answer.status_code, key_server["asked"]) == (503, 0)
+
+
+async def test_a_key_server_that_trickles_is_a_503(
+    environment: Environment, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "FETCH_SECONDS", 0.3)
+    ended = threading.Event()
+
+    class Trickle(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            while not ended.wait(0.05):
+                self.wfile.write(b" ")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Trickle) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/keys"
+        client = served(environment.runtime(settings={"jwks_url": url, "jwt_audience": AUDIENCE}))
+        token = _token(ec.generate_private_key(ec.SECP256R1()), "ES256", {"kid": "one"})
+        answer = await client.get("/api/conversations", headers=_bearer(token))
+        ended.set()
+        thread.join()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
+
+
+async def test_keys_are_not_read_from_files(environment: Environment, served: Served) -> None:
     with pytest.raises(ConfigurationError, match="GRAPH_AGENT_JWKS_URL"):
-        served(world.runtime(settings={"jwks_url": "file:///etc/passwd", "jwt_audience": AUDIENCE}))
+        served(environment.runtime(settings={"jwks_url": "file:///etc/passwd", "jwt_audience": AUDIENCE}))

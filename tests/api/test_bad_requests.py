@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is the documented status in the envelope; never a 500, never the sender's own words."""
+"""Invalid requests get a documented status and the error envelope, which never repeats a part of the request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH
-from tests.chat.world import World
+from tests.chat.environment import Environment
 
 _JSON = {"Content-Type": "application/json"}
 _UNKNOWN = "00000000-0000-4000-8000-000000000000"
@@ -46,20 +46,20 @@ BODIES = {
 }
 
 LOGGED = {"a lone surrogate", "NUL", "empty", "blank", "4,001 characters"}
-"""What was understood and refused for its content: those are decisions."""
+"""A well-formed request that is refused for its content is logged as a decision."""
 
 
 @pytest.mark.parametrize("name", BODIES)
-async def test_a_body_that_is_no_message_is_not_valid(world: World, client: httpx.AsyncClient, name: str) -> None:
+async def test_a_body_that_is_not_a_message_is_invalid(environment: Environment, client: httpx.AsyncClient, name: str) -> None:
     answer = await client.post("/api/chat", content=BODIES[name], headers=_JSON)
     assert answer.status_code == 422
     assert answer.json()["error"]["code"] == "VALIDATION_ERROR"
     assert set(answer.json()) == {"error"}
     assert set(answer.json()["error"]) == {"code", "message"}
     assert len(answer.content) < 200
-    assert await world.turns() == []
+    assert await environment.turns() == []
     logged = [("RESPOND_ONLY", "ERROR:USER_INPUT", "completed")] if name in LOGGED else []
-    assert await world.decisions() == logged
+    assert await environment.decisions() == logged
 
 
 async def test_the_longest_message_is_a_message(client: httpx.AsyncClient) -> None:
@@ -72,11 +72,11 @@ async def test_a_field_given_as_null_is_not_given(client: httpx.AsyncClient) -> 
 
 
 @pytest.mark.parametrize("identity", ["1", "", "x" * 36, f"{{{_UNKNOWN}}}", _UNKNOWN.replace("-", ""), "\ud800", "\x00"])
-async def test_an_id_is_a_uuid(world: World, client: httpx.AsyncClient, identity: str) -> None:
+async def test_an_id_is_a_uuid(environment: Environment, client: httpx.AsyncClient, identity: str) -> None:
     sent = json.dumps({"content": "hi", "conversation_id": identity}).encode()
     answer = await client.post("/api/chat", content=sent, headers=_JSON)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_ID_FORMAT")
-    assert await world.decisions() == []
+    assert await environment.decisions() == []
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,6 @@ async def test_an_id_is_a_uuid(world: World, client: httpx.AsyncClient, identity
         (f"/api/conversations?limit={'9' * 5000}", 422, "VALIDATION_ERROR"),
         ("/api/decisions/1", 400, "INVALID_ID_FORMAT"),
         (f"/api/decisions/{_UNKNOWN}", 404, "DECISION_NOT_FOUND"),
-        ("/", 404, "NOT_FOUND"),
         ("/api", 404, "NOT_FOUND"),
         ("/api/conversations/", 404, "NOT_FOUND"),
         ("/docs", 404, "NOT_FOUND"),
@@ -100,7 +99,9 @@ async def test_an_id_is_a_uuid(world: World, client: httpx.AsyncClient, identity
         ("/api/chat", 405, "METHOD_NOT_ALLOWED"),
     ],
 )
-async def test_what_cannot_be_got_says_why(client: httpx.AsyncClient, path: str, status: int, code: str) -> None:
+async def test_a_resource_that_cannot_be_read_gives_its_error_code(
+    client: httpx.AsyncClient, path: str, status: int, code: str
+) -> None:
     answer = await client.get(path)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
@@ -122,7 +123,7 @@ async def test_only_json_is_read(client: httpx.AsyncClient, media_type: str | No
 
 
 @pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "Application/JSON"])
-async def test_json_may_be_spelt_in_more_than_one_way(client: httpx.AsyncClient, media_type: str) -> None:
+async def test_variants_of_the_json_content_type_are_accepted(client: httpx.AsyncClient, media_type: str) -> None:
     answer = await client.post("/api/chat", content=b'{"content": "hi"}', headers={"Content-Type": media_type})
     assert answer.status_code == 200
 
@@ -135,7 +136,7 @@ async def test_a_body_of_64_kb_is_read_and_one_byte_more_is_not(client: httpx.As
 
 
 @pytest.mark.parametrize("declared", [{}, {"Content-Length": "10"}, {"Content-Length": "x"}])
-async def test_a_body_without_end_is_read_no_further_than_the_cap(client: httpx.AsyncClient, declared: dict[str, str]) -> None:
+async def test_an_endless_body_is_read_only_up_to_the_limit(client: httpx.AsyncClient, declared: dict[str, str]) -> None:
     sent = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -150,6 +151,6 @@ async def test_a_body_without_end_is_read_no_further_than_the_cap(client: httpx.
 
 
 @pytest.mark.parametrize("key", ["", "a b", "é", "x" * 256])
-async def test_a_key_that_is_none_is_refused(client: httpx.AsyncClient, key: str) -> None:
+async def test_a_malformed_idempotency_key_is_refused(client: httpx.AsyncClient, key: str) -> None:
     answer = await client.post("/api/chat", json={"content": "hi"}, headers={"Idempotency-Key": key.encode("latin-1")})  # type: ignore[dict-item]  # a header's bytes
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")

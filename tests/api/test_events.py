@@ -1,4 +1,4 @@
-"""A turn as server-sent events: while it runs, and again from its record."""
+"""The events of a turn: live while it runs, and from its record afterwards."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.record import InterruptReason
-from tests.api.listening import Heard, hear, heard, listening
-from tests.chat.world import GatedModel, World, calls, says
-from tests.still import stand_still
+from tests.api.event_client import Heard, hear, heard, listening
+from tests.chat.environment import Environment, GatedModel, LosingModel, calls, says
+from tests.frozen_clock import freeze_loop_time
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
@@ -43,9 +43,11 @@ def _state(name: str, iteration: int = 1) -> tuple[str, dict[str, Any]]:
     return "state", {"state": name, "iteration": iteration, "max_iterations": 5}
 
 
-async def test_a_stream_tells_every_state_and_call_and_ends_with_the_answer(world: World, client: httpx.AsyncClient) -> None:
-    told = await _stream(client, "add a task to call mom")
-    *way, end = told
+async def test_a_stream_has_every_state_and_call_and_ends_with_the_answer(
+    environment: Environment, client: httpx.AsyncClient
+) -> None:
+    events = await _stream(client, "add a task to call mom")
+    *way, end = events
     assert [(one.event, one.data) for one in way] == [
         _state("BUILD_REQUEST"),
         _state("INVOKE_LLM"),
@@ -67,25 +69,25 @@ async def test_a_stream_tells_every_state_and_call_and_ends_with_the_answer(worl
         _state("APPEND_RESULTS"),
         _state("CHECK_ITERATIONS"),
         _state("INVOKE_LLM", 2),
-        ("model_call", {"finish_reason": "stop", "error": None, "calls": []}),
+        ("model_call", {"finish_reason": "tool_calls", "error": None, "calls": ["Answer"]}),
         _state("CHECK_RESPONSE", 2),
         _state("BUILD_DECISION", 2),
     ]
     decision_id = end.data["decision_id"]
-    assert [one.id for one in told] == [f"{decision_id}:{number}" for number in range(1, len(told) + 1)]
+    assert [one.id for one in events] == [f"{decision_id}:{number}" for number in range(1, len(events) + 1)]
     assert end.event == "decision"
     assert set(end.data) == {"conversation_id", "message_id", "decision_id", "reply", "decision"}
     shown = (await client.get(f"/api/conversations/{end.data['conversation_id']}")).json()
     assert (shown["messages"][1]["id"], shown["messages"][1]["content"]) == (end.data["message_id"], end.data["reply"])
-    assert await world.descriptions("local") == ["call mom"]
+    assert await environment.descriptions("local") == ["call mom"]
 
 
-async def test_the_last_event_is_what_a_plain_request_is_answered(client: httpx.AsyncClient) -> None:
+async def test_the_last_event_is_the_answer_of_a_plain_request(client: httpx.AsyncClient) -> None:
     keyed = {"Idempotency-Key": "k"}
     plain = (await client.post("/api/chat", json={"content": "add milk"}, headers=keyed)).json()
-    told = await _stream(client, "add milk", keyed)
-    assert told[-1].data == plain
-    assert told == await _recorded(client, plain["decision_id"])
+    events = await _stream(client, "add milk", keyed)
+    assert events[-1].data == plain
+    assert events == await _recorded(client, plain["decision_id"])
 
 
 def _all(*asked: FunctionCall) -> LLMResponse:
@@ -124,16 +126,18 @@ TURNS: dict[str, list[LLMResponse]] = {
 
 
 @pytest.mark.parametrize("name", TURNS)
-async def test_what_is_told_live_is_what_the_record_tells(world: World, served: Served, name: str) -> None:
-    client = served(world.runtime(ScriptedAdapter(TURNS[name])))
-    told = await _stream(client, "hello")
-    assert told[-1].event == "decision"
-    assert told == await _recorded(client, told[-1].data["decision_id"])
-    elsewhere = served(world.runtime(ScriptedAdapter([])))
-    assert told == await _recorded(elsewhere, told[-1].data["decision_id"])
+async def test_the_live_events_are_those_of_the_record(environment: Environment, served: Served, name: str) -> None:
+    client = served(environment.runtime(ScriptedAdapter(TURNS[name])))
+    events = await _stream(client, "hello")
+    assert events[-1].event == "decision"
+    assert events == await _recorded(client, events[-1].data["decision_id"])
+    elsewhere = served(environment.runtime(ScriptedAdapter([])))
+    assert events == await _recorded(elsewhere, events[-1].data["decision_id"])
 
 
-async def test_a_confirmation_and_its_answer_are_told_alike(world: World, client: httpx.AsyncClient) -> None:
+async def test_a_confirmation_and_its_answer_have_the_same_events_live_and_from_the_record(
+    environment: Environment, client: httpx.AsyncClient
+) -> None:
     conversation = (await _stream(client, "add milk"))[-1].data["conversation_id"]
     for content, dispositions in (
         ("delete the milk task", ["executed", "awaiting"]),
@@ -141,23 +145,25 @@ async def test_a_confirmation_and_its_answer_are_told_alike(world: World, client
         ("delete the milk task", ["executed", "awaiting"]),
         ("yes", ["executed"]),
     ):
-        told = await _stream(client, content, conversation_id=conversation)
-        assert [one.data["disposition"] for one in told if one.event == "tool_call"] == dispositions
-        assert told == await _recorded(client, told[-1].data["decision_id"])
-    assert [one.data["text"] for one in told if one.event == "receipt"] == ["deleted 'milk'"]
-    assert await world.descriptions("local") == []
+        events = await _stream(client, content, conversation_id=conversation)
+        assert [one.data["disposition"] for one in events if one.event == "tool_call"] == dispositions
+        assert events == await _recorded(client, events[-1].data["decision_id"])
+    assert [one.data["text"] for one in events if one.event == "receipt"] == ["deleted 'milk'"]
+    assert await environment.descriptions("local") == []
 
 
-async def test_calls_are_told_by_title_and_a_name_of_the_models_making_is_not(world: World, served: Served) -> None:
-    told = await _stream(served(world.runtime(ScriptedAdapter(TURNS["a whole batch"]))), "hello")
-    asked = next(one.data["calls"] for one in told if one.event == "model_call")
+async def test_calls_are_shown_by_title_and_an_invented_name_is_not_shown(environment: Environment, served: Served) -> None:
+    events = await _stream(served(environment.runtime(ScriptedAdapter(TURNS["a whole batch"]))), "hello")
+    asked = next(one.data["calls"] for one in events if one.event == "model_call")
     assert asked == ["Add task", "Add task", "Add task", "List tasks", "A tool that does not exist", "Complete task"]
-    made = [(one.data["disposition"], one.data["success"]) for one in told if one.event == "tool_call"]
+    made = [(one.data["disposition"], one.data["success"]) for one in events if one.event == "tool_call"]
     assert made[:5] == [("executed", True), ("repeated", True), ("executed", False), ("executed", True), ("refused", False)]
 
 
-async def test_what_is_known_before_the_turn_is_an_ordinary_answer(world: World, served: Served, tmp_path: Path) -> None:
-    client = served(world.runtime(ScriptedAdapter([says("hi")]), turns_per_minute=1))
+async def test_what_is_known_before_the_turn_is_an_ordinary_answer(
+    environment: Environment, served: Served, tmp_path: Path
+) -> None:
+    client = served(environment.runtime(ScriptedAdapter([says("hi")]), turns_per_minute=1))
 
     async def status(client: httpx.AsyncClient = client, headers: dict[str, str] | None = None, **body: Any) -> tuple[int, str]:
         answer = await client.post("/api/chat/stream", json=body, headers=headers)
@@ -175,45 +181,45 @@ async def test_what_is_known_before_the_turn_is_an_ordinary_answer(world: World,
     assert await status(content="x") == (429, "RATE_LIMITED")
     gone = Database.open(f"sqlite:///{tmp_path}/gone.db")
     gone.close_now()
-    without_log = served(world.runtime(ScriptedAdapter([]), log=gone))
+    without_log = served(environment.runtime(ScriptedAdapter([]), log=gone))
     assert await status(without_log, content="x") == (503, "SERVICE_UNAVAILABLE")
     assert (await without_log.get(f"/api/decisions/{NOBODYS}/events")).status_code == 503
 
 
-async def test_the_same_key_tells_the_same_turn_again_and_runs_none(world: World, served: Served) -> None:
+async def test_the_same_key_streams_the_same_turn_again_and_runs_none(environment: Environment, served: Served) -> None:
     model = ScriptedAdapter([calls("add_task", description="milk"), says("Added.")])
-    client = served(world.runtime(model))
+    client = served(environment.runtime(model))
     keyed = {"Idempotency-Key": "k"}
-    told = await _stream(client, "add milk", keyed)
-    assert await _stream(client, "add milk", keyed) == told
-    assert await _stream(served(world.runtime(ScriptedAdapter([]))), "add milk", keyed) == told
+    events = await _stream(client, "add milk", keyed)
+    assert await _stream(client, "add milk", keyed) == events
+    assert await _stream(served(environment.runtime(ScriptedAdapter([]))), "add milk", keyed) == events
     other = await client.post("/api/chat/stream", json={"content": "add eggs"}, headers=keyed)
     assert (other.status_code, other.json()["error"]["code"]) == (422, "IDEMPOTENCY_KEY_REUSED")
-    assert len(await world.decisions()) == 1
-    assert await world.descriptions("local") == ["milk"]
+    assert len(await environment.decisions()) == 1
+    assert await environment.descriptions("local") == ["milk"]
 
 
-async def test_a_client_that_comes_back_hears_what_it_has_missed(world: World, client: httpx.AsyncClient) -> None:
-    told = await _stream(client, "add milk")
-    path = f"/api/decisions/{told[-1].data['decision_id']}/events"
-    for heard_so_far in (0, 1, 5, len(told) - 1):
-        last = {"Last-Event-ID": f"{told[0].id.partition(':')[0]}:{heard_so_far}"}  # type: ignore[union-attr]  # it has an id
-        assert await heard(await client.get(path, headers=last)) == told[heard_so_far:]
-        assert await _stream(client, "add milk", last) == told[heard_so_far:]
-    for ended in (told[-1].id, f"{told[-1].data['decision_id']}:999999999"):
+async def test_a_client_that_reconnects_gets_the_missed_events(environment: Environment, client: httpx.AsyncClient) -> None:
+    events = await _stream(client, "add milk")
+    path = f"/api/decisions/{events[-1].data['decision_id']}/events"
+    for heard_so_far in (0, 1, 5, len(events) - 1):
+        last = {"Last-Event-ID": f"{events[0].id.partition(':')[0]}:{heard_so_far}"}  # type: ignore[union-attr]  # it has an id
+        assert await heard(await client.get(path, headers=last)) == events[heard_so_far:]
+        assert await _stream(client, "add milk", last) == events[heard_so_far:]
+    for ended in (events[-1].id, f"{events[-1].data['decision_id']}:999999999"):
         at_its_end = {"Last-Event-ID": str(ended)}
         for answer in (
             await client.get(path, headers=at_its_end),
             await client.post("/api/chat/stream", json={"content": "add milk"}, headers=at_its_end),
         ):
             assert (answer.status_code, answer.content) == (204, b"")
-    assert await heard(await client.get(path, headers={"Last-Event-ID": f"{NOBODYS}:3"})) == told
-    assert len(await world.decisions()) == 1
+    assert await heard(await client.get(path, headers={"Last-Event-ID": f"{NOBODYS}:3"})) == events
+    assert len(await environment.decisions()) == 1
 
 
-async def test_a_running_turn_is_told_while_it_runs_to_whoever_asks(world: World) -> None:
+async def test_several_clients_can_stream_a_running_turn(environment: Environment) -> None:
     model = GatedModel([calls("add_task", description="milk"), says("Added.")])
-    async with listening(world.runtime(model)) as client:
+    async with listening(environment.runtime(model)) as client:
         body, keyed = {"content": "add milk"}, {"Idempotency-Key": "k"}
         async with client.stream("POST", "/api/chat/stream", json=body, headers=keyed) as answer:
             coming = hear(answer)
@@ -235,16 +241,16 @@ async def test_a_running_turn_is_told_while_it_runs_to_whoever_asks(world: World
                 assert [event async for event in joined] == rest
                 assert [event async for event in returned] == rest
         assert [first, second, *rest] == await _recorded(client, rest[-1].data["decision_id"])
-    assert await world.descriptions("local") == ["milk"]
-    assert len(await world.decisions()) == 1
+    assert await environment.descriptions("local") == ["milk"]
+    assert len(await environment.decisions()) == 1
 
 
-async def test_a_turn_that_was_asked_for_plainly_can_be_watched_too(world: World) -> None:
+async def test_a_turn_that_was_asked_for_plainly_can_be_watched_too(environment: Environment) -> None:
     model = GatedModel([says("hello")])
-    async with listening(world.runtime(model)) as client:
+    async with listening(environment.runtime(model)) as client:
         running = asyncio.create_task(client.post("/api/chat", json={"content": "hi"}))
         await model.asked.acquire()
-        (decision_id,) = await _open_decisions(world)
+        (decision_id,) = await _open_decisions(environment)
         async with client.stream("GET", f"/api/decisions/{decision_id}/events") as answer:
             coming = hear(answer)
             assert (await anext(coming)).data["state"] == "BUILD_REQUEST"
@@ -252,41 +258,42 @@ async def test_a_turn_that_was_asked_for_plainly_can_be_watched_too(world: World
             assert [event async for event in coming][-1].data == (await running).json()
 
 
-async def test_a_client_that_goes_away_stops_nothing(world: World) -> None:
+async def test_a_client_that_disconnects_does_not_stop_the_turn(environment: Environment) -> None:
     model = GatedModel([calls("add_task", description="milk"), says("Added.")])
-    async with listening(world.runtime(model)) as client:
+    async with listening(environment.runtime(model)) as client:
         async with client.stream("POST", "/api/chat/stream", json={"content": "add milk"}) as answer:
             first = await anext(hear(answer))
         await model.asked.acquire()
         model.gate.set()
-        told = await _recorded(client, str(first.id).partition(":")[0])
-    assert told[0] == first
-    assert told[-1].data["reply"] == "Added."
-    assert await world.decisions() == [("INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", "completed")]
-    assert await world.turns() == [("done", 1)]
+        events = await _recorded(client, str(first.id).partition(":")[0])
+    assert events[0] == first
+    assert events[-1].data["reply"] == "Added."
+    assert await environment.decisions() == [("INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", "completed")]
+    assert await environment.turns() == [("done", 1)]
 
 
-async def test_a_turn_of_another_process_is_told_once_it_has_ended(world: World) -> None:
+async def test_a_turn_of_another_process_is_streamed_once_it_has_ended(environment: Environment) -> None:
     model = GatedModel([says("hello")])
-    here, there = world.runtime(), world.runtime(model)
+    here, there = environment.runtime(), environment.runtime(model)
     running = asyncio.create_task(there.chat.send("local", "hi"))
     await model.asked.acquire()
-    (decision_id,) = await _open_decisions(world)
+    (decision_id,) = await _open_decisions(environment)
     async with listening(here) as client, client.stream("GET", f"/api/decisions/{decision_id}/events") as answer:
         # The headers are there, and the turn still runs.
         model.gate.set()
-        told = await heard(answer)
+        events = await heard(answer)
     done = await running
-    assert [one.data["state"] for one in told if one.event == "state"] == done.states
-    assert told[-1].data["message_id"] == done.message_id
+    assert [one.data["state"] for one in events if one.event == "state"] == done.states
+    assert events[-1].data["message_id"] == done.message_id
 
 
-async def test_a_turn_that_is_cut_off_is_told_to_its_end(world: World, served: Served) -> None:
-    clock = stand_still(ManualClock())
-    world.clock = clock
-    client = served(world.runtime(DeafModel(lambda: clock.advance(seconds=30))))
-    told = await _stream(client, "hello")
-    assert [one.data.get("state", one.event) for one in told] == [
+async def test_an_interrupted_turn_is_streamed_to_its_end(environment: Environment, served: Served) -> None:
+    clock = freeze_loop_time(ManualClock())
+    environment.clock = clock
+    model = DeafModel(lambda: clock.advance(seconds=30))
+    client = served(environment.runtime(model))
+    events = await _stream(client, "hello")
+    assert [one.data.get("state", one.event) for one in events] == [
         "BUILD_REQUEST",
         "INVOKE_LLM",
         "model_call",
@@ -295,80 +302,68 @@ async def test_a_turn_that_is_cut_off_is_told_to_its_end(world: World, served: S
         "BUILD_DECISION",
         "decision",
     ]
-    assert told[2].data == {"finish_reason": "error", "error": "TIMEOUT", "calls": []}
-    assert told == await _recorded(client, told[-1].data["decision_id"])
-    assert [status for _, _, status in await world.decisions()] == ["interrupted"]
+    assert events[2].data == {"finish_reason": "error", "error": "TIMEOUT", "calls": []}
+    assert events == await _recorded(client, events[-1].data["decision_id"])
+    assert [status for _, _, status in await environment.decisions()] == ["interrupted"]
+    model.released.set()
 
 
-async def test_a_shutdown_ends_the_stream_with_the_interrupted_decision(world: World, served: Served) -> None:
+async def test_a_shutdown_ends_the_stream_with_the_interrupted_decision(environment: Environment, served: Served) -> None:
     model = GatedModel([])
-    runtime = world.runtime(model)
+    runtime = environment.runtime(model)
     client = served(runtime)
     streaming = asyncio.create_task(_stream(client, "hello"))
     await model.asked.acquire()
     await runtime.chat.aclose()
-    told = await streaming
-    assert told[-1].data["decision"]["outcome_category"] == "ERROR:RESPONSE_GENERATION"
-    assert told == await _recorded(client, told[-1].data["decision_id"])
-    record = await world.engines[-1].audit.load(told[-1].data["decision_id"])
+    events = await streaming
+    assert events[-1].data["decision"]["outcome_category"] == "ERROR:RESPONSE_GENERATION"
+    assert events == await _recorded(client, events[-1].data["decision_id"])
+    record = await environment.engines[-1].audit.load(events[-1].data["decision_id"])
     assert record is not None
     assert record.entries[-1].result["reason"] == InterruptReason.SHUTDOWN
 
 
 async def test_a_turn_that_breaks_off_says_so_and_the_same_key_goes_on_with_it(
-    world: World, served: Served, tmp_path: Path
+    environment: Environment, served: Served, tmp_path: Path
 ) -> None:
     lost = Database.open(f"sqlite:///{tmp_path}/log.db")
     model = LosingModel([calls("add_task", description="milk"), says("Added.")], lost)
     keyed = {"Idempotency-Key": "k"}
-    told = await _stream(served(world.runtime(model, log=lost)), "add milk", keyed)
-    *way, end = told
-    assert (end.event, end.id, end.data["error"]["code"]) == ("error", None, "SERVICE_UNAVAILABLE")
-    again = await _stream(served(world.runtime(ScriptedAdapter([says("Added.")]))), "add milk", keyed)
+    events = await _stream(served(environment.runtime(model, log=lost)), "add milk", keyed)
+    *way, end = events
+    assert (end.event, end.id, end.data["error"]["code"]) == ("error", None, "OUTCOME_UNKNOWN")
+    again = await _stream(served(environment.runtime(ScriptedAdapter([says("Added.")]))), "add milk", keyed)
     assert again[: len(way)] == way
     assert again[-1].data["reply"] == "Added."
-    assert again == await _recorded(served(world.runtime()), again[-1].data["decision_id"])
-    assert await world.descriptions("local") == ["milk"]
-    assert await world.turns() == [("done", 2)]
+    assert again == await _recorded(served(environment.runtime()), again[-1].data["decision_id"])
+    assert await environment.descriptions("local") == ["milk"]
+    assert await environment.turns() == [("done", 2)]
 
 
 class DeafModel(ScriptedAdapter):
-    """A model that lets time pass and does not hear when it is first told to stop."""
+    """A model that advances the clock, ignores its first cancellation and answers only when it is released."""
 
     def __init__(self, wait: Callable[[], None]) -> None:
         super().__init__([])
         self._wait = wait
+        # The test keeps this event. A task that waits for an event to which nothing else refers may be garbage collected.
+        self.released = asyncio.Event()
 
     async def generate(self, messages: list[LLMMessage], tools: list[ToolDeclaration], *args: Any, **named: Any) -> LLMResponse:
         self._wait()
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
-        await asyncio.Event().wait()
+            await self.released.wait()
+        await self.released.wait()
         return await super().generate(messages, tools, *args, **named)
 
 
-class LosingModel(ScriptedAdapter):
-    """A model whose last answer finds its process without the log database."""
-
-    def __init__(self, script: list[LLMResponse], log: Database) -> None:
-        super().__init__(script)
-        self._left = len(script)
-        self._log = log
-
-    async def generate(self, messages: list[LLMMessage], tools: list[ToolDeclaration], *args: Any, **named: Any) -> LLMResponse:
-        self._left -= 1
-        if not self._left:
-            await asyncio.to_thread(self._log.close_now)
-        return await super().generate(messages, tools, *args, **named)
-
-
-async def test_decisions_without_a_turn_are_told_too(world: World, served: Served) -> None:
-    runtime = world.runtime(ScriptedAdapter([says("hello")]))
+async def test_decisions_without_a_turn_have_events_too(environment: Environment, served: Served) -> None:
+    runtime = environment.runtime(ScriptedAdapter([says("hello")]))
     client = served(runtime)
     context = DecisionContext(user_id="local", message="hi", conversation_id="c1")
     decision = (await runtime.engine.run(context)).decision
-    told = await _recorded(client, str(decision.decision_id))
-    assert told[-1].data == {
+    events = await _recorded(client, str(decision.decision_id))
+    assert events[-1].data == {
         "conversation_id": "c1",
         "message_id": None,
         "decision_id": decision.decision_id,
@@ -380,11 +375,11 @@ async def test_decisions_without_a_turn_are_told_too(world: World, served: Serve
     assert [one.event for one in await _recorded(client, refused["decision_id"])] == ["decision"]
 
 
-async def test_comments_keep_a_silent_stream_alive(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_comments_keep_a_silent_stream_alive(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events_route, "KEEP_ALIVE_SECONDS", 0.01)
     model = GatedModel([says("hello")])
     async with (
-        listening(world.runtime(model)) as client,
+        listening(environment.runtime(model)) as client,
         client.stream("POST", "/api/chat/stream", json={"content": "hi"}) as answer,
     ):
         async for line in answer.aiter_lines():
@@ -393,19 +388,19 @@ async def test_comments_keep_a_silent_stream_alive(world: World, monkeypatch: py
         model.gate.set()
 
 
-async def test_a_decision_belongs_to_its_user_and_an_auditor_may_look(world: World, served: Served) -> None:
+async def test_a_decision_belongs_to_its_user_and_an_auditor_may_look(environment: Environment, served: Served) -> None:
     secret = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
-    client = served(world.runtime(settings={"jwt_secret": SecretStr(secret), "jwt_audience": "x"}))
+    client = served(environment.runtime(settings={"jwt_secret": SecretStr(secret), "jwt_audience": "x"}))
 
     def bearer(user: str, **claims: str) -> dict[str, str]:
         token = jwt.encode({"sub": user, "aud": "x", "exp": int(time.time()) + 86_400, **claims}, secret)
         return {"Authorization": f"Bearer {token}"}
 
-    told = await _stream(client, "add milk", bearer("ann"))
-    path = f"/api/decisions/{told[-1].data['decision_id']}/events"
-    assert await heard(await client.get(path, headers=bearer("ann"))) == told
-    assert await heard(await client.get(path, headers=bearer("eve", scope="auditor"))) == told
-    back = {"Last-Event-ID": f"{told[-1].data['decision_id']}:1"}
+    events = await _stream(client, "add milk", bearer("ann"))
+    path = f"/api/decisions/{events[-1].data['decision_id']}/events"
+    assert await heard(await client.get(path, headers=bearer("ann"))) == events
+    assert await heard(await client.get(path, headers=bearer("eve", scope="auditor"))) == events
+    back = {"Last-Event-ID": f"{events[-1].data['decision_id']}:1"}
     for answer, expected in (
         (await client.get(path, headers=bearer("bob")), 404),
         (await client.post("/api/chat/stream", json={"content": "x"}, headers={**bearer("bob"), **back}), 404),
@@ -416,18 +411,18 @@ async def test_a_decision_belongs_to_its_user_and_an_auditor_may_look(world: Wor
         assert answer.status_code == expected
 
 
-async def test_a_running_turn_is_nobody_elses(world: World, served: Served) -> None:
+async def test_a_running_turn_is_hidden_from_other_users(environment: Environment, served: Served) -> None:
     model = GatedModel([says("hello")])
-    runtime = world.runtime(model)
+    runtime = environment.runtime(model)
     running = asyncio.create_task(runtime.chat.send("ann", "hi"))
     await model.asked.acquire()
-    (decision_id,) = await _open_decisions(world)
+    (decision_id,) = await _open_decisions(environment)
     assert (await served(runtime).get(f"/api/decisions/{decision_id}/events")).status_code == 404
-    assert (await served(world.runtime()).get(f"/api/decisions/{decision_id}/events")).status_code == 404
+    assert (await served(environment.runtime()).get(f"/api/decisions/{decision_id}/events")).status_code == 404
     model.gate.set()
     await running
 
 
-async def _open_decisions(world: World) -> list[str]:
+async def _open_decisions(environment: Environment) -> list[str]:
     query = "SELECT decision_id FROM decision_logs WHERE status = 'PENDING'"
-    return await world.log.read(lambda connection: list(connection.exec_driver_sql(query).scalars()))
+    return await environment.log.read(lambda connection: list(connection.exec_driver_sql(query).scalars()))

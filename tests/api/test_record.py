@@ -1,4 +1,4 @@
-"""The record over HTTP: everybody their own, an auditor everybody's."""
+"""The record over HTTP: users read their own decisions, an auditor reads all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from graph_agent.bootstrap.runtime import Runtime
-from tests.chat.world import World
+from tests.chat.environment import Environment
 
 SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
 Served = Callable[[Runtime], httpx.AsyncClient]
@@ -23,14 +23,14 @@ def headers(user: str, scope: str | None = None) -> dict[str, str]:
 
 
 @pytest.fixture
-def guarded(world: World, served: Served) -> httpx.AsyncClient:
-    """A client of an API that wants bearer tokens."""
+def guarded(environment: Environment, served: Served) -> httpx.AsyncClient:
+    """A client of an API that requires bearer tokens."""
     settings = {
         "jwt_secret": SecretStr(SECRET),
         "jwt_audience": "graph-agent",
         "secret": SecretStr("signs confirmations, and is long enough"),
     }
-    return served(world.runtime(settings=settings))
+    return served(environment.runtime(settings=settings))
 
 
 async def said(client: httpx.AsyncClient, content: str, **more: dict[str, str]) -> str:
@@ -59,7 +59,7 @@ async def test_a_decision_has_its_calls(client: httpx.AsyncClient) -> None:
     decision = (await client.get(f"/api/decisions/{decision_id}")).json()
     assert (decision["message"], decision["outcome_category"]) == ("add a task to call mom", "SUCCESS:TASK_COMPLETED")
     assert [call["tool_name"] for call in decision["tool_invocations"]] == ["add_task"]
-    assert [call["finish_reason"] for call in decision["llm_calls"]] == ["tool_calls", "stop"]
+    assert [call["finish_reason"] for call in decision["llm_calls"]] == ["tool_calls", "tool_calls"]
 
 
 async def test_metrics_add_up(client: httpx.AsyncClient) -> None:
@@ -74,12 +74,12 @@ async def test_metrics_add_up(client: httpx.AsyncClient) -> None:
     "params", [{"limit": 0}, {"limit": 1001}, {"offset": -1}, {"outcome": "x"}, {"since": "soon"}, {"colour": "red"}]
 )
 @pytest.mark.parametrize("path", ["/api/decisions", "/api/metrics"])
-async def test_a_question_that_makes_no_sense_is_a_422(client: httpx.AsyncClient, path: str, params: dict[str, str]) -> None:
+async def test_an_invalid_filter_is_a_422(client: httpx.AsyncClient, path: str, params: dict[str, str]) -> None:
     answer = await client.get(path, params=params)
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
 
 
-async def test_everybody_sees_their_own_and_an_auditor_everybody_s(guarded: httpx.AsyncClient) -> None:
+async def test_users_see_their_own_decisions_and_an_auditor_sees_all(guarded: httpx.AsyncClient) -> None:
     of_ann = await said(guarded, "add a task to call mom", headers=headers("ann"))
     await said(guarded, "hello", headers=headers("bob"))
     auditor = headers("eve", "openid auditor")

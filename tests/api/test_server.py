@@ -1,4 +1,4 @@
-"""Behind a real server: callers who go away, bodies without end, and a shutdown."""
+"""The API on a real server: clients that disconnect, endless bodies, and a shutdown."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pytest
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.reply.fixed import FAILURE_REPLY
-from tests.api.live import LiveServer, live_server
-from tests.chat.world import says
+from tests.api.live_server import LiveServer, live_server
+from tests.chat.environment import says
 
 
 class WaitingModel(ScriptedAdapter):
-    """Never answers; `asked` is set, for other threads, once it has been called."""
+    """A model that never answers. `asked` is set, for other threads, when it is called."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -40,11 +40,11 @@ def model() -> WaitingModel:
 
 @pytest.fixture
 def server(tmp_path: Path, template: Path, model: WaitingModel) -> Iterator[LiveServer]:
-    with live_server(tmp_path, template, lambda world: world.runtime(model)) as server:
+    with live_server(tmp_path, template, lambda environment: environment.runtime(model)) as server:
         yield server
 
 
-def test_a_shutdown_closes_the_record_of_whoever_has_gone(tmp_path: Path, server: LiveServer, model: WaitingModel) -> None:
+def test_a_shutdown_closes_the_record_of_a_disconnected_client(tmp_path: Path, server: LiveServer, model: WaitingModel) -> None:
     address = httpx.URL(server.url)
     with closing(socket.create_connection((address.host, address.port))) as caller:
         body = b'{"content": "hello"}'
@@ -60,7 +60,7 @@ def test_a_shutdown_closes_the_record_of_whoever_has_gone(tmp_path: Path, server
     assert _rows(tmp_path / "graph_agent.db", "SELECT content FROM messages") == [("hello",), (FAILURE_REPLY,)]
 
 
-def test_a_caller_who_stops_in_mid_body_is_no_incident(
+def test_a_client_that_disconnects_while_sending_its_body_is_not_logged_as_an_error(
     server: LiveServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     address = httpx.URL(server.url)
@@ -74,7 +74,7 @@ def test_a_caller_who_stops_in_mid_body_is_no_incident(
     assert _rows(tmp_path / "log.db", "SELECT status FROM decision_logs") == []
 
 
-def test_twenty_megabytes_are_not_waited_for(server: LiveServer) -> None:
+def test_a_body_of_twenty_megabytes_is_refused_early(server: LiveServer) -> None:
     answer = httpx.post(f"{server.url}/api/chat", content=b"[" * 20_000_000, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.headers["connection"]) == (413, "close")
     assert httpx.get(f"{server.url}/healthz").status_code == 200

@@ -1,4 +1,4 @@
-"""Out of one log and into another, byte for byte, and nothing else gets in."""
+"""Export and import: a log can be copied byte for byte, and invalid files are refused."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
+from graph_agent.audit import export_reader
 from graph_agent.audit.export import BATCH
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json, digest
-from tests.audit.made import NOON, TEXTS, made, put
+from graph_agent.models.record import DecisionOpening
+from graph_agent.record.writer import DatabaseAuditWriter
+from tests.audit.builders import NOON, TEXTS, make_record, store_records
 
 
-async def exported(log: Database, form: str = "jsonl", filters: DecisionFilter | None = None) -> str:
+async def export(log: Database, form: str = "jsonl", filters: DecisionFilter | None = None) -> str:
     return "".join([piece async for piece in LogQueryService(log).export_logs(form, filters)])
 
 
@@ -30,87 +32,124 @@ def other(tmp_path: Path) -> Any:
     database.close_now()
 
 
-async def test_a_line_with_a_text_stands_before_the_first_decision_that_names_it(log: Database) -> None:
-    first, second = made(1), made(2, constitution="another")
-    put(log, first, second, texts={digest("another"): "another"})
-    lines = [json.loads(line) for line in (await exported(log)).splitlines()]
+async def test_a_text_is_exported_before_the_first_decision_that_references_it(log: Database) -> None:
+    first, second = make_record(1), make_record(2, constitution="another")
+    store_records(log, first, second, texts={digest("another"): "another"})
+    lines = [json.loads(line) for line in (await export(log)).splitlines()]
     assert [line["type"] for line in lines] == ["blob", "blob", "blob", "decision", "blob", "decision"]
     assert {line["digest"]: line["text"] for line in lines if line["type"] == "blob"} == {**TEXTS, digest("another"): "another"}
     assert [line["record"] for line in lines if line["type"] == "decision"] == [first.to_json(), second.to_json()]
-    assert canonical_json(first.to_json()) in await exported(log)
+    assert canonical_json(first.to_json()) in await export(log)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json"])
-async def test_what_was_exported_is_imported_and_exported_again_the_same(log: Database, other: Database, form: str) -> None:
+async def test_an_imported_export_is_exported_again_byte_for_byte(log: Database, other: Database, form: str) -> None:
     calls = ({"result": {"tasks": []}}, {"success": False, "error_code": "NOT_FOUND"})
-    records = [made(number, at=NOON, tokens=number, calls=calls) for number in range(1, BATCH + 20)]
-    put(log, *records)
-    text = await exported(log, form)
+    records = [make_record(number, at=NOON, tokens=number, calls=calls) for number in range(1, BATCH + 20)]
+    store_records(log, *records)
+    text = await export(log, form)
     if form == "json":
         assert len(json.loads(text)) == len(records) + len(TEXTS)
     service = LogQueryService(other)
     pieces = [text[start : start + 700] for start in range(0, len(text), 700)]
     report = await service.import_logs(pieces)
     assert (report.imported, report.present, report.differing, report.texts) == (len(records), 0, [], 3)
-    assert await exported(other, form) == text
+    assert await export(other, form) == text
     for record in (records[0], records[-1]):
-        there = await service.get_decision_trace(record.header.decision_id)
-        here = await LogQueryService(log).get_decision_trace(record.header.decision_id)
-        assert there == here
+        imported = await service.get_decision_trace(record.header.decision_id)
+        original = await LogQueryService(log).get_decision_trace(record.header.decision_id)
+        assert imported == original
     again = await service.import_logs([text])
     assert (again.imported, again.present) == (0, len(records))
 
 
-async def test_only_closed_decisions_that_are_meant_are_exported(log: Database) -> None:
-    put(log, made(1), made(2, user="bob"))
-    await DatabaseAuditWriter(log).write_decision_log(
-        decision_id="open", conversation_id="c", user_id="bob", message="hi", header=made(3).header
-    )
-    lines = (await exported(log, filters=DecisionFilter(user_id="bob"))).splitlines()
+async def test_only_closed_decisions_that_match_the_filter_are_exported(log: Database) -> None:
+    store_records(log, make_record(1), make_record(2, user="bob"))
+    await DatabaseAuditWriter(log).write_opening(DecisionOpening.of(make_record(3, user="bob").header, {}))
+    lines = (await export(log, filters=DecisionFilter(user_id="bob"))).splitlines()
     assert [json.loads(line)["record"]["header"]["decision_id"] for line in lines if '"type":"decision"' in line] == [
-        made(2).header.decision_id
+        make_record(2).header.decision_id
     ]
 
 
 @pytest.mark.parametrize(("form", "text"), [("jsonl", ""), ("json", "[\n]\n")])
 async def test_an_empty_log_exports_to_an_empty_file_of_its_format(log: Database, form: str, text: str) -> None:
-    assert await exported(log, form) == text
+    assert await export(log, form) == text
     assert (await LogQueryService(log).import_logs([text])).imported == 0
 
 
-def test_a_format_there_is_none_of_is_refused_at_once(log: Database) -> None:
+def test_an_unknown_format_is_refused_immediately(log: Database) -> None:
     with pytest.raises(ServiceError) as refused:
         LogQueryService(log).export_logs("xml")
     assert refused.value.code is ServiceErrorCode.INVALID_FORMAT
 
 
-async def test_a_decision_that_stands_with_another_record_is_left_and_named(log: Database, other: Database) -> None:
-    put(log, made(1, message="call mom"))
-    put(other, made(1, message="call dad"))
-    report = await LogQueryService(other).import_logs([await exported(log)])
-    assert (report.imported, report.differing) == (0, [made(1).header.decision_id])
-    assert (await LogQueryService(other).get_decision_trace(made(1).header.decision_id)).decision.message == "call dad"
+async def test_a_decision_that_is_stored_with_another_record_is_kept_and_reported(log: Database, other: Database) -> None:
+    store_records(log, make_record(1, message="call mom"))
+    store_records(other, make_record(1, message="call dad"))
+    report = await LogQueryService(other).import_logs([await export(log)])
+    assert (report.imported, report.differing) == (0, [make_record(1).header.decision_id])
+    assert (await LogQueryService(other).get_decision_trace(make_record(1).header.decision_id)).decision.message == "call dad"
 
 
-GOOD = canonical_json({"type": "decision", "record": made(1).to_json()})
+DECISION_ID = make_record(1).header.decision_id
+GOOD = canonical_json({"type": "decision", "record": make_record(1).to_json()})
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("hello", "object 1 of the file cannot be imported: it is not JSON"),
         (f"{GOOD}\n{GOOD[:-9]}", "object 2 of the file cannot be imported: it is not JSON"),
         ("7\n", "object 1 of the file cannot be imported: it is not an object"),
-        ('{"type":"decision","record":{}}', "object 1 of the file cannot be imported: it is not a record of a decision"),
+        (GOOD.replace('"entries"', '"entry"'), "object 1 of the file cannot be imported: it is not a record of a decision"),
+        ('{"type":"decision","record":{}}', "object 1 of the file cannot be imported: its decision id is not a UUID"),
+        (GOOD.replace(DECISION_ID, "\\u001b[2Jid"), "object 1 of the file cannot be imported: its decision id is not a UUID"),
+        (
+            GOOD.replace('"user_id":"ann"', '"user_id":"a\\u202enn"'),
+            "object 1 of the file cannot be imported: its user id contains",
+        ),
+        (
+            GOOD.replace('"conversation_id":"c1"', '"conversation_id":"c\\n1"'),
+            "object 1 of the file cannot be imported: its conversation id contains control characters",
+        ),
+        ("[[[[", "object 1 of the file cannot be imported: it is not JSON"),
+        ("[", "object 1 of the file cannot be imported: the file is incomplete"),
+        ("]", "object 1 of the file cannot be imported: the file is incomplete"),
+        (",", "object 1 of the file cannot be imported: the file is incomplete"),
+        (f"[{GOOD}", "object 2 of the file cannot be imported: the file is incomplete"),
+        (f"[{GOOD} {GOOD}]", "object 2 of the file cannot be imported: it is not JSON"),
+        (f"{GOOD},{GOOD}", "object 2 of the file cannot be imported: it is not JSON"),
         ('{"type":"decision"}', "object 1 of the file cannot be imported: it is neither"),
-        ('{"type":"blob","digest":"00","text":"x"}', "object 1 of the file cannot be imported: it is neither"),
+        (
+            '{"type":"blob","digest":"00","text":"x"}',
+            "object 1 of the file cannot be imported: its text does not match its digest",
+        ),
         (GOOD.replace('"ms":100', '"ms":NaN'), "object 1 of the file cannot be imported: it is not JSON"),
-        ('{"a":' + "[" * 100_000, "object 1 of the file cannot be imported: it is not JSON"),
+        ('{"a":' + "[" * 100_000, "object 1 of the file cannot be imported: it is nested too deeply"),
+        ('{"a":' * 300 + "1" + "}" * 300, "object 1 of the file cannot be imported: it is nested too deeply"),
     ],
 )
-async def test_what_is_no_export_is_refused_with_its_place(log: Database, text: str, told: str) -> None:
+async def test_an_invalid_file_is_refused_with_the_number_of_the_object(log: Database, text: str, message: str) -> None:
     with pytest.raises(ServiceError) as refused:
         await LogQueryService(log).import_logs([text])
     assert refused.value.code is ServiceErrorCode.INVALID_FORMAT
-    assert refused.value.message.startswith(told)
+    assert refused.value.message.startswith(message)
     assert (await LogQueryService(log).query_decisions()).total == 0
+
+
+async def test_a_file_whose_texts_are_too_large_together_is_refused(log: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_reader, "MAX_TEXTS", 1_000)
+    texts = ["x" * 600, "y" * 600]
+    lines = [canonical_json({"type": "blob", "digest": digest(text), "text": text}) for text in texts]
+    with pytest.raises(
+        ServiceError, match="object 2 of the file cannot be imported: the texts of the file are too large together"
+    ):
+        await LogQueryService(log).import_logs(lines)
+
+
+async def test_an_object_that_is_too_large_is_refused(log: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_reader, "MAX_OBJECT", 100_000)
+    pieces = ['{"type":"blob","text":"'] + ["x" * 50_000] * 20
+    with pytest.raises(ServiceError, match="object 1 of the file cannot be imported: it is too large"):
+        await LogQueryService(log).import_logs(pieces)

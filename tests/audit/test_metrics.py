@@ -1,4 +1,4 @@
-"""Figures, checked against the same figures worked out by hand."""
+"""Metrics, compared with values computed by hand."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import Durations, MetricsSummary, TokenTotals, ToolUsage, percentile
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
-from graph_agent.models.record import CallDisposition, RecordStatus
-from tests.audit.made import NOON, made, put
+from graph_agent.models.record import CallDisposition, DecisionOpening, RecordStatus
+from graph_agent.record.writer import DatabaseAuditWriter
+from tests.audit.builders import NOON, make_record, store_records
 
 
-async def test_a_summary_is_what_the_decisions_add_up_to(log: Database) -> None:
+async def test_a_summary_aggregates_all_decisions(log: Database) -> None:
     refused = {"success": False, "error_code": "TOOL_NOT_FOUND", "disposition": CallDisposition.REFUSED, "tool_name": "nope"}
-    gone = {"success": False, "error_code": "NOT_FOUND", "duration_ms": 30}
+    not_found = {"success": False, "error_code": "NOT_FOUND", "duration_ms": 30}
     records = [
-        made(1, ms=100, tokens=10, calls=({"duration_ms": 10},)),
-        made(2, ms=300, tokens=20, calls=({"duration_ms": 20}, gone)),
-        made(3, ms=200, calls=(refused,), outcome=OutcomeCategory.TOOL_INVOCATION, intent=None),
-        made(
+        make_record(1, ms=100, tokens=10, calls=({"duration_ms": 10},)),
+        make_record(2, ms=300, tokens=20, calls=({"duration_ms": 20}, not_found)),
+        make_record(3, ms=200, calls=(refused,), outcome=OutcomeCategory.TOOL_INVOCATION, intent=None),
+        make_record(
             4,
             ms=5000,
             outcome=OutcomeCategory.RESPONSE_GENERATION,
@@ -33,11 +33,9 @@ async def test_a_summary_is_what_the_decisions_add_up_to(log: Database) -> None:
             model="rules",
         ),
     ]
-    put(log, *records)
-    opened = made(5)
-    await DatabaseAuditWriter(log).write_decision_log(
-        decision_id=opened.header.decision_id, conversation_id="c1", user_id="ann", message="hi", header=opened.header
-    )
+    store_records(log, *records)
+    opened = make_record(5)
+    await DatabaseAuditWriter(log).write_opening(DecisionOpening.of(opened.header, {}))
 
     summary = await LogQueryService(log).get_metrics_summary(NOON, NOON + timedelta(hours=1))
 
@@ -52,6 +50,7 @@ async def test_a_summary_is_what_the_decisions_add_up_to(log: Database) -> None:
         outcomes={"SUCCESS:TASK_COMPLETED": 2, "ERROR:RESPONSE_GENERATION": 1, "ERROR:TOOL_INVOCATION": 1},
         decision_types={"INVOKE_TOOL": 3, "RESPOND_ONLY": 1},
         intents={"CREATE_TASK": 2, "GENERAL_CHAT": 1, "UNKNOWN": 1},
+        response_models={},
         models={"gemini": 3, "rules": 1},
         constitutions={records[0].header.constitution: 4},
         durations=Durations(count=4, average=1400.0, p50=200, p95=5000, p99=5000, maximum=5000),
@@ -74,12 +73,12 @@ async def test_a_summary_is_what_the_decisions_add_up_to(log: Database) -> None:
     )
 
 
-async def test_a_summary_is_of_the_decisions_that_are_meant(log: Database) -> None:
-    put(
+async def test_a_summary_covers_the_decisions_that_match_the_filter(log: Database) -> None:
+    store_records(
         log,
-        made(1, user="ann", calls=({},)),
-        made(2, user="bob", calls=({}, {})),
-        made(3, user="bob", at=NOON - timedelta(days=2), calls=({},)),
+        make_record(1, user="ann", calls=({},)),
+        make_record(2, user="bob", calls=({}, {})),
+        make_record(3, user="bob", at=NOON - timedelta(days=2), calls=({},)),
     )
     service = LogQueryService(log)
     of_bob = await service.get_metrics_summary(NOON, filters=DecisionFilter(user_id="bob"))
@@ -90,12 +89,12 @@ async def test_a_summary_is_of_the_decisions_that_are_meant(log: Database) -> No
     assert (before.total, before.tool_calls) == (1, 1)
 
 
-async def test_a_summary_over_nothing_has_no_rates(log: Database) -> None:
+async def test_a_summary_of_an_empty_log_has_no_rates(log: Database) -> None:
     summary = await LogQueryService(log).get_metrics_summary()
     assert (summary.total, summary.success_rate, summary.durations, summary.tools) == (0, None, Durations(), {})
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.5, 50), (0.95, 95), (0.99, 99), (1.0, 100), (0.001, 1)])
-def test_a_percentile_is_the_nearest_rank(share: float, value: int) -> None:
+def test_percentiles_use_the_nearest_rank(share: float, value: int) -> None:
     assert percentile(dict.fromkeys(range(1, 101), 1), share) == value
     assert percentile(dict.fromkeys(range(1, 101), 7), share) == value

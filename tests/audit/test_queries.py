@@ -1,4 +1,4 @@
-"""Asking the log: one decision, filtered pages, and what happens to a question that cannot be answered."""
+"""Queries of the log: one decision, filtered pages, invalid filters, time limits and indexes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from sqlalchemy import ClauseElement, Connection, Executable, insert, select, te
 from sqlalchemy.ext.compiler import compiles
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.record.projection import decision_row
 from graph_agent.audit.queries import COUNTED_EXACTLY, LogQueryService
-from graph_agent.record.tables import DecisionLog, table_of
 from graph_agent.audit.trace import ROW_COLUMNS
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
-from graph_agent.models.record import RecordStatus
-from tests.audit.made import NOON, TEXTS, made, put
+from graph_agent.models.record import DecisionOpening, RecordStatus
+from graph_agent.record.projection import decision_row
+from graph_agent.record.statements import read
+from graph_agent.record.tables import decision_logs
+from graph_agent.record.writer import DatabaseAuditWriter
+from tests.audit.builders import NOON, TEXTS, make_record, store_records
 
-ASKED = {
+CLARIFICATION = {
     "decision_type": DecisionType.ASK_CLARIFICATION,
     "outcome": OutcomeCategory.MULTIPLE_MATCHES,
     "intent": IntentType.AMBIGUOUS,
 }
-FAILED: dict[str, Any] = {
+FAILURE: dict[str, Any] = {
     "decision_type": DecisionType.RESPOND_ONLY,
     "outcome": OutcomeCategory.RESPONSE_GENERATION,
     "intent": IntentType.GENERAL_CHAT,
@@ -34,16 +35,16 @@ FAILED: dict[str, Any] = {
 
 
 @pytest.fixture
-def asked(log: Database) -> LogQueryService:
-    """Six decisions, a minute apart, and one that is still open."""
-    put(
+def queries(log: Database) -> LogQueryService:
+    """Queries of a log with six decisions, a minute apart."""
+    store_records(
         log,
-        made(1),
-        made(2, user="bob", conversation="c2"),
-        made(3, **ASKED),
-        made(4, user="bob", conversation="c3", model="rules", **FAILED),
-        made(5, conversation="c4", status=RecordStatus.INTERRUPTED, **FAILED),
-        made(6, outcome=OutcomeCategory.TOOL_INVOCATION, constitution="another"),
+        make_record(1),
+        make_record(2, user="bob", conversation="c2"),
+        make_record(3, **CLARIFICATION),
+        make_record(4, user="bob", conversation="c3", model="rules", **FAILURE),
+        make_record(5, conversation="c4", status=RecordStatus.INTERRUPTED, **FAILURE),
+        make_record(6, outcome=OutcomeCategory.TOOL_INVOCATION, constitution="another"),
     )
     return LogQueryService(log)
 
@@ -71,42 +72,42 @@ async def numbers(service: LogQueryService, **given: Any) -> list[int]:
         ({"intent_type": "AMBIGUOUS"}, [3]),
         ({"status": "interrupted"}, [5]),
         ({"model": "rules"}, [4]),
-        ({"constitution": made(6, constitution="another").header.constitution}, [6]),
+        ({"constitution": make_record(6, constitution="another").header.constitution}, [6]),
         ({"user_id": "ann", "outcome": "ERROR"}, [6, 5]),
         ({"user_id": "ann", "outcome": "ERROR", "decision_type": "RESPOND_ONLY", "since": NOON}, [5]),
         ({"decision_type": "INVOKE_TOOL", "outcome": "ERROR"}, [6]),
         ({"intent_type": "GENERAL_CHAT", "outcome": "ERROR", "model": "rules"}, [4]),
-        ({"user_id": "nobody"}, []),
+        ({"user_id": "unknown"}, []),
     ],
 )
-async def test_every_filter_holds_alone_and_together(asked: LogQueryService, given: dict[str, Any], found: list[int]) -> None:
-    assert await numbers(asked, **given) == found
+async def test_filters_select_alone_and_combined(queries: LogQueryService, given: dict[str, Any], found: list[int]) -> None:
+    assert await numbers(queries, **given) == found
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"outcome": "OOPS"}, "outcome: no outcome"),
         ({"outcome": "success"}, "outcome: "),
         ({"decision_type": "NOPE"}, "decision_type: must be one of RESPOND_ONLY"),
         ({"intent_type": "NOPE"}, "intent_type: must be one of CREATE_TASK"),
-        ({"since": NOON, "until": NOON}, "until must lie after since"),
+        ({"since": NOON, "until": NOON}, "until must be after since"),
         ({"user_id": "a\x00b"}, "user_id: contains a NUL character"),
         ({"since": "yesterday"}, "since: "),
         ({"colour": "red"}, "colour: "),
         ({"constitution": "abc"}, "constitution: "),
     ],
 )
-def test_a_filter_that_makes_no_sense_is_refused_in_one_sentence(given: dict[str, Any], told: str) -> None:
+def test_an_invalid_filter_is_refused_with_one_sentence(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ServiceError) as refused:
         DecisionFilter.of(**given)
     assert refused.value.code is ServiceErrorCode.VALIDATION_ERROR
-    assert refused.value.message.startswith(told)
+    assert refused.value.message.startswith(message)
     assert "\n" not in refused.value.message
 
 
-async def test_pages_follow_each_other_without_gap_or_overlap_also_among_equal_times(log: Database) -> None:
-    put(log, *(made(number, at=NOON) for number in range(1, 26)))
+async def test_pages_have_no_gap_or_overlap_also_for_equal_times(log: Database) -> None:
+    store_records(log, *(make_record(number, at=NOON) for number in range(1, 26)))
     service = LogQueryService(log)
     seen: list[str] = []
     offset = 0
@@ -117,24 +118,24 @@ async def test_pages_follow_each_other_without_gap_or_overlap_also_among_equal_t
         offset += len(page.items)
         if not page.has_more:
             break
-    assert seen == [made(number).header.decision_id for number in range(25, 0, -1)]
+    assert seen == [make_record(number).header.decision_id for number in range(25, 0, -1)]
     beyond = await service.query_decisions(limit=10, offset=100)
     assert (beyond.items, beyond.total, beyond.has_more) == ([], 25, False)
 
 
 @pytest.mark.parametrize("given", [{"limit": 0}, {"limit": 1001}, {"offset": -1}, {"offset": 10**12}])
-async def test_a_page_has_bounds(asked: LogQueryService, given: dict[str, int]) -> None:
+async def test_limit_and_offset_are_bounded(queries: LogQueryService, given: dict[str, int]) -> None:
     with pytest.raises(ServiceError) as refused:
-        await asked.query_decisions(**given)
+        await queries.query_decisions(**given)
     assert refused.value.code is ServiceErrorCode.VALIDATION_ERROR
 
 
 async def test_a_total_is_exact_up_to_ten_thousand_and_then_a_lower_bound(log: Database) -> None:
-    row = decision_row(made(1))
+    row = decision_row(make_record(1))
 
     def many(first: int, last: int) -> None:
         rows = [{**row, "decision_id": f"d{number}", "record": None, "header": None} for number in range(first, last)]
-        log.write_now(lambda connection: connection.execute(insert(table_of(DecisionLog)), rows).close())
+        log.write_now(lambda connection: connection.execute(insert(decision_logs), rows).close())
 
     many(0, COUNTED_EXACTLY)
     service = LogQueryService(log)
@@ -147,11 +148,11 @@ async def test_a_total_is_exact_up_to_ten_thousand_and_then_a_lower_bound(log: D
     assert (end.total, end.total_is_exact, end.has_more) == (COUNTED_EXACTLY + 5, True, False)
 
 
-async def test_a_trace_holds_the_row_its_calls_its_record_and_the_policy_in_force(log: Database) -> None:
-    before = made(1, constitution="the old one")
-    put(log, before, texts={before.header.constitution: "the old one"})
-    record = made(2, tokens=7, calls=({}, {"success": False, "error_code": "NOT_FOUND", "error_message": "gone"}))
-    put(log, record)
+async def test_a_trace_contains_the_row_the_calls_the_record_and_the_policy_in_force(log: Database) -> None:
+    before = make_record(1, constitution="the old one")
+    store_records(log, before, texts={before.header.constitution: "the old one"})
+    record = make_record(2, tokens=7, calls=({}, {"success": False, "error_code": "NOT_FOUND", "error_message": "gone"}))
+    store_records(log, record)
     trace = await LogQueryService(log).get_decision_trace(record.header.decision_id)
     assert trace.record == record
     assert trace.header == record.header
@@ -164,17 +165,9 @@ async def test_a_trace_holds_the_row_its_calls_its_record_and_the_policy_in_forc
     assert trace.policy.since == record.header.started_at
 
 
-async def test_a_turn_that_is_open_has_a_trace_too(log: Database) -> None:
-    record = made(1)
-    context = record.header.context
-    await DatabaseAuditWriter(log).write_decision_log(
-        decision_id=record.header.decision_id,
-        conversation_id=context.conversation_id,
-        user_id=context.user_id,
-        message=context.message,
-        header=record.header,
-        blobs=TEXTS,
-    )
+async def test_an_open_turn_has_a_trace(log: Database) -> None:
+    record = make_record(1)
+    await DatabaseAuditWriter(log).write_opening(DecisionOpening.of(record.header, TEXTS))
     trace = await LogQueryService(log).get_decision_trace(record.header.decision_id)
     assert (trace.decision.status, trace.decision.decision_type, trace.record) == (RecordStatus.PENDING, "PENDING", None)
     assert trace.header == record.header
@@ -182,29 +175,27 @@ async def test_a_turn_that_is_open_has_a_trace_too(log: Database) -> None:
     assert listed == trace.decision
 
 
-async def test_a_decision_that_does_not_exist_and_one_of_somebody_else_are_not_found(asked: LogQueryService) -> None:
-    mine = made(1).header.decision_id
-    assert (await asked.get_decision_trace(mine, user_id="ann")).decision.user_id == "ann"
+async def test_a_missing_decision_and_one_of_another_user_are_not_found(queries: LogQueryService) -> None:
+    mine = make_record(1).header.decision_id
+    assert (await queries.get_decision_trace(mine, user_id="ann")).decision.user_id == "ann"
     for decision_id, user_id in (("nothing", None), (mine, "bob")):
         with pytest.raises(ServiceError) as refused:
-            await asked.get_decision_trace(decision_id, user_id=user_id)
+            await queries.get_decision_trace(decision_id, user_id=user_id)
         assert refused.value.code is ServiceErrorCode.DECISION_NOT_FOUND
 
 
-async def test_a_question_that_takes_too_long_is_given_up(log: Database) -> None:
+async def test_a_query_that_exceeds_its_time_limit_is_cancelled(log: Database) -> None:
     slow = {
         "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000) SELECT max(i) FROM n",
         "postgresql": "SELECT pg_sleep(60)",
     }[log.dialect]
-    from graph_agent.record.statements import read
-
     with pytest.raises(ServiceError) as refused:
         await read(log, lambda connection: connection.execute(text(slow)).scalar(), seconds=0.05)
     assert refused.value.code is ServiceErrorCode.QUERY_TIMEOUT
     assert (await LogQueryService(log).query_decisions()).total == 0
 
 
-async def test_a_log_that_does_not_answer_is_a_storage_error(log: Database) -> None:
+async def test_a_closed_database_is_a_storage_error(log: Database) -> None:
     await log.close()
     with pytest.raises(ServiceError) as refused:
         await LogQueryService(log).query_decisions()
@@ -245,9 +236,12 @@ def _explain_postgresql(element: Explain, compiler: Any, **options: Any) -> str:
         ({"decision_type": "ASK_CLARIFICATION", "outcome": "SUCCESS"}, "ix_decision_logs_type"),
     ],
 )
-def test_pages_walk_along_an_index(log: Database, given: dict[str, Any], index: str) -> None:
-    put(log, *(made(number) for number in range(1, 60)), made(60, user="rare"), *(made(n, **ASKED) for n in range(61, 63)))
-    columns = table_of(DecisionLog).c
+def test_pages_are_read_through_an_index(log: Database, given: dict[str, Any], index: str) -> None:
+    frequent = [make_record(number) for number in range(1, 60)]
+    store_records(
+        log, *frequent, make_record(60, user="rare"), *(make_record(number, **CLARIFICATION) for number in range(61, 63))
+    )
+    columns = decision_logs.c
 
     def plan(connection: Connection) -> str:
         if log.dialect == "postgresql":
@@ -259,11 +253,11 @@ def test_pages_walk_along_an_index(log: Database, given: dict[str, Any], index: 
         )
         return "\n".join(str(row) for row in connection.execute(Explain(page.limit(101))).all())
 
-    told = log.write_now(plan)
+    query_plan = log.write_now(plan)
     if log.dialect == "postgresql":
-        # Its planner weighs several good indexes by the statistics of these few rows.
-        assert "Index" in told
-        assert "Seq Scan" not in told
+        # The planner of PostgreSQL may choose any of several good indexes, by the statistics of these few rows.
+        assert "Index" in query_plan
+        assert "Seq Scan" not in query_plan
     else:
-        assert index in told
-        assert "SCAN decision_logs\n" not in f"{told}\n"
+        assert index in query_plan
+        assert "SCAN decision_logs\n" not in f"{query_plan}\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graph_agent.clock import ManualClock
-from tests.chat.world import World, migrated, open_world
+from tests.chat.environment import Environment, migrated, open_environment
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def world(tmp_path: Path, template: Path, clock: ManualClock) -> AsyncGenerator[World]:
-    """An installation on SQLite files whose clock moves only when told to."""
-    async with open_world(tmp_path, template, clock) as world:
-        yield world
+async def environment(tmp_path: Path, template: Path, clock: ManualClock) -> AsyncGenerator[Environment]:
+    """A complete installation on SQLite files, with a manual clock."""
+    async with open_environment(tmp_path, template, clock) as environment:
+        yield environment

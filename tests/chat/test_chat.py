@@ -1,4 +1,4 @@
-"""The chat service over real engines, databases and tools."""
+"""The chat service with real engines, databases and tools."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.decision import DecisionType
+from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
-from tests.chat.world import GatedModel, World, calls, says
+from tests.chat.environment import Environment, GatedModel, calls, says
 
 
 async def _refused(chat: ChatService, content: str, user: str = "ann", **wish: str) -> ServiceError:
@@ -22,9 +22,9 @@ async def _refused(chat: ChatService, content: str, user: str = "ann", **wish: s
     return refused.value
 
 
-async def test_a_conversation_goes_on_with_its_history(world: World) -> None:
+async def test_a_conversation_goes_on_with_its_history(environment: Environment) -> None:
     model = ScriptedAdapter([says("Hello!"), says("You said hi.")])
-    chat = world.chat(model)
+    chat = environment.chat(model)
     first = await chat.send("ann", "hi")
     second = await chat.send("ann", "what did I say?", conversation_id=first.conversation_id.upper())
     assert [message.content for message in model.requests[1].messages] == ["hi", "Hello!", "what did I say?"]
@@ -36,55 +36,55 @@ async def test_a_conversation_goes_on_with_its_history(world: World) -> None:
     assert [page.id for page in (await chat.conversations("ann")).conversations] == [first.conversation_id]
 
 
-async def test_a_deletion_waits_for_the_users_yes_and_happens_once(world: World) -> None:
-    chat = world.chat()
+async def test_a_deletion_waits_for_the_users_yes_and_happens_once(environment: Environment) -> None:
+    chat = environment.chat()
     conversation = (await chat.send("ann", "add a task to call mom")).conversation_id
     asks = await chat.send("ann", "delete the call mom task", conversation_id=conversation)
     assert asks.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
-    assert await world.descriptions() == ["call mom"]
-    other_process = world.chat()
+    assert await environment.descriptions() == ["call mom"]
+    other_process = environment.chat()
     done = await other_process.send("ann", "yes", conversation_id=conversation)
     assert done.decision.decision_type is DecisionType.EXECUTE_PENDING
-    assert await world.descriptions() == []
+    assert await environment.descriptions() == []
     again = await chat.send("ann", "yes", conversation_id=conversation)
     assert again.decision.decision_type is not DecisionType.EXECUTE_PENDING
 
 
-async def test_any_other_message_drops_what_waits(world: World) -> None:
-    chat = world.chat()
+async def test_any_other_message_drops_the_pending_action(environment: Environment) -> None:
+    chat = environment.chat()
     conversation = (await chat.send("ann", "add a task to call mom")).conversation_id
     await chat.send("ann", "delete the call mom task", conversation_id=conversation)
     await chat.send("ann", "hello", conversation_id=conversation)
     late = await chat.send("ann", "yes", conversation_id=conversation)
     assert late.decision.decision_type is not DecisionType.EXECUTE_PENDING
-    assert await world.descriptions() == ["call mom"]
+    assert await environment.descriptions() == ["call mom"]
 
 
-async def test_a_yes_after_six_minutes_deletes_nothing(world: World, clock: ManualClock) -> None:
-    chat = world.chat()
+async def test_a_yes_after_six_minutes_deletes_nothing(environment: Environment, clock: ManualClock) -> None:
+    chat = environment.chat()
     conversation = (await chat.send("ann", "add a task to call mom")).conversation_id
     await chat.send("ann", "delete the call mom task", conversation_id=conversation)
     clock.advance(minutes=6)
     late = await chat.send("ann", "yes", conversation_id=conversation)
     assert late.decision.decision_type is not DecisionType.EXECUTE_PENDING
-    assert await world.descriptions() == ["call mom"]
+    assert await environment.descriptions() == ["call mom"]
 
 
-async def test_a_request_repeated_with_its_key_gets_the_first_answer_and_one_effect(world: World) -> None:
-    chat = world.chat()
+async def test_a_request_repeated_with_its_key_gets_the_first_answer_and_one_effect(environment: Environment) -> None:
+    chat = environment.chat()
     first = await chat.send("ann", "add milk", idem_key="k")
-    assert await world.chat().send("ann", "add milk", idem_key="k") == first
-    assert await world.descriptions() == ["milk"]
-    assert len(await world.decisions()) == 1
+    assert await environment.chat().send("ann", "add milk", idem_key="k") == first
+    assert await environment.descriptions() == ["milk"]
+    assert len(await environment.decisions()) == 1
     assert (await _refused(chat, "add eggs", idem_key="k")).code == ServiceErrorCode.IDEMPOTENCY_KEY_REUSED
     bobs = await chat.send("bob", "add milk", idem_key="k")
     assert bobs.decision_id != first.decision_id
-    assert await world.descriptions("bob") == ["milk"]
+    assert await environment.descriptions("bob") == ["milk"]
 
 
-async def test_a_double_click_in_two_processes_is_one_turn(world: World) -> None:
+async def test_a_double_click_in_two_processes_is_one_turn(environment: Environment) -> None:
     model = GatedModel([calls("add_task", description="milk"), says("Added.")])
-    one, two = world.chat(model), world.chat()
+    one, two = environment.chat(model), environment.chat()
     running = asyncio.create_task(one.send("ann", "add milk", idem_key="k"))
     await model.asked.acquire()
     clicked = await _refused(two, "add milk", idem_key="k")
@@ -92,27 +92,27 @@ async def test_a_double_click_in_two_processes_is_one_turn(world: World) -> None
     model.gate.set()
     answer = await running
     assert await two.send("ann", "add milk", idem_key="k") == answer
-    assert await world.descriptions() == ["milk"]
+    assert await environment.descriptions() == ["milk"]
 
 
-async def test_a_conversation_is_busy_while_a_turn_runs_in_another_process(world: World) -> None:
+async def test_a_conversation_is_busy_while_a_turn_runs_in_another_process(environment: Environment) -> None:
     model = GatedModel([says("one"), says("two"), says("three")])
     model.gate.set()
-    one = world.chat(model)
+    one = environment.chat(model)
     conversation = (await one.send("ann", "hi")).conversation_id
     await model.asked.acquire()
     model.gate.clear()
     running = asyncio.create_task(one.send("ann", "again", conversation_id=conversation))
     await model.asked.acquire()
-    busy = await _refused(world.chat(), "and again", conversation_id=conversation)
+    busy = await _refused(environment.chat(), "and again", conversation_id=conversation)
     assert busy.code == ServiceErrorCode.CONVERSATION_BUSY
     model.gate.set()
     await running
-    assert len(await world.decisions()) == 2
+    assert len(await environment.decisions()) == 2
 
 
-async def test_others_conversations_and_odd_ids_are_refused_and_leave_no_row(world: World) -> None:
-    chat = world.chat()
+async def test_conversations_of_other_users_and_malformed_ids_are_refused_without_a_row(environment: Environment) -> None:
+    chat = environment.chat()
     mine = (await chat.send("ann", "hi")).conversation_id
     for user, conversation, code in (
         ("bob", mine, ServiceErrorCode.ACCESS_DENIED),
@@ -123,93 +123,118 @@ async def test_others_conversations_and_odd_ids_are_refused_and_leave_no_row(wor
     ):
         for content in ("hello", " "):
             assert (await _refused(chat, content, user, conversation_id=conversation)).code == code
-    assert len(await world.decisions()) == 1
+    assert len(await environment.decisions()) == 1
 
 
 @pytest.mark.parametrize("content", ["", " \n\t", "x" * 4001, "nul \x00", "half \ud800", "\ud800" * 5000, " " * 5000])
-async def test_a_message_that_cannot_be_worked_on_is_refused_and_logged(world: World, content: str) -> None:
+async def test_an_invalid_message_is_refused_and_logged(environment: Environment, content: str) -> None:
     model = ScriptedAdapter([])
-    refused = await _refused(world.chat(model), content)
+    refused = await _refused(environment.chat(model), content)
     assert refused.code == ServiceErrorCode.VALIDATION_ERROR
     assert model.requests == []
-    assert await world.decisions() == [("RESPOND_ONLY", "ERROR:USER_INPUT", "completed")]
-    assert await world.turns() == []
+    assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:USER_INPUT", "completed")]
+    assert await environment.turns() == []
 
 
-async def test_one_turn_too_many_is_refused_and_logged(world: World) -> None:
-    chat = world.chat(ScriptedAdapter([says("hi")]), turns_per_minute=1)
+async def test_one_turn_too_many_is_refused_and_logged(environment: Environment) -> None:
+    chat = environment.chat(ScriptedAdapter([says("hi")]), turns_per_minute=1)
     await chat.send("ann", "hello")
     refused = await _refused(chat, "hello again")
     assert (refused.code, refused.message, refused.retry_after) == (ServiceErrorCode.RATE_LIMITED, RATE_LIMIT_REPLY, 60)
-    assert (await world.decisions())[1:] == [("RESPOND_ONLY", "REFUSAL:RATE_LIMITED", "completed")]
-    assert await world.said() == ["hello", "hi"]
+    assert (await environment.decisions())[1:] == [("RESPOND_ONLY", "REFUSAL:RATE_LIMITED", "completed")]
+    assert await environment.said() == ["hello", "hi"]
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "é", "x" * 256, "a\n"])
-async def test_a_key_is_short_and_printable(world: World, key: str) -> None:
-    assert (await _refused(world.chat(), "hello", idem_key=key)).code == ServiceErrorCode.VALIDATION_ERROR
+async def test_a_key_is_short_and_printable(environment: Environment, key: str) -> None:
+    assert (await _refused(environment.chat(), "hello", idem_key=key)).code == ServiceErrorCode.VALIDATION_ERROR
 
 
-async def test_without_the_log_nothing_is_called_and_the_same_request_runs_later(world: World, tmp_path: object) -> None:
+async def test_without_the_log_nothing_is_called_and_the_same_request_runs_later(
+    environment: Environment, tmp_path: object
+) -> None:
     model = ScriptedAdapter([says("hi")])
     gone = Database.open(f"sqlite:///{tmp_path}/gone.db")
     gone.close_now()
-    refused = await _refused(world.chat(model, log=gone), "hello", idem_key="k")
+    refused = await _refused(environment.chat(model, log=gone), "hello", idem_key="k")
     assert refused.code == ServiceErrorCode.SERVICE_UNAVAILABLE
     assert model.requests == []
-    answer = await world.chat(model).send("ann", "hello", idem_key="k")
+    answer = await environment.chat(model).send("ann", "hello", idem_key="k")
     assert answer.reply == "hi"
-    assert await world.said() == ["hello", "hi"]
-    assert await world.decisions() == [("RESPOND_ONLY", "SUCCESS:RESPONSE_GIVEN", "completed")]
+    assert await environment.said() == ["hello", "hi"]
+    assert await environment.decisions() == [("RESPOND_ONLY", "SUCCESS:RESPONSE_GIVEN", "completed")]
 
 
-async def test_a_conversation_that_lost_its_log_goes_on_without_a_key(world: World, tmp_path: object) -> None:
-    chat = world.chat(ScriptedAdapter([says("one"), says("two")]))
+async def test_a_conversation_continues_after_the_log_was_unavailable(environment: Environment, tmp_path: object) -> None:
+    chat = environment.chat(ScriptedAdapter([says("one"), says("two")]))
     conversation = (await chat.send("ann", "hi")).conversation_id
     gone = Database.open(f"sqlite:///{tmp_path}/gone.db")
     gone.close_now()
-    await _refused(world.chat(log=gone), "lost", conversation_id=conversation)
+    await _refused(environment.chat(log=gone), "lost", conversation_id=conversation)
     assert (await chat.send("ann", "found", conversation_id=conversation)).reply == "two"
-    assert await world.said() == ["hi", "one", "found", "two"]
+    assert await environment.said() == ["hi", "one", "found", "two"]
 
 
-async def test_without_the_conversation_database_nothing_is_called(world: World) -> None:
+async def test_without_the_conversation_database_nothing_is_called(environment: Environment) -> None:
     model = ScriptedAdapter([])
-    chat = world.chat(model)
-    world.tasks.close_now()
+    chat = environment.chat(model)
+    environment.tasks.close_now()
     assert (await _refused(chat, "hello")).code == ServiceErrorCode.SERVICE_UNAVAILABLE
-    assert await world.decisions() == []
+    assert await environment.decisions() == []
 
 
-async def test_a_caller_who_goes_away_leaves_a_closed_record_and_an_answer(world: World) -> None:
+async def test_a_cancelled_caller_leaves_a_closed_record_and_an_answer(environment: Environment) -> None:
     model = GatedModel([says("never")])
-    chat = world.chat(model)
+    chat = environment.chat(model)
     running = asyncio.create_task(chat.send("ann", "hello", idem_key="k"))
     await model.asked.acquire()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await world.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
-    assert await world.turns() == [("done", 1)]
+    assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
+    assert await environment.turns() == [("done", 1)]
     assert (await chat.send("ann", "hello", idem_key="k")).reply == FAILURE_REPLY
 
 
-async def test_closing_ends_every_running_turn_with_its_answer(world: World) -> None:
+async def test_closing_ends_every_running_turn_with_its_answer(environment: Environment) -> None:
     model = GatedModel([says("never")] * 5)
-    chat = world.chat(model)
+    chat = environment.chat(model)
     running = [asyncio.create_task(chat.send("ann", f"hello {n}")) for n in range(5)]
     for _ in running:
         await model.asked.acquire()
     await chat.aclose()
     assert {answer.reply for answer in await asyncio.gather(*running)} == {FAILURE_REPLY}
-    assert await world.turns() == [("done", 1)] * 5
-    assert {status for _, _, status in await world.decisions()} == {"interrupted"}
+    assert await environment.turns() == [("done", 1)] * 5
+    assert {status for _, _, status in await environment.decisions()} == {"interrupted"}
 
 
-async def test_fifty_turns_at_once_each_get_their_own_answer(world: World) -> None:
-    chat = world.chat()
+async def test_fifty_turns_at_once_each_get_their_own_answer(environment: Environment) -> None:
+    chat = environment.chat()
     answers = await asyncio.gather(*(chat.send("ann", f"add task number {n}") for n in range(50)))
     assert len({answer.decision_id for answer in answers}) == 50
-    assert len(await world.descriptions()) == 50
-    assert {status for _, _, status in await world.decisions()} == {"completed"}
-    assert await world.turns() == [("done", 1)] * 50
+    assert len(await environment.descriptions()) == 50
+    assert {status for _, _, status in await environment.decisions()} == {"completed"}
+    assert await environment.turns() == [("done", 1)] * 50
+
+
+async def test_an_answer_after_a_question_answers_it_whatever_the_wording_and_after_a_restart(environment: Environment) -> None:
+    ask = calls("ask_user", question="Tell me what to wipe.", reason="unclear_intent")
+    answer = calls("answer", text="Hello! Shall we go on?", reports_change=False)
+    first = await environment.chat(ScriptedAdapter([ask])).send("ann", "wipe everything off my to do list")
+    assert first.decision.decision_type is DecisionType.ASK_CLARIFICATION
+    model = ScriptedAdapter([answer, answer])
+    restarted = environment.chat(model)
+    second = await restarted.send("ann", "hello", conversation_id=first.conversation_id)
+    assert second.decision.outcome_category is OutcomeCategory.CLARIFICATION_ANSWERED
+    third = await restarted.send("ann", "hello", conversation_id=first.conversation_id)
+    assert third.decision.outcome_category is OutcomeCategory.RESPONSE_GIVEN
+    shown = (await restarted.conversation("ann", first.conversation_id)).messages
+    assert [message.decision_type for message in shown] == [
+        None,
+        DecisionType.ASK_CLARIFICATION,
+        None,
+        DecisionType.RESPOND_ONLY,
+        None,
+        DecisionType.RESPOND_ONLY,
+    ]
+    assert all("decision_type" not in message.to_json() for message in model.requests[1].messages)

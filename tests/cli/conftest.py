@@ -1,4 +1,4 @@
-"""The command line in this process: what it prints, and how it ends."""
+"""Fixtures that run the command line in this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graph_agent.settings import Settings
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that has ended."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -35,7 +35,7 @@ Cli = Callable[..., Ended]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, migrated_home: Path) -> Path:
-    """A GRAPH_AGENT_HOME with empty databases, and nothing else of the runtime in the environment."""
+    """A GRAPH_AGENT_HOME with empty databases; no other variable of the program is set."""
     for field in Settings.model_fields.values():
         monkeypatch.delenv(str(field.alias), raising=False)
     folder = tmp_path / "home"
@@ -46,7 +46,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, migrated_home: Path) -
 
 @pytest.fixture(scope="session")
 def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home as the first command leaves it: its tables are made once for all tests."""
+    """A home with migrated databases, created once for all tests."""
     folder = tmp_path_factory.mktemp("migrated") / "home"
     before = dict(os.environ)
     os.environ["GRAPH_AGENT_HOME"] = str(folder)
@@ -76,7 +76,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[..., str]:
-    """`script(step, ...)` writes a model's script and gives the `--model` that plays it."""
+    """`script(step, ...)` writes the script of a model and returns the value of `--model` for it."""
 
     def write(*steps: dict[str, Any]) -> str:
         file = tmp_path / "script.jsonl"

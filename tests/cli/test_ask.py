@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -17,7 +18,7 @@ from tests.cli.conftest import Cli
 
 @pytest.fixture
 def deaf_endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """An OpenAI-compatible server that takes requests and never answers; set once the first one has come."""
+    """An OpenAI-compatible server that never answers. The event is set when the first request arrives."""
     asked = threading.Event()
     held: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -61,14 +62,14 @@ def test_the_reply_and_below_it_the_receipts_go_to_stdout_and_everything_else_to
 def test_json_is_one_object_with_decision_states_ids_and_reply(cli: Cli) -> None:
     ended = cli("ask", "add a task to call mom", "--json")
 
-    told = ended.json()
-    assert list(told) == ["decision", "states", "conversation_id", "decision_id", "reply"]
-    assert told["decision"]["decision_type"] == "INVOKE_TOOL"
-    assert told["decision"]["outcome_category"] == "SUCCESS:TASK_COMPLETED"
-    assert told["decision"]["effects"] == ["added 'call mom'"]
-    assert told["decision"]["decision_id"] == told["decision_id"]
-    assert told["decision"]["response_text"] == told["reply"]
-    assert (told["states"][0], told["states"][-1]) == ("BUILD_REQUEST", "BUILD_DECISION")
+    answer = ended.json()
+    assert list(answer) == ["decision", "states", "conversation_id", "decision_id", "reply"]
+    assert answer["decision"]["decision_type"] == "INVOKE_TOOL"
+    assert answer["decision"]["outcome_category"] == "SUCCESS:TASK_COMPLETED"
+    assert answer["decision"]["effects"] == ["added 'call mom'"]
+    assert answer["decision"]["decision_id"] == answer["decision_id"]
+    assert answer["decision"]["response_text"] == answer["reply"]
+    assert (answer["states"][0], answer["states"][-1]) == ("BUILD_REQUEST", "BUILD_DECISION")
     assert ended.out.count("\n") == 1
 
 
@@ -81,6 +82,25 @@ def test_a_deletion_waits_for_the_yes_of_the_next_command(cli: Cli) -> None:
 
     assert done.out.splitlines()[-1] == "  ✓ deleted 'buy groceries'"
     assert "groceries" not in cli("ask", "show my tasks").out
+
+
+def test_an_action_is_confirmed_or_declined_by_the_id_that_its_question_prints(cli: Cli) -> None:
+    cli("ask", "add a task to call mom")
+    asked = cli("ask", "delete the call mom task")
+    (pending_id,) = re.findall(r"to answer: --yes (\S+)", asked.err)
+    declined = cli("ask", "--no", pending_id)
+    assert (declined.code, declined.out) == (0, "OK, I won't do that. Nothing was changed.\n")
+    late = cli("ask", "--yes", pending_id)
+    assert (late.code, late.out) == (1, "That question has already been answered, so nothing was done now.\n")
+    again = cli("ask", "delete the call mom task")
+    (pending_id,) = re.findall(r"to answer: --yes (\S+)", again.err)
+    assert "deleted 'call mom'" in cli("ask", "--yes", pending_id).out
+
+
+def test_a_dropped_action_is_printed_as_a_notice(cli: Cli) -> None:
+    conversation = conversation_of(cli("ask", "add a task to call mom").err)
+    cli("ask", "delete the call mom task", "--conversation", conversation)
+    assert "  ! Not done: delete 'call mom'.\n" in cli("ask", "hello", "--conversation", conversation).out
 
 
 def test_users_do_not_see_each_other(cli: Cli) -> None:
@@ -102,7 +122,7 @@ def test_a_dash_reads_the_message_from_stdin(cli: Cli) -> None:
         ({"error": "RATE_LIMITED"}, "REFUSAL:RATE_LIMITED"),
     ],
 )
-def test_a_message_that_could_not_be_served_ends_with_1_and_its_decision_is_told(
+def test_a_message_that_could_not_be_served_exits_with_1_and_prints_its_decision(
     cli: Cli, script: Callable[..., str], step: dict[str, Any], outcome: str
 ) -> None:
     ended = cli("ask", "hello", "--json", "--model", script(step))
@@ -127,7 +147,7 @@ def test_text_of_a_model_cannot_steer_the_terminal(cli: Cli, script: Callable[..
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("ask",), "say something"),
+        (("ask",), "there is no message"),
         (("ask", ""), "The message is empty."),
         (("ask", "x" * 4001), "longer than 4000"),
         (("ask", "hi", "--conversation", "17"), "An id is a UUID"),
@@ -145,7 +165,7 @@ def test_wrong_usage_ends_with_2_and_one_sentence(cli: Cli, arguments: tuple[str
     assert sentence in ended.err
 
 
-def test_wrong_usage_is_told_in_json_too_where_json_was_asked_for(cli: Cli) -> None:
+def test_wrong_usage_is_reported_in_json_with_the_option_json(cli: Cli) -> None:
     ended = cli("ask", "", "--json")
 
     assert ended.json() == {"error": {"code": "VALIDATION_ERROR", "message": "The message is empty."}}

@@ -7,7 +7,7 @@ from graph_agent.graph.topology import TOPOLOGY
 from tests.cli.conftest import Cli
 
 
-def test_step_tells_every_state_its_outcome_and_what_changed(cli: Cli) -> None:
+def test_step_prints_every_state_its_outcome_and_what_changed(cli: Cli) -> None:
     ended = cli("step", "add a task to call mom")
 
     lines = ended.out.splitlines()
@@ -47,7 +47,7 @@ def test_the_demo_shows_every_kind_of_decision_and_one_record(cli: Cli) -> None:
     ended = cli("demo")
 
     assert ended.code == 0
-    for told in (
+    for text in (
         "✓ added 'call mom'",
         "✓ completed 'call mom'",
         "ASK_CLARIFICATION",
@@ -57,7 +57,7 @@ def test_the_demo_shows_every_kind_of_decision_and_one_record(cli: Cli) -> None:
         "model call 3",
         "tool call 2",
     ):
-        assert told in ended.out
+        assert text in ended.out
     assert "call mom" not in cli("ask", "show my tasks").out
 
 
@@ -76,12 +76,15 @@ def test_a_chat_is_one_conversation_until_quit(cli: Cli) -> None:
 
     ended = cli("chat", stdin="\n".join(said).encode())
 
-    told = ended.out
+    printed = ended.out
     assert (
-        told.index("/tasks") < told.index("✓ added 'call mom'") < told.index("yes or no") < told.index("✓ deleted 'call mom'")
+        printed.index("/tasks")
+        < printed.index("✓ added 'call mom'")
+        < printed.index("yes or no")
+        < printed.index("✓ deleted 'call mom'")
     )
-    assert "longer than 4000" in told
-    assert "cat" not in told
+    assert "longer than 4000" in printed
+    assert "cat" not in printed
     assert ended.err.splitlines()[-1].startswith("conversation: ")
     assert ended.code == 0
 

@@ -25,7 +25,18 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
     assert ended.code == 0
 
 
-def test_an_endpoint_that_does_not_answer_is_told_without_the_key(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_tool_that_writes_without_confirmation_is_named(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "write without confirmation: add_task, update_task, complete_task\n" in cli("doctor").out
+
+    lines = "- add_task: Add (requires confirmation)\n- list_tasks: List tasks\n- delete_task: Delete (requires confirmation)\n"
+    (tmp_path / "rules.md").write_text(f"## Available Tools\n{lines}", encoding="utf-8")
+    monkeypatch.setenv("GRAPH_AGENT_CONSTITUTION", str(tmp_path / "rules.md"))
+    assert "write without confirmation: none\n" in cli("doctor").out
+
+
+def test_an_endpoint_that_does_not_answer_is_reported_without_the_key(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         monkeypatch.setenv("GEMINI_API_KEY", "AIzaVerySecret")
         monkeypatch.setenv("GEMINI_BASE_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}")
@@ -48,7 +59,7 @@ def test_a_key_that_others_can_read_is_broken(cli: Cli, home: Path) -> None:
     assert ended.code == 1
 
 
-def test_a_broken_constitution_and_database_are_told_together(
+def test_a_broken_constitution_and_database_are_reported_together(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rules.md").write_text("## Available Tools\n- add_task: Add (requires confirmaton)\n", encoding="utf-8")

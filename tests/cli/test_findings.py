@@ -1,4 +1,4 @@
-"""A stranger finds the cause: for each planted failure `log show` alone tells what went wrong."""
+"""The findings of `log show`: for each injected failure they name its cause."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
-from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import LLMError, LLMTimeoutError, ToolErrorCode
-from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter, Step
 from graph_agent.models.decision import DecisionContext, PendingAction
 from graph_agent.models.llm import FunctionCall, LLMResponse
 from graph_agent.models.tools import ToolResult
 from graph_agent.ports import LLMAdapter, ToolExecutor
+from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.turn.engine import LLMAgentEngine
 from tests.cli.conftest import Cli
 
 CONSTITUTION = (Path(__file__).parents[2] / "constitution.md").read_text(encoding="utf-8")
@@ -37,8 +37,8 @@ def says(text: str) -> LLMResponse:
     return LLMResponse(content=text, finish_reason="stop")
 
 
-class World:
-    """An engine that writes into the log of the command line's home, with the task server in this process."""
+class Environment:
+    """An engine on the log of the command line's home, with the task server in this process."""
 
     def __init__(self, log: Database, tools: ToolExecutor, clock: ManualClock) -> None:
         self.log = log
@@ -55,7 +55,7 @@ class World:
         tools: ToolExecutor | None = None,
         engine: LLMAgentEngine | None = None,
     ) -> Any:
-        """One turn; returns its decision."""
+        """Run one turn and return its decision."""
         if isinstance(adapter, list):
             adapter = ScriptedAdapter(adapter)
         engine = engine or self.engine(adapter, constitution, tools)
@@ -70,25 +70,25 @@ class World:
 
 
 @asynccontextmanager
-async def world(home: Path) -> AsyncGenerator[World]:
+async def environment(home: Path) -> AsyncGenerator[Environment]:
     log, tasks = Database.open(f"sqlite:///{home / 'log.db'}"), Database.open("sqlite://")
     migrate(tasks, "graph_agent.task_server")
     async with McpToolExecutor(build_task_server(tasks)) as tools:
-        yield World(log, tools, ManualClock())
+        yield Environment(log, tools, ManualClock())
     await tasks.close()
     await log.close()
 
 
-Shown = Callable[[Callable[[World], Coroutine[Any, Any, Any]]], str]
+Shown = Callable[[Callable[[Environment], Coroutine[Any, Any, Any]]], str]
 
 
 @pytest.fixture
 def shown(cli: Cli, home: Path) -> Shown:
-    """Plays a story, whose result is a decision, and gives what `log show` prints of it from `findings` on."""
+    """Run a scenario that returns a decision, and return what `log show` prints about it, from `findings` on."""
 
-    def show(story: Callable[[World], Coroutine[Any, Any, Any]]) -> str:
+    def show(story: Callable[[Environment], Coroutine[Any, Any, Any]]) -> str:
         async def played() -> str:
-            async with world(home) as one:
+            async with environment(home) as one:
                 return str((await story(one)).decision_id)
 
         ended = cli("log", "show", asyncio.run(played()))
@@ -99,8 +99,8 @@ def shown(cli: Cli, home: Path) -> Shown:
 
 
 def test_the_model_is_down(shown: Shown) -> None:
-    told = shown(lambda one: one.turn([LLMError()]))
-    assert "Model call 1 failed after 0 ms: UNAVAILABLE, the model could not be reached, or its server failed." in told
+    output = shown(lambda one: one.turn([LLMError()]))
+    assert "Model call 1 failed after 0 ms: UNAVAILABLE, the model could not be reached, or its server failed." in output
 
 
 def test_the_model_gave_no_answer_in_time(shown: Shown) -> None:
@@ -108,24 +108,24 @@ def test_the_model_gave_no_answer_in_time(shown: Shown) -> None:
 
 
 def test_the_model_made_a_call_with_bad_arguments(shown: Shown) -> None:
-    told = shown(lambda one: one.turn([call("add_task", description=5), says("That did not work.")]))
-    assert "Tool call 1, add_task, was refused and not sent: VALIDATION_ERROR" in told
-    assert "do not fit the schema at description: type" in told
+    output = shown(lambda one: one.turn([call("add_task", description=5), says("That did not work.")]))
+    assert "Tool call 1, add_task, was refused and not sent: VALIDATION_ERROR" in output
+    assert "do not fit the schema at description: type" in output
 
 
 def test_a_tool_failed(shown: Shown) -> None:
-    told = shown(lambda one: one.turn([call("complete_task", task_id=NOBODY), says("That did not work.")]))
-    assert "Tool call 1, complete_task, ran and failed: NOT_FOUND, There is no such task. " in told
+    output = shown(lambda one: one.turn([call("complete_task", task_id=NOBODY), says("That did not work.")]))
+    assert "Tool call 1, complete_task, ran and failed: NOT_FOUND, There is no such task. " in output
 
 
 def test_the_model_named_another_user(shown: Shown) -> None:
-    told = shown(lambda one: one.turn([call("list_tasks", user_id="bob"), says("That did not work.")]))
-    assert "refused and not sent: ACCESS_DENIED, it named another user than the one who is signed in." in told
+    output = shown(lambda one: one.turn([call("list_tasks", user_id="bob"), says("That did not work.")]))
+    assert "refused and not sent: ACCESS_DENIED, it named another user than the signed-in one." in output
 
 
 def test_the_cap_was_reached(shown: Shown) -> None:
-    told = shown(lambda one: one.turn([call("list_tasks")] * 5))
-    assert "The cap was reached: after 5 tool rounds the model still had not answered." in told
+    output = shown(lambda one: one.turn([call("list_tasks")] * 5))
+    assert "The cap was reached: after 5 tool rounds the model still had not answered." in output
 
 
 def test_the_model_refused(shown: Shown) -> None:
@@ -135,27 +135,27 @@ def test_the_model_refused(shown: Shown) -> None:
 
 
 def test_a_confirmation_came_too_late(shown: Shown) -> None:
-    async def story(one: World) -> Any:
+    async def story(one: Environment) -> Any:
         await one.turn([call("add_task", description="call mom"), says("Added.")])
         engine = one.engine(RuleBasedAdapter())
         asked = await one.turn([], "delete call mom", engine=engine)
         one.clock.advance(minutes=6)
         return await one.turn([], "yes", pending=asked.pending_action, engine=engine)
 
-    told = shown(story)
-    assert "The confirmation of delete_task (" in told
-    assert "had expired: good until 2026-01-05 09:05:00 UTC, answered 2026-01-05 09:06:00 UTC, 60 s too late." in told
+    output = shown(story)
+    assert "The confirmation of delete_task (" in output
+    assert "had expired: valid until 2026-01-05 09:05:00 UTC, answered 2026-01-05 09:06:00 UTC, 60 s too late." in output
 
 
 def test_a_confirmation_was_used_before(shown: Shown) -> None:
-    async def story(one: World) -> Any:
+    async def story(one: Environment) -> Any:
         await one.turn([call("add_task", description="call mom"), says("Added.")])
         engine = one.engine(RuleBasedAdapter())
         asked = await one.turn([], "delete call mom", engine=engine)
         await one.turn([], "yes", pending=asked.pending_action, engine=engine)
         return await one.turn([], "yes", pending=asked.pending_action, engine=engine)
 
-    assert "had been used before, so it counted for nothing." in shown(story)
+    assert "had been used before. It was ignored." in shown(story)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_confirmation_was_used_before(shown: Shown) -> None:
         (LLMResponse(content="  ", finish_reason="stop"), "it was empty"),
         (LLMResponse(finish_reason="tool_calls"), "it announced tool calls and made none"),
         (call(""), "it made a call without a name"),
-        (call("ask_user", question="", reason="unclear_intent"), "its reply form said nothing"),
+        (call("ask_user", question="", reason="unclear_intent"), "its reply form was empty"),
     ],
 )
 def test_the_model_said_something_malformed(shown: Shown, response: LLMResponse, why: str) -> None:
@@ -172,7 +172,7 @@ def test_the_model_said_something_malformed(shown: Shown, response: LLMResponse,
 
 
 class SlowTools:
-    """A tool executor whose calls take a while on the turn's clock, and may end in nobody knowing."""
+    """A tool executor whose calls advance the turn's clock and may have an unknown outcome."""
 
     def __init__(self, clock: ManualClock, result: ToolResult) -> None:
         self._clock = clock
@@ -187,7 +187,7 @@ class SlowTools:
 
 
 def test_a_tool_was_slow(shown: Shown) -> None:
-    def story(one: World) -> Coroutine[Any, Any, Any]:
+    def story(one: Environment) -> Coroutine[Any, Any, Any]:
         slow = SlowTools(one.clock, ToolResult(success=True, data={"tasks": []}))
         return one.turn([call("list_tasks"), says("Your list is empty.")], tools=slow)
 
@@ -195,29 +195,32 @@ def test_a_tool_was_slow(shown: Shown) -> None:
 
 
 def test_a_tool_never_answered(shown: Shown) -> None:
-    def story(one: World) -> Coroutine[Any, Any, Any]:
+    def story(one: Environment) -> Coroutine[Any, Any, Any]:
         lost = ToolResult(success=False, error="no answer in time", error_code=ToolErrorCode.TIMEOUT_ERROR)
         return one.turn([call("add_task", description="x"), says("I am not sure.")], tools=SlowTools(one.clock, lost))
 
-    told = shown(story)
-    assert "Tool call 1, add_task, ran without an answer: nobody knows whether it took effect: TIMEOUT_ERROR" in told
-    assert "Slow: " in told
+    output = shown(story)
+    assert "Tool call 1, add_task, was sent, but its result is unknown: it may have taken effect: TIMEOUT_ERROR" in output
+    assert "Slow: " in output
 
 
 def test_the_policy_had_changed(shown: Shown) -> None:
-    async def story(one: World) -> Any:
+    async def story(one: Environment) -> Any:
         await one.turn([call("update_task", task_id=NOBODY, description="x"), says("That did not work.")])
         one.clock.advance(days=1)
-        stricter = CONSTITUTION.replace("- update_task: Modify task descriptions\n", "").replace(
-            "- complete_task: Mark tasks as done", "- complete_task: Mark tasks as done (requires confirmation)"
+        stricter = CONSTITUTION.replace(
+            "- update_task: Modify task descriptions (without confirmation) (at most 3 per message)\n", ""
+        ).replace(
+            "- complete_task: Mark tasks as done (at most 5 per message)",
+            "- complete_task: Mark tasks as done (requires confirmation)",
         )
         script: list[Step] = [call("update_task", task_id=NOBODY, description="x"), says("That did not work.")]
         return await one.turn(script, constitution=stricter)
 
-    told = shown(story)
-    assert "Tool call 1, update_task, was refused and not sent: TOOL_NOT_FOUND, it is not on the constitution's list" in told
-    assert "is in force since 2026-01-06 09:00:00 UTC, before it " in told
-    assert "what changed: complete_task now needs confirmation, update_task is no longer granted." in told
+    output = shown(story)
+    assert "Tool call 1, update_task, was refused and not sent: TOOL_NOT_FOUND, it is not on the constitution's list" in output
+    assert "is in force since 2026-01-06 09:00:00 UTC, before it " in output
+    assert "what changed: complete_task now needs confirmation, update_task is no longer granted." in output
 
 
 def test_nothing_went_wrong(shown: Shown) -> None:

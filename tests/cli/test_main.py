@@ -1,4 +1,4 @@
-"""The console script itself: what it loads, and how everything ends."""
+"""The console script: the modules that it loads, and its exit codes."""
 
 from __future__ import annotations
 
@@ -10,28 +10,54 @@ from pathlib import Path
 
 import pytest
 
+from graph_agent.cli.main import COMMANDS, Command, load_command
 from tests.cli.conftest import Cli
 
 SCRIPT = str(Path(sys.executable).with_name("graph-agent"))
-HEAVY = (
-    "langgraph", "langchain_core", "mcp", "alembic", "fastapi", "starlette", "sqlalchemy", "openai", "google",
-    "langchain_google_genai", "uvicorn", "httpx",
-)  # fmt: skip
+TURN = {"langgraph", "langchain_core", "mcp"}
+SERVER = {"fastapi", "uvicorn"}
+PROVIDERS = {"openai", "google.genai", "langchain_google_genai"}
+HEAVY = {*TURN, *SERVER, *PROVIDERS, "alembic", "sqlalchemy", "sqlalchemy.orm", "pydantic", "rich"}
 
 
-def test_help_loads_nothing_heavy() -> None:
+def loaded_by(*arguments: str) -> set[str]:
+    """Return the large libraries that a process has loaded when a command ends."""
     code = (
         "import sys\n"
         "from graph_agent.cli.main import main\n"
-        "try:\n    main(['ask', '--help'])\n"
-        f"except SystemExit:\n    print('loaded:', [name for name in {HEAVY!r} if name in sys.modules])\n"
+        f"try:\n    main({list(arguments)!r})\n"
+        "finally:\n    print(*sys.modules, file=sys.stderr)\n"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    return HEAVY & set(ended.stderr.splitlines()[-1].split())
 
-    assert out.splitlines()[-1] == "loaded: []"
+
+def test_help_imports_no_commands_module() -> None:
+    assert loaded_by("--help") <= {"rich"}
+    # Typer itself imports Pydantic to parse the options in front of a command.
+    assert loaded_by("log", "--help") <= {"rich", "pydantic"}
 
 
-def test_no_colour_on_what_is_no_terminal(cli: Cli) -> None:
+def test_reading_the_log_imports_neither_langgraph_nor_mcp(home: Path) -> None:
+    assert home.exists()
+    assert loaded_by("log", "list") <= {"sqlalchemy", "pydantic", "rich"}
+
+
+def test_a_turn_imports_no_server_no_provider_and_no_migrations(cli: Cli) -> None:
+    assert cli("ask", "hi").code == 0
+    # Uvicorn and Starlette are imported by the MCP SDK.
+    assert loaded_by("ask", "hi") <= {*TURN, "uvicorn", "sqlalchemy", "pydantic", "rich"}
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "command"), [(group, name, one) for group, table in COMMANDS.items() for name, one in table.items()]
+)
+def test_a_commands_help_is_the_first_sentence_of_its_functions_docstring(group: str, name: str, command: Command) -> None:
+    loaded = load_command(name, command.target)
+    assert (loaded.help or "").split("\n\n")[0].replace("\n", " ") == command.help, f"{group} {name}"
+
+
+def test_no_colour_without_a_terminal(cli: Cli) -> None:
     assert "\x1b" not in cli("--help").out + cli("log", "list").out
 
 
@@ -47,7 +73,9 @@ def test_a_command_that_does_not_exist_is_wrong_usage(cli: Cli, arguments: tuple
     assert ended.err
 
 
-def test_wrong_settings_are_told_in_one_sentence_that_names_the_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_are_reported_in_one_sentence_that_names_the_variable(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GRAPH_AGENT_TURNS_PER_MINUTE", "many")
 
     ended = cli("ask", "hi")
@@ -78,7 +106,7 @@ def test_an_unexpected_failure_is_one_sentence_and_its_origin_is_shown_on_demand
     assert quiet.err.startswith("graph-agent: ")
 
 
-def test_a_reader_that_leaves_ends_the_command_quietly() -> None:
+def test_a_closed_pipe_ends_the_command_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     ended = subprocess.run([SCRIPT, "diagram"], stdout=writing, stderr=subprocess.PIPE, check=False)

@@ -1,4 +1,4 @@
-"""The commands against a provider on the loopback: real adapters, real HTTP."""
+"""The commands with real adapters and real HTTP, against a provider on the loopback."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,34 +15,33 @@ from graph_agent.llm import probe
 from graph_agent.llm.families import DEFAULT_MODEL
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.cli.conftest import Cli
+from tests.llm.wire_apis import API, APIS, SIGNATURE, Call
 from tests.llm.wire_server import Reply, drips, half, hangs, resets, says, sends
-from tests.llm.wire_speakers import SIGNATURE, SPEAKERS, Call, Speaker
-from tests.provider import KEY, Provider, providing_apart
+from tests.provider import KEY, Answer, Provider, providing_in_thread
 
-speaking = pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda speaker: speaker.name)
+each_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+FORM = Call("answer", {"text": "Hello!", "reports_change": False}, id="call-1")
 MODEL = {"gemini": DEFAULT_MODEL, "openai": "some-model"}
 
 
 def access(provider: Provider) -> dict[str, str]:
-    """The environment that leads to `provider`."""
-    kind = provider.speaker.name.upper()
-    return {f"{kind}_API_KEY": KEY, f"{kind}_BASE_URL": provider.url, f"{kind}_MODEL": MODEL[provider.speaker.name]}
+    """Return the environment variables for `provider`."""
+    kind = provider.api.name.upper()
+    return {f"{kind}_API_KEY": KEY, f"{kind}_BASE_URL": provider.url, f"{kind}_MODEL": MODEL[provider.api.name]}
 
 
-def led_to(provider: Provider, monkeypatch: pytest.MonkeyPatch, **more: str) -> str:
-    """Lead this process to `provider`; gives the name for `--model`."""
+def use_provider(provider: Provider, monkeypatch: pytest.MonkeyPatch, **more: str) -> str:
+    """Configure this process for `provider` and return the name for `--model`."""
     for name, value in {**access(provider), **more}.items():
         monkeypatch.setenv(name, value)
-    return provider.speaker.name
+    return provider.api.name
 
 
-@speaking
-def test_a_whole_turn_of_a_real_process_is_request_call_result_and_reply(speaker: Speaker, home: Path) -> None:
+@each_api
+def test_a_whole_turn_of_a_real_process_is_request_call_result_and_reply(api: API, home: Path) -> None:
     call = Call("add_task", {"description": "call mom"}, id="call-17", signature=SIGNATURE)
-    with providing_apart(
-        speaker, speaker.answer(calls=[call], finish="calls"), speaker.answer(text="I've added it.")
-    ) as provider:
-        arguments = ["ask", "add a task to call mom", "--model", speaker.name, "--json"]
+    with providing_in_thread(api, api.answer(calls=[call], finish="calls"), api.answer(text="I've added it.")) as provider:
+        arguments = ["ask", "add a task to call mom", "--model", api.name, "--json"]
         ended = subprocess.run(
             [sys.executable, "-c", "from graph_agent.cli.main import main; main()", *arguments],
             env={**os.environ, **access(provider)},
@@ -49,47 +49,47 @@ def test_a_whole_turn_of_a_real_process_is_request_call_result_and_reply(speaker
             text=True,
             check=False,
         )
-    told = json.loads(ended.stdout)
-    assert (ended.returncode, told["reply"]) == (0, "I've added it.")
-    assert told["decision"]["outcome_category"] == "SUCCESS:TASK_COMPLETED"
-    assert told["decision"]["effects"] == ["added 'call mom'"]
-    assert told["states"] == [
+    answer = json.loads(ended.stdout)
+    assert (ended.returncode, answer["reply"]) == (0, "I've added it.")
+    assert answer["decision"]["outcome_category"] == "SUCCESS:TASK_COMPLETED"
+    assert answer["decision"]["effects"] == ["added 'call mom'"]
+    assert answer["states"] == [
         "BUILD_REQUEST", "INVOKE_LLM", "CHECK_RESPONSE", "EXECUTE_TOOLS", "APPEND_RESULTS", "CHECK_ITERATIONS",
         "INVOKE_LLM", "CHECK_RESPONSE", "BUILD_DECISION",
     ]  # fmt: skip
-    assert ended.stderr.splitlines()[0] == f"model: {speaker.name} ({MODEL[speaker.name]}): chosen on the command line"
+    assert ended.stderr.splitlines()[0] == f"model: {api.name} ({MODEL[api.name]}): chosen on the command line"
     assert KEY not in ended.stdout + ended.stderr
     assert (home / "log.db").exists()
-    assert provider.disorder == []
+    assert provider.violations == []
     assert [provider.spoken(n)[-1] for n in (0, 1)] == [("user", "add a task to call mom")] * 2
     (result,) = provider.results()
     assert (result.id, result.response["success"]) == ("call-17", True)
 
 
-def failures(speaker: Speaker) -> dict[str, tuple[Reply, str, str]]:
-    """On the wire -> reply and outcome."""
-    body = json.dumps(speaker.answer(text="Yes.")).encode()
+def failures(api: API) -> dict[str, tuple[Reply, str, str]]:
+    """Return the replies of the server by name, each with the reply to the user and the outcome."""
+    body = json.dumps(api.answer(text="Yes.")).encode()
     failed = (FAILURE_REPLY, "ERROR:RESPONSE_GENERATION")
     return {
-        "limit": (says(speaker.error(429), 429), RATE_LIMIT_REPLY, "REFUSAL:RATE_LIMITED"),
-        "bad key": (says(speaker.error(401), 401), *failed),
+        "limit": (says(api.error(429), 429), RATE_LIMIT_REPLY, "REFUSAL:RATE_LIMITED"),
+        "bad key": (says(api.error(401), 401), *failed),
         "failure": (sends(b"<html>", 502, "text/html"), *failed),
         "nothing": (says({}), *failed),
         "no JSON": (sends(b"Welcome!"), *failed),
-        "filter": (says(speaker.wrap({}, "blocked")), *failed),
+        "filter": (says(api.wrap({}, "blocked")), *failed),
         "half": (half(body), *failed),
         "reset": (resets(), *failed),
     }
 
 
-@speaking
-@pytest.mark.parametrize("kind", failures(SPEAKERS[0]))
-def test_a_failure_on_the_wire_ends_with_1_and_the_sentence(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, speaker: Speaker, kind: str
+@each_api
+@pytest.mark.parametrize("kind", failures(APIS[0]))
+def test_a_failure_on_the_wire_exits_with_1_and_the_fixed_reply(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, api: API, kind: str
 ) -> None:
-    reply, sentence, outcome = failures(speaker)[kind]
-    with providing_apart(speaker, reply) as provider:
-        ended = cli("ask", "add a task to call mom", "--json", "--model", led_to(provider, monkeypatch))
+    reply, sentence, outcome = failures(api)[kind]
+    with providing_in_thread(api, reply) as provider:
+        ended = cli("ask", "add a task to call mom", "--json", "--model", use_provider(provider, monkeypatch))
     assert (ended.code, ended.json()["reply"], ended.json()["decision"]["outcome_category"]) == (1, sentence, outcome)
     assert [line for line in ended.err.splitlines() if not line.startswith(("model: ", "conversation: "))] == []
     assert KEY not in ended.out + ended.err
@@ -98,15 +98,13 @@ def test_a_failure_on_the_wire_ends_with_1_and_the_sentence(
     assert outcome in rows[0]
 
 
-@speaking
+@each_api
 @pytest.mark.parametrize("by", ["option", "environment"])
-def test_a_limit_of_five_seconds_holds_against_a_drip(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, speaker: Speaker, by: str
-) -> None:
-    """The turn's own time, as the record has it. Without the limit it would be thirty seconds, or the minutes of the drip."""
-    with providing_apart(speaker, drips(json.dumps(speaker.answer(text="Yes.")).encode(), 1)) as provider:
+def test_a_limit_of_five_seconds_ends_a_slow_response(cli: Cli, monkeypatch: pytest.MonkeyPatch, api: API, by: str) -> None:
+    """The recorded duration counts. Without the limit it would be thirty seconds, or the minutes that the response takes."""
+    with providing_in_thread(api, drips(json.dumps(api.answer(text="Yes.")).encode(), 1)) as provider:
         limit = {"GRAPH_AGENT_TIMEOUT_SECONDS": "5"} if by == "environment" else {}
-        model = led_to(provider, monkeypatch, **limit)
+        model = use_provider(provider, monkeypatch, **limit)
         ended = cli("ask", "hi", "--json", "--model", model, *(("--timeout", "5") if by == "option" else ()))
     decision = ended.json()
     assert (ended.code, decision["reply"]) == (1, FAILURE_REPLY)
@@ -115,18 +113,18 @@ def test_a_limit_of_five_seconds_holds_against_a_drip(
 
 
 def endpoint(out: str) -> tuple[str, str]:
-    """Verdict and words of the doctor on the endpoint."""
+    """Return the verdict of the doctor on the endpoint, and its text."""
     line = next(line for line in out.splitlines() if line.startswith("endpoint"))
-    _, verdict, told = line.split(maxsplit=2)
-    return verdict, told
+    _, verdict, details = line.split(maxsplit=2)
+    return verdict, details
 
 
 @pytest.mark.parametrize(
     ("status", "verdict", "gemini", "openai"),
     [
-        (200, "ok", "answers", "answers"),
-        (405, "ok", "answers", "answers"),
-        (501, "ok", "answers", "answers"),
+        (200, "ok", "answers; requires calls: yes", "answers; requires calls: yes"),
+        (405, "ok", "answers; requires calls: yes", "answers; requires calls: yes"),
+        (501, "ok", "answers; requires calls: yes", "answers; requires calls: yes"),
         (401, "broken", "the provider refused the API key", "the provider refused the API key"),
         (403, "broken", "the provider refused the API key", "the provider refused the API key"),
         (429, "broken", "the provider's rate limit is reached", "the provider's rate limit is reached"),
@@ -139,38 +137,60 @@ def endpoint(out: str) -> tuple[str, str]:
         ),
     ],
 )
-def test_the_doctor_says_which_model_why_and_whether_it_answers(
+def test_the_doctor_reports_the_model_the_reason_and_the_endpoint(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, status: int, verdict: str, gemini: str, openai: str
 ) -> None:
     monkeypatch.setattr(probe, "PROBE_SECONDS", 60)
-    for speaker, told in zip(SPEAKERS, (gemini, openai), strict=True):
-        with providing_apart(speaker, says({}, status)) as provider:
+    for api, details in zip(APIS, (gemini, openai), strict=True):
+        with providing_in_thread(api, says({}, status), api.answer(calls=[FORM], finish="calls")) as provider:
             provider.checked = False
-            kind = led_to(provider, monkeypatch, **{f"{speaker.name.upper()}_MODEL": "nobody-1"})
+            kind = use_provider(provider, monkeypatch, **{f"{api.name.upper()}_MODEL": "nobody-1"})
             ended = cli("doctor", "--model", kind)
         assert ended.out.splitlines()[0].split(maxsplit=2) == ["model", "ok", f"{kind} (nobody-1): chosen on the command line"]
-        assert endpoint(ended.out) == (verdict, told)
+        assert endpoint(ended.out) == (verdict, details)
         assert ended.code == (0 if verdict == "ok" else 1)
         assert KEY not in ended.out + ended.err
 
 
-def test_the_doctor_says_that_a_key_in_the_environment_chose_gemini(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_api
+@pytest.mark.parametrize(
+    ("replies", "found"),
+    [
+        (lambda s: [s.answer(text="Hello!")], "server ignores it"),
+        (lambda s: [says(s.error(400), 400), s.answer(text="Hello!")], "server refuses it"),
+        (lambda s: [says(s.error(429), 429)], "not known (the provider's rate limit is reached)"),
+    ],
+    ids=["ignores", "refuses", "fails"],
+)
+def test_the_doctor_reports_what_the_server_does_with_a_required_call(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, api: API, replies: Callable[[API], list[Answer]], found: str
+) -> None:
     monkeypatch.setattr(probe, "PROBE_SECONDS", 60)
-    with providing_apart(SPEAKERS[0], says({})) as provider:
+    with providing_in_thread(api, says({}), *replies(api)) as provider:
         provider.checked = False
-        led_to(provider, monkeypatch)
+        ended = cli("doctor", "--model", use_provider(provider, monkeypatch))
+    assert (ended.code, endpoint(ended.out)) == (0, ("ok", f"answers; requires calls: {found}"))
+    assert api.requires_call(provider.bodies[0])
+    assert KEY not in ended.out + ended.err
+
+
+def test_the_doctor_reports_that_a_key_in_the_environment_chose_gemini(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 60)
+    with providing_in_thread(APIS[0], says({}), APIS[0].answer(calls=[FORM], finish="calls")) as provider:
+        provider.checked = False
+        use_provider(provider, monkeypatch)
         ended = cli("doctor")
     assert f"gemini ({DEFAULT_MODEL}): GEMINI_API_KEY is set" in ended.out.splitlines()[0]
     assert provider.wire.requests[0].path == f"/some/where/v1beta/models/{DEFAULT_MODEL}"
-    assert endpoint(ended.out) == ("ok", "answers")
+    assert endpoint(ended.out) == ("ok", "answers; requires calls: yes")
 
 
 def test_a_retired_model_is_named_with_its_successor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "PROBE_SECONDS", 60)
-    gone = f"the model gemini-2.0-flash was shut down: use {DEFAULT_MODEL}"
-    with providing_apart(SPEAKERS[0], says({}, 404)) as provider:
+    gone = f"the model gemini-2.0-flash is retired: use {DEFAULT_MODEL}"
+    with providing_in_thread(APIS[0], says({}, 404)) as provider:
         provider.checked = False
-        led_to(provider, monkeypatch, GEMINI_MODEL="gemini-2.0-flash")
+        use_provider(provider, monkeypatch, GEMINI_MODEL="gemini-2.0-flash")
         seen = cli("doctor")
         asked = cli("ask", "hi")
     assert (seen.code, endpoint(seen.out)) == (1, ("broken", gone))
@@ -178,16 +198,16 @@ def test_a_retired_model_is_named_with_its_successor(cli: Cli, monkeypatch: pyte
     assert asked.err.splitlines()[0] == f"model: gemini (gemini-2.0-flash): GEMINI_API_KEY is set; {gone}"
 
 
-@speaking
+@each_api
 @pytest.mark.parametrize("kind", ["hangs", "drips"])
-def test_the_doctor_waits_less_than_a_second_for_an_endpoint(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, speaker: Speaker, kind: str
+def test_the_doctor_waits_at_most_a_second_for_an_endpoint(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, api: API, kind: str
 ) -> None:
-    """A drip that would go on for a minute and more is given up as well."""
+    """The limit also ends a response that comes byte by byte."""
     replies: dict[str, Reply] = {"hangs": hangs(), "drips": drips(b" " * 200, 0.5)}
-    with providing_apart(speaker, replies[kind]) as provider:
+    with providing_in_thread(api, replies[kind]) as provider:
         provider.checked = False
-        name = led_to(provider, monkeypatch)
+        name = use_provider(provider, monkeypatch)
         ended = cli("doctor", "--model", name)
     assert probe.PROBE_SECONDS < 1
     assert (ended.code, endpoint(ended.out)) == (1, ("broken", "the model did not answer in time"))
@@ -195,8 +215,8 @@ def test_the_doctor_waits_less_than_a_second_for_an_endpoint(
 
 
 @pytest.mark.parametrize("tail", ["", "/", "/v1beta", "/v1beta/"])
-def test_an_address_with_its_version_is_the_same_address(cli: Cli, monkeypatch: pytest.MonkeyPatch, tail: str) -> None:
-    with providing_apart(SPEAKERS[0], SPEAKERS[0].answer(text="Hello!")) as provider:
-        led_to(provider, monkeypatch, GEMINI_BASE_URL=provider.url + tail)
+def test_a_base_url_may_include_the_version(cli: Cli, monkeypatch: pytest.MonkeyPatch, tail: str) -> None:
+    with providing_in_thread(APIS[0], APIS[0].answer(text="Hello!")) as provider:
+        use_provider(provider, monkeypatch, GEMINI_BASE_URL=provider.url + tail)
         ended = cli("ask", "hi")
-    assert (ended.code, ended.out, provider.disorder) == (0, "Hello!\n", [])
+    assert (ended.code, ended.out, provider.violations) == (0, "Hello!\n", [])

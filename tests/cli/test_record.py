@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from graph_agent.db import Database
-from tests.audit.made import made, put
+from tests.audit.builders import make_record, store_records
 from tests.cli.conftest import Cli
 
 MONTH_AGO = datetime.now(UTC) - timedelta(days=31)
@@ -24,12 +24,12 @@ def log(home: Path) -> Database:
     database.close_now()
 
 
-def test_list_takes_every_filter_and_tells_what_is_left_out(cli: Cli, log: Database) -> None:
-    put(log, *(made(number, user="ann" if number % 2 else "bob") for number in range(1, 9)))
+def test_list_takes_every_filter_and_prints_how_many_are_left_out(cli: Cli, log: Database) -> None:
+    store_records(log, *(make_record(number, user="ann" if number % 2 else "bob") for number in range(1, 9)))
     arguments = ("--user", "ann", "--type", "INVOKE_TOOL", "--outcome", "SUCCESS", "--intent", "CREATE_TASK")
     listed = cli("log", "list", *arguments, "--since", "2026-03-10", "--by-model", "gemini", "--limit", "3", "--json")
     assert [json.loads(line)["user_id"] for line in listed.out.splitlines()] == ["ann"] * 3
-    assert listed.err == "3 of 4; --offset 3 goes on\n"
+    assert listed.err == "3 of 4; --offset 3 continues\n"
     assert len(cli("log", "list", *arguments, "--limit", "3", "--offset", "3").out.splitlines()) == 1
     assert cli("log", "list", "--until", "2026-03-09T00:00:00Z").out == ""
 
@@ -41,18 +41,18 @@ def test_a_filter_that_makes_no_sense_is_wrong_usage(cli: Cli, arguments: tuple[
 
 
 def test_an_export_goes_into_another_log_and_counts_there(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = cli("ask", "add a task to call mom", "--json").json()
+    answer = cli("ask", "add a task to call mom", "--json").json()
     cli("ask", "what's the weather?")
     file = tmp_path / "export.jsonl"
     assert cli("log", "export", "--out", str(file)).code == 0
-    only = cli("log", "export", "--id", told["decision_id"]).out.splitlines()
+    only = cli("log", "export", "--id", answer["decision_id"]).out.splitlines()
     assert [json.loads(line)["type"] for line in only][-1] == "decision"
     assert len([line for line in only if '"type":"decision"' in line]) == 1
 
     monkeypatch.setenv("LOG_DATABASE_URL", f"sqlite:///{tmp_path / 'other.db'}")
     assert cli("log", "import", str(file), "--json").json() == {"imported": 2, "present": 0, "differing": [], "texts": 3}
-    assert cli("log", "import", "-", stdin=file.read_bytes()).out == "0 decisions imported, 2 were there already\n"
-    assert told["decision_id"] in cli("log", "show", told["decision_id"]).out
+    assert cli("log", "import", "-", stdin=file.read_bytes()).out == "0 decisions imported, 2 existed already\n"
+    assert answer["decision_id"] in cli("log", "show", answer["decision_id"]).out
     assert json.loads(cli("log", "metrics", "--json").out)["total"] == 2
     assert cli("log", "verify").code == 0
 
@@ -67,13 +67,13 @@ def test_what_is_no_export_is_refused(cli: Cli, tmp_path: Path) -> None:
 
 def test_metrics_are_a_few_tables(cli: Cli) -> None:
     cli("ask", "add a task to call mom")
-    told = cli("log", "metrics", "--since", "1h").out
+    output = cli("log", "metrics", "--since", "1h").out
     for part in ("1 decisions, 100.0% successful", "SUCCESS:TASK_COMPLETED", "CREATE_TASK", "add_task", "p95"):
-        assert part in told
+        assert part in output
 
 
 def test_prune_removes_what_is_older_than_the_retention(cli: Cli, log: Database) -> None:
-    put(log, made(1, at=MONTH_AGO), made(2, at=datetime.now(UTC)))
+    store_records(log, make_record(1, at=MONTH_AGO), make_record(2, at=datetime.now(UTC)))
     assert cli("log", "prune", "--json").json()["decisions"] == 1
     assert len(cli("log", "list").out.splitlines()) == 1
     assert "0 decisions" in cli("log", "prune").out
@@ -115,11 +115,11 @@ CASES = """
 def test_validate_names_what_failed_and_exits_1(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "cases.yaml"
     file.write_text(CASES, encoding="utf-8")
-    told = cli("validate", str(file))
-    assert told.code == 1
-    assert "FAILED adds" in told.out
-    assert "expected tool list_tasks, got add_task" in told.out
-    assert "1 of 2 cases passed" in told.out
+    ended = cli("validate", str(file))
+    assert ended.code == 1
+    assert "FAILED adds" in ended.out
+    assert "expected tool list_tasks, got add_task" in ended.out
+    assert "1 of 2 cases passed" in ended.out
     report = cli("validate", str(file), "--json")
     assert (report.code, report.json()["fail_count"], "failed: adds" in report.err) == (1, 1, True)
     suite = ElementTree.fromstring(cli("validate", str(file), "--junit").out)
@@ -134,23 +134,24 @@ def test_validate_names_what_failed_and_exits_1(cli: Cli, tmp_path: Path) -> Non
 def test_validate_finds_a_model_that_says_something_else(cli: Cli, script: Callable[..., str], tmp_path: Path) -> None:
     file = tmp_path / "cases.yaml"
     file.write_text("- {test_id: adds, input: add a task to call mom, expected_tool: add_task}", encoding="utf-8")
-    told = cli("validate", str(file), "--model", script({"content": "Done!", "finish_reason": "stop"}))
-    assert (told.code, "FAILED adds" in told.out) == (1, True)
+    ended = cli("validate", str(file), "--model", script({"content": "Done!", "finish_reason": "stop"}))
+    assert (ended.code, "FAILED adds" in ended.out) == (1, True)
     assert cli("validate", str(file), "--model", "nobody").code == 2
 
 
-def test_a_baseline_is_made_listed_and_compared(cli: Cli, log: Database) -> None:
+def test_a_baseline_is_created_listed_and_compared(cli: Cli, log: Database) -> None:
     week = datetime.now(UTC) - timedelta(days=7)
-    put(log, *(made(number, at=week + timedelta(minutes=number)) for number in range(1, 101)))
+    store_records(log, *(make_record(number, at=week + timedelta(minutes=number)) for number in range(1, 101)))
     assert cli("baseline", "create", "good", "--until", "5d").out == "good: 100 decisions, 1 group\n"
     assert cli("baseline", "create", "good").code == 1
     assert "good" in cli("baseline", "list").out
     assert cli("baseline", "compare", "good").err.startswith("graph-agent: A comparison needs at least 30")
-    put(log, *(made(number, at=week + timedelta(days=4, minutes=number)) for number in range(101, 201)))
+    store_records(log, *(make_record(number, at=week + timedelta(days=4, minutes=number)) for number in range(101, 201)))
     same = cli("baseline", "compare", "good")
     assert (same.code, "no drift" in same.out) == (0, True)
-    moved = [made(n, at=datetime.now(UTC), intent=None) for n in range(201, 301)]
-    put(log, *moved)
+    assert "tested as if all decisions were independent: there is one user" in same.out
+    moved = [make_record(n, at=datetime.now(UTC), intent=None) for n in range(201, 301)]
+    store_records(log, *moved)
     drifted = cli("baseline", "compare", "good")
     assert (drifted.code, "DRIFT" in drifted.out) == (1, True)
     assert cli("baseline", "compare", "good", "--json").json()["drift_detected"] is True

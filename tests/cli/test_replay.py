@@ -17,7 +17,7 @@ from tests.cli.conftest import Cli
 
 @pytest.fixture
 def decision(cli: Cli) -> str:
-    """A task was added; the decision's id."""
+    """The id of a decision that added a task."""
     return str(cli("ask", "add a task to call mom", "--json").json()["decision_id"])
 
 
@@ -30,16 +30,16 @@ def change(home: Path, statement: str) -> None:
 def test_a_decision_replays_from_the_log(cli: Cli, decision: str) -> None:
     ended = cli("replay", decision)
     assert (ended.code, ended.out) == (0, f"identical {decision}\n")
-    told = cli("replay", decision, "--json").json()
-    assert told["identical"] is True
-    assert told["states"][-1] == "BUILD_DECISION"
+    report = cli("replay", decision, "--json").json()
+    assert report["identical"] is True
+    assert report["states"][-1] == "BUILD_DECISION"
 
 
-def test_all_decisions_replay_those_that_differ_are_told(cli: Cli, decision: str, home: Path) -> None:
+def test_all_decisions_are_replayed_and_differing_ones_printed(cli: Cli, decision: str, home: Path) -> None:
     cli("ask", "hello")
     assert cli("replay", "--all").out == "2 of 2 identical\n"
-    told = "record = replace(record, 'response_text\":\"Hello!', 'response_text\":\"Goodbye!')"
-    change(home, f"UPDATE decision_logs SET {told} WHERE message = 'hello'")
+    edit = "record = replace(record, 'response_text\":\"Hello!', 'response_text\":\"Goodbye!')"
+    change(home, f"UPDATE decision_logs SET {edit} WHERE message = 'hello'")
     ended = cli("replay", "--all")
     assert ended.code == 1
     assert ended.out.endswith("1 of 2 identical\n")
@@ -64,7 +64,7 @@ def test_an_exported_file_alone_replays_in_another_process_of_another_home(cli: 
     assert decision in changed.out
 
 
-def test_steps_are_told_one_by_one(cli: Cli, decision: str) -> None:
+def test_steps_are_printed_one_by_one(cli: Cli, decision: str) -> None:
     out = cli("replay", decision, "--step").out
     assert out.index("BUILD_REQUEST    → request_built") < out.index("EXECUTE_TOOLS    → executed")
     assert "✓ added 'call mom'" in out
@@ -106,11 +106,11 @@ def test_verify_names_what_was_changed(cli: Cli, decision: str, home: Path) -> N
     change(home, "UPDATE decision_logs SET user_id = 'eve'")
     ended = cli("log", "verify", "--json")
     assert ended.code == 1
-    (finding,) = ended.json()["findings"]
-    assert (finding["kind"], finding["decision_id"]) == ("projection", decision)
+    (violation,) = ended.json()["violations"]
+    assert (violation["kind"], violation["decision_id"]) == ("projection", decision)
 
 
-def test_heads_kept_outside_show_what_was_cut_off(cli: Cli, decision: str, home: Path, tmp_path: Path) -> None:
+def test_stored_heads_show_removed_records(cli: Cli, decision: str, home: Path, tmp_path: Path) -> None:
     file = tmp_path / "heads.json"
     assert cli("log", "heads", "--out", str(file)).code == 0
     assert json.loads(file.read_text(encoding="utf-8"))["heads"][0]["n"] == 1
@@ -122,7 +122,7 @@ def test_heads_kept_outside_show_what_was_cut_off(cli: Cli, decision: str, home:
     assert cli("log", "verify").code == 0
     ended = cli("log", "verify", "--heads", str(file))
     assert ended.code == 1
-    assert "is gone" in ended.out
+    assert "is missing" in ended.out
     assert decision not in ended.out
 
 
@@ -138,3 +138,15 @@ def test_pruned_and_imported_decisions_stand_in_chains_that_verify(cli: Cli, dec
     assert cli("log", "import", str(file)).code == 0
     assert cli("log", "verify").out == "intact: 1 records in 2 chains, 1 pruned\n"
     assert cli("replay", decision).code == 0
+
+
+def test_a_file_with_control_characters_in_an_id_is_refused_and_not_printed(cli: Cli, decision: str, tmp_path: Path) -> None:
+    file = tmp_path / "export.jsonl"
+    assert cli("log", "export", "--out", str(file)).code == 0
+    forged = file.read_text(encoding="utf-8").replace(f'"decision_id":"{decision}"', '"decision_id":"\\u001b[2J\\u202eid"')
+    file.write_text(forged, encoding="utf-8")
+    for command in (("replay", str(file)), ("log", "import", str(file))):
+        ended = cli(*command)
+        assert ended.code == 1
+        assert "its decision id is not a UUID" in ended.err
+        assert "\x1b[2J" not in ended.out + ended.err

@@ -17,18 +17,18 @@ from tests.cli.conftest import Cli
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch, sent: signal.Signals) -> None:
+def test_it_serves_until_a_signal(monkeypatch: pytest.MonkeyPatch, sent: signal.Signals) -> None:
     reading, writing = os.pipe()
     answers: list[httpx.Response] = []
 
     def ask() -> None:
-        with os.fdopen(reading, encoding="utf-8") as told:
-            url = next(line for line in told if line.startswith("serving ")).split()[1]
+        with os.fdopen(reading, encoding="utf-8") as stderr:
+            url = next(line for line in stderr if line.startswith("serving ")).split()[1]
             with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
                 answers.append(client.get("/readyz"))
                 answers.append(client.post("/api/chat", json={"content": "add a task to call mom"}))
             os.kill(os.getpid(), sent)
-            told.read()
+            stderr.read()
 
     thread = threading.Thread(target=ask)
     thread.start()
@@ -40,8 +40,8 @@ def test_it_serves_until_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch, sen
 
     assert ended.value.code == 0
     assert [answer.status_code for answer in answers] == [200, 200]
-    told: dict[str, Any] = answers[1].json()
-    assert told["decision"]["effects"] == ["added 'call mom'"]
+    body: dict[str, Any] = answers[1].json()
+    assert body["decision"]["effects"] == ["added 'call mom'"]
     assert "server" not in answers[0].headers
 
 
@@ -58,7 +58,7 @@ def test_loopback_addresses(host: str) -> None:
     assert is_loopback(host)
 
 
-def test_a_port_that_is_taken_is_told_before_anything_starts(cli: Cli) -> None:
+def test_a_port_in_use_is_reported_before_anything_starts(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         ended = cli("serve", "--port", str(port))

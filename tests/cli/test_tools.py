@@ -19,9 +19,9 @@ def test_the_list_marks_what_needs_confirmation(cli: Cli) -> None:
 
     assert [line[2:].split()[0] for line in lines] == ["add_task", "list_tasks", "update_task", "complete_task", "delete_task"]
     assert [line.startswith("!") for line in lines] == [False, False, False, False, True]
-    told = [json.loads(line) for line in cli("tools", "list", "--json").out.splitlines()]
-    assert [tool["requires_confirmation"] for tool in told] == [False, False, False, False, True]
-    assert told[0]["parameters"]["required"] == ["description"]
+    listed = [json.loads(line) for line in cli("tools", "list", "--json").out.splitlines()]
+    assert [tool["requires_confirmation"] for tool in listed] == [False, False, False, False, True]
+    assert listed[0]["parameters"]["required"] == ["description"]
 
 
 def test_a_call_acts_for_one_user_and_prints_the_result(cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""One port, two databases: what is promised of both, and what each does by itself."""
+"""The database port: behaviour common to SQLite and PostgreSQL, then what is specific to each."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ rows = Table(
 
 
 @pytest.fixture
-def filled(database: Database) -> Database:
+def with_rows(database: Database) -> Database:
     database.write_now(metadata.create_all)
     return database
 
 
 @pytest.fixture
-def file(sqlite_url: str) -> Iterator[Database]:
+def file_database(sqlite_url: str) -> Iterator[Database]:
     opened = Database.open(sqlite_url)
     opened.write_now(metadata.create_all)
     yield opened
@@ -64,94 +64,94 @@ def add(number: int, text: str = "x") -> Callable[[Connection], int]:
 
 
 @asynccontextmanager
-async def held_writer(database: Database) -> AsyncIterator[None]:
-    """The writer is busy; what is written in the block waits and becomes one batch."""
-    started, go_on = threading.Event(), threading.Event()
+async def blocked_writer(database: Database) -> AsyncIterator[None]:
+    """Block the writer thread, so that everything written in the block becomes one batch."""
+    started, resume = threading.Event(), threading.Event()
 
-    def hold(_connection: Connection) -> None:
+    def block(_connection: Connection) -> None:
         started.set()
-        go_on.wait(60)
+        resume.wait(60)
 
-    holding = asyncio.create_task(database.write(hold))
+    blocking = asyncio.create_task(database.write(block))
     await asyncio.to_thread(started.wait, 60)
     yield
-    # Let the block's tasks hand their work over.
+    # Let the tasks of the block submit their work.
     await asyncio.sleep(0)
-    go_on.set()
-    await holding
+    resume.set()
+    await blocking
 
 
 def numbers(connection: Connection) -> list[int]:
     return list(connection.execute(select(rows.c.number).order_by(rows.c.number)).scalars())
 
 
-async def test_a_committed_write_is_read(filled: Database) -> None:
-    assert await filled.write(add(1)) == 1
-    assert await filled.read(numbers) == [1]
+async def test_a_committed_write_is_read(with_rows: Database) -> None:
+    assert await with_rows.write(add(1)) == 1
+    assert await with_rows.read(numbers) == [1]
 
 
-async def test_work_that_raises_is_undone_and_its_own_error_comes_back(filled: Database) -> None:
+async def test_work_that_raises_is_rolled_back_and_its_error_is_raised(with_rows: Database) -> None:
     def fails(connection: Connection) -> None:
         connection.execute(insert(rows), {"number": 1})
         raise LookupError("mine")
 
     with pytest.raises(LookupError, match="mine"):
-        await filled.write(fails)
-    assert await filled.read(numbers) == []
+        await with_rows.write(fails)
+    assert await with_rows.read(numbers) == []
 
 
-async def test_a_bad_row_fails_alone(filled: Database) -> None:
+async def test_a_bad_row_fails_alone(with_rows: Database) -> None:
     results = await asyncio.gather(
-        *(filled.write(add(number, "bad" if number == 7 else "good")) for number in range(20)), return_exceptions=True
+        *(with_rows.write(add(number, "bad" if number == 7 else "good")) for number in range(20)), return_exceptions=True
     )
     assert [number for number, result in enumerate(results) if result != number] == [7]
     assert isinstance(results[7], IntegrityError)
-    assert await filled.read(numbers) == [number for number in range(20) if number != 7]
+    assert await with_rows.read(numbers) == [number for number in range(20) if number != 7]
 
 
-async def test_fifty_writers_at_once_all_commit(filled: Database) -> None:
+async def test_fifty_writers_at_once_all_commit(with_rows: Database) -> None:
     async def writer(first: int) -> None:
         for number in range(first, first + 10):
-            await filled.write(add(number))
-            assert number in await filled.read(numbers)
+            await with_rows.write(add(number))
+            assert number in await with_rows.read(numbers)
 
     await asyncio.gather(*(writer(first) for first in range(0, 500, 10)))
-    assert await filled.read(numbers) == list(range(500))
+    assert await with_rows.read(numbers) == list(range(500))
 
 
-async def test_a_cancelled_caller_does_not_cancel_the_work(filled: Database) -> None:
-    started, go_on = threading.Event(), threading.Event()
+async def test_a_cancelled_caller_does_not_cancel_the_work(with_rows: Database) -> None:
+    started, resume = threading.Event(), threading.Event()
 
     def slow(number: int) -> Callable[[Connection], None]:
         def work(connection: Connection) -> None:
             connection.execute(insert(rows), {"number": number})
             started.set()
-            go_on.wait(60)
+            resume.wait(60)
 
         return work
 
-    # SQLite runs them one after the other, PostgreSQL side by side.
-    running = asyncio.create_task(filled.write(slow(1)))
-    waiting = asyncio.create_task(filled.write(slow(2)))
+    # SQLite runs them sequentially, PostgreSQL concurrently.
+    running = asyncio.create_task(with_rows.write(slow(1)))
+    waiting = asyncio.create_task(with_rows.write(slow(2)))
     await asyncio.to_thread(started.wait, 60)
     for task in (running, waiting):
         task.cancel()
     results = await asyncio.gather(running, waiting, return_exceptions=True)
     assert [type(result) for result in results] == [asyncio.CancelledError] * 2
-    go_on.set()
-    await filled.write(add(3))
-    while (found := await filled.read(numbers)) != [1, 2, 3]:
-        # PostgreSQL runs them side by side: the slow one may end last.
+    resume.set()
+    await with_rows.write(add(3))
+    while (found := await with_rows.read(numbers)) != [1, 2, 3]:
+        # PostgreSQL runs them concurrently: the slow one may end last.
         assert set(found) < {1, 2, 3}
 
 
-def test_one_database_serves_several_event_loops(filled: Database) -> None:
+def test_one_database_serves_several_event_loops(with_rows: Database) -> None:
     for number in range(3):
-        assert asyncio.run(filled.write(add(number))) == number
-    assert filled.read_now(numbers) == [0, 1, 2]
+        assert asyncio.run(with_rows.write(add(number))) == number
+    assert with_rows.read_now(numbers) == [0, 1, 2]
 
 
-async def test_a_reader_sees_a_snapshot_while_a_writer_writes(filled: Database) -> None:
+async def test_a_reader_sees_a_snapshot_while_a_writer_writes(with_rows: Database) -> None:
     written = threading.Event()
     counted = threading.Event()
 
@@ -161,32 +161,32 @@ async def test_a_reader_sees_a_snapshot_while_a_writer_writes(filled: Database) 
         written.wait(10)
         return first, connection.execute(select(func.count()).select_from(rows)).scalar_one()
 
-    reading = asyncio.create_task(filled.read(count_twice))
+    reading = asyncio.create_task(with_rows.read(count_twice))
     await asyncio.to_thread(counted.wait, 10)
-    await filled.write(add(1))
+    await with_rows.write(add(1))
     written.set()
     assert await reading == (0, 0)
 
 
-async def test_a_reader_cannot_write(filled: Database) -> None:
+async def test_a_reader_cannot_write(with_rows: Database) -> None:
     with pytest.raises((DatabaseUnavailableError, DBAPIError)):
-        await filled.read(add(1))
-    assert await filled.read(numbers) == []
+        await with_rows.read(add(1))
+    assert await with_rows.read(numbers) == []
 
 
-async def test_a_closed_database_says_so(filled: Database) -> None:
-    await filled.close()
-    await filled.close()
+async def test_a_closed_database_raises_unavailable(with_rows: Database) -> None:
+    await with_rows.close()
+    await with_rows.close()
     with pytest.raises(DatabaseUnavailableError):
-        await filled.write(add(1))
+        await with_rows.write(add(1))
     with pytest.raises(DatabaseUnavailableError):
-        await filled.read(numbers)
+        await with_rows.read(numbers)
 
 
-def test_closing_finishes_what_was_handed_over(sqlite_url: str) -> None:
+def test_close_finishes_submitted_work(sqlite_url: str) -> None:
     database = Database.open(sqlite_url)
     database.write_now(metadata.create_all)
-    futures = [database._lanes.submit_write(add(number)) for number in range(300)]
+    futures = [database._backend.submit_write(add(number)) for number in range(300)]
     database.close_now()
     assert [future.result() for future in futures] == list(range(300))
 
@@ -203,7 +203,7 @@ def test_closing_finishes_what_was_handed_over(sqlite_url: str) -> None:
         "sqlite:////nowhere/at/all/x.db",
     ],
 )
-def test_a_url_that_cannot_be_used_is_one_sentence_without_the_password(url: str) -> None:
+def test_an_unusable_url_is_reported_in_one_sentence_without_the_password(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Database.open(url)
     assert "\n" not in str(caught.value)
@@ -213,14 +213,14 @@ def test_a_url_that_cannot_be_used_is_one_sentence_without_the_password(url: str
 
 @pytest.mark.postgresql
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
-def test_postgresql_goes_by_several_names(postgresql_url: str, scheme: str) -> None:
+def test_every_postgresql_url_scheme_is_accepted(postgresql_url: str, scheme: str) -> None:
     database = Database.open(postgresql_url.replace("postgresql", scheme, 1))
     assert database.dialect == "postgresql"
     assert database.read_now(lambda connection: connection.exec_driver_sql("SELECT 1").scalar()) == 1
     database.close_now()
 
 
-async def test_postgresql_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+async def test_an_unreachable_postgresql_is_unavailable(tmp_path: Path) -> None:
     database = Database.open(f"postgresql://u:hunter2@/db?host={tmp_path}")
     with pytest.raises(DatabaseUnavailableError) as caught:
         await database.write(numbers)
@@ -229,7 +229,7 @@ async def test_postgresql_that_is_not_there_is_unavailable(tmp_path: Path) -> No
 
 
 @pytest.mark.postgresql
-async def test_a_connection_cut_by_the_server_fails_its_work_and_no_other(fresh_postgresql_url: str) -> None:
+async def test_a_connection_closed_by_the_server_fails_only_its_own_work(fresh_postgresql_url: str) -> None:
     database = Database.open(fresh_postgresql_url)
     await database.write(metadata.create_all)
 
@@ -245,10 +245,10 @@ async def test_a_connection_cut_by_the_server_fails_its_work_and_no_other(fresh_
 
 
 @pytest.mark.postgresql
-async def test_a_commit_that_is_never_answered_is_unknown(fresh_postgresql_url: str) -> None:
+async def test_a_commit_without_a_reply_is_unknown(fresh_postgresql_url: str) -> None:
     database = Database.open(fresh_postgresql_url)
     await database.write(metadata.create_all)
-    # A constraint trigger runs inside COMMIT: the backend dies when the commit has been sent and not answered.
+    # A constraint trigger runs inside COMMIT: the server process dies after the commit was sent, before it is answered.
     await database.write(
         lambda connection: connection.exec_driver_sql(
             "CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS "
@@ -263,36 +263,36 @@ async def test_a_commit_that_is_never_answered_is_unknown(fresh_postgresql_url: 
     await database.close()
 
 
-async def test_sqlite_is_durable_and_checks_foreign_keys(file: Database) -> None:
+async def test_sqlite_is_durable_and_checks_foreign_keys(file_database: Database) -> None:
     def pragmas(connection: Connection) -> list[object]:
         names = ("journal_mode", "synchronous", "foreign_keys")
         return [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names]
 
-    assert await file.write(pragmas) == ["wal", 2, 1]
-    assert await file.read(pragmas) == ["wal", 2, 1]
+    assert await file_database.write(pragmas) == ["wal", 2, 1]
+    assert await file_database.read(pragmas) == ["wal", 2, 1]
 
 
-async def test_many_writes_share_a_commit(file: Database) -> None:
+async def test_many_writes_share_a_commit(file_database: Database) -> None:
     commits = 0
 
     def count(_connection: Connection) -> None:
         nonlocal commits
         commits += 1
 
-    async with held_writer(file):
-        writes = [asyncio.create_task(file.write(add(number))) for number in range(40)]
+    async with blocked_writer(file_database):
+        writes = [asyncio.create_task(file_database.write(add(number))) for number in range(40)]
         event.listen(Engine, "commit", count)
     try:
         await asyncio.gather(*writes)
     finally:
         event.remove(Engine, "commit", count)
-    # The one that was held, and the forty.
+    # The blocking write, and the batch of forty.
     assert commits == 2
 
 
 @pytest.fixture
 def small_disk() -> Iterator[list[int]]:
-    """A list whose only number is the most pages that a SQLite file may have; taking it out gives the room back."""
+    """A list with the maximum number of pages of a SQLite file; clear it to remove the limit."""
     limit = [1_000_000]
 
     def limited(driver: sqlite3.Connection, _record: object) -> None:
@@ -303,12 +303,12 @@ def small_disk() -> Iterator[list[int]]:
     event.remove(Engine, "connect", limited)
 
 
-async def test_a_full_disk_fails_every_item_of_the_batch_and_the_writer_goes_on(sqlite_url: str, small_disk: list[int]) -> None:
+async def test_a_full_disk_fails_the_whole_batch_and_the_writer_continues(sqlite_url: str, small_disk: list[int]) -> None:
     small_disk[0] = 12
     database = Database.open(sqlite_url)
     await database.write(metadata.create_all)
     await database.write(add(1))
-    async with held_writer(database):
+    async with blocked_writer(database):
         texts = {number: "y" * (100_000 if number == 5 else 1) for number in range(2, 9)}
         batch = [asyncio.create_task(database.write(add(number, text))) for number, text in texts.items()]
     results = await asyncio.gather(*batch, return_exceptions=True)
@@ -318,21 +318,21 @@ async def test_a_full_disk_fails_every_item_of_the_batch_and_the_writer_goes_on(
     await database.close()
 
 
-async def test_a_lock_held_by_another_process_ends_in_unavailable(file: Database) -> None:
-    path = await file.read(lambda connection: connection.exec_driver_sql("PRAGMA database_list").one()[2])
-    await file.write(lambda connection: connection.exec_driver_sql("PRAGMA busy_timeout=50").close())
+async def test_a_lock_of_another_process_ends_in_unavailable(file_database: Database) -> None:
+    path = await file_database.read(lambda connection: connection.exec_driver_sql("PRAGMA database_list").one()[2])
+    await file_database.write(lambda connection: connection.exec_driver_sql("PRAGMA busy_timeout=50").close())
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(DatabaseUnavailableError) as caught:
-        await file.write(add(1))
+        await file_database.write(add(1))
     assert not caught.value.unknown
-    assert await file.read(numbers) == []
+    assert await file_database.read(numbers) == []
     other.execute("ROLLBACK")
     other.close()
-    assert await file.write(add(1)) == 1
+    assert await file_database.write(add(1)) == 1
 
 
-async def test_a_file_that_is_no_database_is_unavailable(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("this is a shopping list, not a database" * 100)
     database = Database.open(f"sqlite:///{tmp_path / 'x.db'}")
     for attempt in (database.write, database.read):
@@ -341,7 +341,7 @@ async def test_a_file_that_is_no_database_is_unavailable(tmp_path: Path) -> None
     await database.close()
 
 
-async def test_a_database_in_memory_works_and_is_its_own() -> None:
+async def test_each_in_memory_database_is_separate() -> None:
     first, second = Database.open("sqlite://"), Database.open("sqlite:///:memory:")
     for database in (first, second):
         await database.write(metadata.create_all)
@@ -352,7 +352,7 @@ async def test_a_database_in_memory_works_and_is_its_own() -> None:
     await second.close()
 
 
-def test_two_processes_can_open_and_write_one_new_file_at_once(tmp_path: Path) -> None:
+def test_two_processes_can_create_and_write_the_same_file(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from sqlalchemy import text\n"

@@ -1,4 +1,4 @@
-"""Owners bring their own tables up to date, in one database, at the same time."""
+"""Migrations of several packages in one database, also at the same time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, inspect
 
 from graph_agent.db import Database, migrate
 from graph_agent.db.migrations import newest_revision
+from graph_agent.errors import ConfigurationError
 
 ENV = "from graph_agent.db.migration_env import run\n\nrun()\n"
 FIRST = """
@@ -40,7 +41,7 @@ def upgrade() -> None:
 
 @pytest.fixture
 def owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder on the import path with two packages that own tables."""
+    """A folder on the import path with two packages that have migrations."""
     for owner in ("cats", "dogs"):
         versions = tmp_path / owner / "migrations" / "versions"
         versions.mkdir(parents=True)
@@ -71,7 +72,7 @@ def test_two_owners_share_one_database(owners: Path, database: Database, capfd: 
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_later_migration_is_added_to_an_earlier_one(owners: Path, database: Database) -> None:
+def test_a_later_migration_runs_after_an_earlier_one(owners: Path, database: Database) -> None:
     migrate(database, "cats")
     (owners / "cats/migrations/versions/0002_more.py").write_text(SECOND.format(owner="cats", then=""))
     migrate(database, "cats")
@@ -79,14 +80,14 @@ def test_a_later_migration_is_added_to_an_earlier_one(owners: Path, database: Da
     assert database.read_now(tables)["cats_things"] == ["id", "more"]
 
 
-def test_a_migration_that_fails_leaves_nothing_behind(owners: Path, database: Database) -> None:
+def test_a_failed_migration_is_rolled_back(owners: Path, database: Database) -> None:
     (owners / "cats/migrations/versions/0002_more.py").write_text(SECOND.format(owner="cats", then="1 / 0"))
     with pytest.raises(ZeroDivisionError):
         migrate(database, "cats")
     assert database.read_now(tables) == {}
 
 
-def test_nothing_to_do_does_not_even_import_alembic(owners: Path, database: Database, database_url: str) -> None:
+def test_an_up_to_date_database_does_not_import_alembic(owners: Path, database: Database, database_url: str) -> None:
     migrate(database, "cats")
     script = (
         f"import sys; sys.path.insert(0, {str(owners)!r})\n"
@@ -99,7 +100,7 @@ def test_nothing_to_do_does_not_even_import_alembic(owners: Path, database: Data
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_two_processes_that_start_at_once_migrate_once(owners: Path, database_url: str) -> None:
+def test_two_processes_that_start_together_migrate_once(owners: Path, database_url: str) -> None:
     script = (
         f"import sys; sys.path.insert(0, {str(owners)!r})\n"
         "from graph_agent.db import Database, migrate\n"
@@ -120,9 +121,16 @@ def test_two_processes_that_start_at_once_migrate_once(owners: Path, database_ur
     assert [(child.communicate()[1], child.returncode) for child in children] == [("", 0)] * 2
 
 
-def test_the_newest_revision_is_read_off_the_file_names(owners: Path) -> None:
+def test_the_newest_revision_is_read_from_the_file_names(owners: Path) -> None:
     folder = owners / "cats/migrations"
     assert newest_revision(folder) == "0001"
     (folder / "versions/0010_more.py").touch()
     (folder / "versions/notes.txt").touch()
     assert newest_revision(folder) == "0010"
+
+
+def test_a_newer_schema_is_refused_with_one_sentence(database: Database) -> None:
+    migrate(database, "graph_agent.record")
+    database.write_now(lambda connection: connection.exec_driver_sql("UPDATE audit_version SET version_num = '9999'").close())
+    with pytest.raises(ConfigurationError, match=r"newer schema \(audit_version 9999\) .* upgrade graph-agent$"):
+        migrate(database, "graph_agent.record")

@@ -1,4 +1,4 @@
-"""The column vocabulary means the same on both databases."""
+"""The column types behave the same on both databases."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def stored(database: Database, **values: object) -> dict[str, object]:
     return await database.read(lambda connection: dict(connection.execute(select(things)).mappings().one()))
 
 
-async def test_what_goes_in_comes_out(things_database: Database) -> None:
+async def test_values_are_stored_and_read_back_unchanged(things_database: Database) -> None:
     at = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
     record = {"b": [1, None, "ü\x00\ud800"], "a": {"deep": 1.5}}
     row = await stored(things_database, number=1, id="0" * 36, at=at, record=record, colour=Colour.BLUE)
@@ -49,12 +49,12 @@ async def test_what_goes_in_comes_out(things_database: Database) -> None:
     assert row["at"].tzinfo is UTC
 
 
-async def test_nothing_stays_nothing(things_database: Database) -> None:
+async def test_none_is_stored_as_null(things_database: Database) -> None:
     row = await stored(things_database, number=1)
     assert row == {"number": 1, "id": None, "at": None, "record": None, "colour": None}
 
 
-async def test_times_sort_as_times_and_can_be_compared(things_database: Database) -> None:
+async def test_times_sort_and_compare_chronologically(things_database: Database) -> None:
     start = datetime(2026, 3, 1, tzinfo=UTC)
     times = [start + timedelta(microseconds=step) for step in (0, 1, 10, 999_999, 1_000_000, 86_400_000_000)]
     rows = [{"number": number, "at": at} for number, at in enumerate(reversed(times))]
@@ -77,12 +77,12 @@ async def test_equal_json_is_equal_text(things_database: Database) -> None:
 
 
 @pytest.mark.parametrize("values", [{"at": datetime(2026, 3, 1)}, {"record": {"n": float("nan")}}, {"colour": "green"}])  # noqa: DTZ001 - a naive time is the point
-async def test_what_cannot_be_stored_faithfully_is_refused(things_database: Database, values: dict[str, object]) -> None:
+async def test_values_that_would_change_in_storage_are_rejected(things_database: Database, values: dict[str, object]) -> None:
     with pytest.raises(StatementError):
         await stored(things_database, number=1, **values)
 
 
-async def test_the_database_itself_knows_the_values_of_an_enum(things_database: Database) -> None:
+async def test_the_database_rejects_a_value_outside_the_enum(things_database: Database) -> None:
     with pytest.raises(IntegrityError):
         await things_database.write(
             lambda connection: connection.exec_driver_sql("INSERT INTO things (number, colour) VALUES (1, 'green')").close()

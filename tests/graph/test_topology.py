@@ -1,4 +1,4 @@
-"""The table is said once; what is derived from it agrees with it."""
+"""The topology, and everything that is derived from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from langgraph.graph import END, START
 from graph_agent.errors import UndeclaredOutcomeError
 from graph_agent.graph import build, diagram, topology
 from graph_agent.graph.state import Turn, TurnRuntime
-from tests.turns import asks, engine_of, says
+from tests.scripted_turns import asks, engine_of, says
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,7 +86,7 @@ def test_the_sequence_diagram_shows_a_way_through_the_table() -> None:
     assert not diagram.is_path((topology.BUILD_REQUEST, topology.BUILD_DECISION, topology.INVOKE_LLM))
 
 
-def test_every_outcome_stands_in_the_state_diagram() -> None:
+def test_every_outcome_is_in_the_state_diagram() -> None:
     drawn = diagram.state_machine()
     for state, outcomes in topology.TOPOLOGY.items():
         for outcome, target in outcomes.items():

@@ -1,4 +1,4 @@
-"""Every transition of the table is walked, step by step, through the public API."""
+"""Turns that take every transition of the topology."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from graph_agent.clock import ManualClock
-from graph_agent.turn.engine import step
 from graph_agent.errors import RateLimitError, ToolErrorCode
 from graph_agent.graph.topology import END, TOPOLOGY
-from graph_agent.models.decision import DecisionContext, DecisionType, OutcomeCategory, PendingAction
+from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, DecisionType, OutcomeCategory, PendingAction
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.confirmation import Signer
-from tests.turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
+from graph_agent.policy.signature import Signer
+from graph_agent.turn.engine import step
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
 
 ADD = ("add_task", {"description": "call mom"})
 DELETE = ("delete_task", {"task_id": "t1"})
@@ -36,6 +36,8 @@ WALKS = {
     "held": (asks("delete it"), [calls(DELETE)]),
     "confirmed": (asks("yes", pending_confirmation=pending()), []),
     "declined": (asks("no", pending_confirmation=pending()), []),
+    "unclear": (asks("ye", pending_confirmation=pending()), []),
+    "void answer": (asks("yes", answers=ConfirmationAnswer(pending_action="p0", yes=True)), []),
 }
 
 
@@ -62,7 +64,7 @@ async def test_every_walk_ends_in_one_decision_and_one_terminal_row(walk: str) -
     assert await engine.audit.load(finished.record.header.decision_id) == finished.record
 
 
-async def test_a_step_tells_what_changed() -> None:
+async def test_a_step_has_the_changed_fields() -> None:
     steps = [taken async for taken in step(engine_of(calls(ADD), says("Added.")), asks())]
     assert [taken.state for taken in steps][:4] == ["BUILD_REQUEST", "INVOKE_LLM", "CHECK_RESPONSE", "EXECUTE_TOOLS"]
     assert set(steps[0].changed) == {"request"}
@@ -88,7 +90,7 @@ async def test_five_rounds_end_with_the_contract_sentence_and_what_was_done() ->
     assert finished.decision.decision_type is DecisionType.RESPOND_ONLY
 
 
-async def test_a_yes_runs_exactly_the_held_call_under_the_id_of_the_pending_action() -> None:
+async def test_a_yes_runs_exactly_the_pending_call_under_its_id() -> None:
     server = TableServer({"delete_task": done({"receipt": "deleted 'call mom'"})})
     decision = await engine_of(server=server).process_message(asks("Yes!", pending_confirmation=pending()))
     assert server.sent == [("delete_task", {"task_id": "t1"}, "ann", "p1")]
@@ -165,7 +167,7 @@ async def test_what_does_not_exist_is_not_asked_about() -> None:
         (
             failed(ToolErrorCode.TIMEOUT_ERROR),
             OutcomeCategory.TOOL_INVOCATION,
-            ["not known whether this was done: Add task"],
+            ["not known whether this was done: Add task: description = call mom"],
         ),
     ],
 )
@@ -184,4 +186,4 @@ async def test_without_a_ledger_unknown_stays_unknown_and_nothing_is_sent_again(
     decision = await engine_of(calls(ADD), calls(ADD), says("OK."), server=server).process_message(asks())
     assert len(server.sent) == 1
     assert server.settled == []
-    assert decision.effects == ["not known whether this was done: Add task"]
+    assert decision.effects == ["not known whether this was done: Add task: description = call mom"]

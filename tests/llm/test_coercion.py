@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from graph_agent.llm.coercion import coerced
+from graph_agent.llm.coercion import coerce_numbers
 
 INTEGER = {"type": "integer"}
 NODE = {"$defs": {"Node": {"properties": {"n": INTEGER, "next": {"$ref": "#/$defs/Node"}}}}, "$ref": "#/$defs/Node"}
@@ -39,19 +39,19 @@ NODE = {"$defs": {"Node": {"properties": {"n": INTEGER, "next": {"$ref": "#/$def
         (3.0, True, 3.0),
     ],
 )
-def test_a_number_takes_the_form_that_the_schema_wants(value: Any, schema: Any, becomes: Any) -> None:
-    assert repr(coerced(value, schema, schema)) == repr(becomes)
+def test_a_number_is_converted_to_the_type_in_the_schema(value: Any, schema: Any, becomes: Any) -> None:
+    assert repr(coerce_numbers(value, schema, schema)) == repr(becomes)
 
 
 def test_a_reference_to_itself_ends() -> None:
     loop = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"anyOf": [{"$ref": "#/$defs/A"}, INTEGER]}}}
-    assert coerced(3.0, loop, loop) == 3
+    assert coerce_numbers(3.0, loop, loop) == 3
 
 
-def test_a_schema_that_names_itself_twice_does_not_multiply_with_every_level() -> None:
+def test_a_schema_with_two_references_to_itself_takes_linear_time() -> None:
     itself = {"$ref": "#"}
     tree = {"anyOf": [INTEGER, {"type": "array", "items": itself}, {"type": ["array", "null"], "items": itself}]}
     value, becomes = 3.0, 3
     for _ in range(60):
         value, becomes = [value], [becomes]  # type: ignore[assignment]
-    assert repr(coerced(value, tree, tree)) == repr(becomes)
+    assert repr(coerce_numbers(value, tree, tree)) == repr(becomes)

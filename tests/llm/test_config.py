@@ -6,10 +6,10 @@ import pytest
 from pydantic import ValidationError
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.llm.config import LLMConfig, configured, endpoint
+from graph_agent.llm.config import LLMConfig, check_base_url, make_config
 
 
-def test_the_defaults_are_the_contracts() -> None:
+def test_the_defaults_are_those_of_the_adapter_contract() -> None:
     config = LLMConfig(api_key="k")
     assert config.model_dump() == {
         "api_key": "k",
@@ -37,21 +37,21 @@ def test_the_defaults_are_the_contracts() -> None:
         {"unknown": 1},
     ],
 )
-def test_a_wrong_value_is_refused(wrong: dict[str, Any]) -> None:
+def test_an_invalid_value_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         LLMConfig.model_validate({"api_key": "k", **wrong})
 
 
 @pytest.mark.parametrize(("key", "model"), [("", "m"), (" ", "m"), ("k k", "m"), ("k\nk", "m"), ("ключ", "m"), ("k", " ")])
-def test_a_key_or_name_that_cannot_be_one_is_one_clear_sentence(key: str, model: str) -> None:
+def test_an_invalid_key_or_model_name_raises_one_clear_sentence(key: str, model: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        configured(key, model, None)
+        make_config(key, model, None)
     assert str(refused.value).startswith("the model's ")
     assert key.strip() == "" or key not in str(refused.value)
 
 
-def test_the_arguments_win_over_the_configuration() -> None:
-    config = configured(" k\n", "m", LLMConfig(api_key="other", model="other", timeout_seconds=3))
+def test_the_arguments_override_the_configuration() -> None:
+    config = make_config(" k\n", "m", LLMConfig(api_key="other", model="other", timeout_seconds=3))
     assert (config.api_key, config.model, config.timeout_seconds) == ("k", "m", 3)
 
 
@@ -68,10 +68,10 @@ def test_the_arguments_win_over_the_configuration() -> None:
         "http://host/#v1",
     ],
 )
-def test_an_address_that_cannot_be_called_is_refused(url: str) -> None:
+def test_an_address_that_cannot_be_called_is_rejected(url: str) -> None:
     with pytest.raises(ConfigurationError, match="http or https"):
-        endpoint(url)
+        check_base_url(url)
 
 
 def test_an_address_may_have_a_path() -> None:
-    assert endpoint(" http://127.0.0.1:8080/v1 ") == "http://127.0.0.1:8080/v1"
+    assert check_base_url(" http://127.0.0.1:8080/v1 ") == "http://127.0.0.1:8080/v1"

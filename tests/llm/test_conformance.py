@@ -1,4 +1,4 @@
-"""Every adapter against everything that may come over the wire."""
+"""Every adapter against every scenario of the wire."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ import pytest
 
 from graph_agent.errors import InvalidResponseError, LLMError, LLMTimeoutError, RateLimitError
 from graph_agent.llm.config import LLMConfig
-from graph_agent.models.llm import LLMMessage, LLMResponse
+from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice
 from graph_agent.ports import LLMAdapter
+from tests.llm.wire_apis import API, APIS, TOOL
 from tests.llm.wire_scenarios import Scenario, outcome_of
 from tests.llm.wire_server import serving
-from tests.llm.wire_speakers import SPEAKERS, TOOL, Speaker
 from tests.llm.wire_table import SCENARIOS
 
 CASES = [
-    pytest.param(speaker, scenario, id=f"{speaker.name}: {scenario.wire}")
-    for speaker in SPEAKERS
+    pytest.param(api, scenario, tool_choice, id=f"{api.name}, {tool_choice}: {scenario.wire}")
+    for api in APIS
     for scenario in SCENARIOS
-    if scenario.only in (None, speaker.name)
+    if scenario.only in (None, api.name)
+    for tool_choice in (("auto", "required") if scenario.requirements is None else ("required",))
 ]
 KINDS = {"RATE_LIMITED": RateLimitError, "TIMEOUT": LLMTimeoutError, "INVALID_RESPONSE": InvalidResponseError}
 SECRETS = ("secret-key", "10.0.0.7", "127.0.0.1", "Traceback", "httpx", "openai.", "genai")
 
 
-@pytest.mark.parametrize(("speaker", "scenario"), CASES)
-async def test_an_adapter_makes_of_the_wire_what_the_table_says(speaker: Speaker, scenario: Scenario) -> None:
-    async with serving(*scenario.replies(speaker)) as wire:
-        adapter = speaker.adapter(wire.url, LLMConfig(api_key="x", timeout_seconds=scenario.limit))
-        result = await answer_or_error(adapter)
+@pytest.mark.parametrize(("api", "scenario", "tool_choice"), CASES)
+async def test_an_adapter_returns_what_the_table_says(api: API, scenario: Scenario, tool_choice: ToolChoice) -> None:
+    async with serving(*scenario.replies(api)) as wire:
+        adapter = api.adapter(wire.url, LLMConfig(api_key="x", timeout_seconds=scenario.limit))
+        result = await answer_or_error(adapter, tool_choice)
         await adapter.aclose()
     assert outcome_of(result) == scenario.becomes
-    assert len(wire.requests) == scenario.attempts
+    assert tuple(api.requires_call(request.body) for request in wire.requests) == scenario.requests(tool_choice)
     if isinstance(result, LLMError):
         assert type(result) is KINDS.get(result.code, LLMError)
         assert not any(secret in f"{result} {result.message}" for secret in SECRETS)
@@ -38,12 +39,8 @@ async def test_an_adapter_makes_of_the_wire_what_the_table_says(speaker: Speaker
         assert result.provider_parts is not None
 
 
-async def answer_or_error(adapter: LLMAdapter) -> LLMResponse | LLMError:
+async def answer_or_error(adapter: LLMAdapter, tool_choice: ToolChoice) -> LLMResponse | LLMError:
     try:
-        return await adapter.generate([LLMMessage(role="user", content="hello")], [TOOL])
+        return await adapter.generate([LLMMessage(role="user", content="hello")], [TOOL], tool_choice=tool_choice)
     except LLMError as error:
         return error
-
-
-def test_every_protocol_is_asked_a_hundred_things() -> None:
-    assert all(sum(case.values[0] is speaker for case in CASES) >= 100 for speaker in SPEAKERS)

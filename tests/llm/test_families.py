@@ -1,8 +1,19 @@
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
-from graph_agent.llm.families import DEFAULT_MODEL, NEWEST, family_of, output_tokens, successor, thinking_of
+from graph_agent.llm.families import (
+    DEFAULT_MODEL,
+    NEWEST,
+    answering_model,
+    family_of,
+    output_tokens,
+    routed_model,
+    successor,
+    thinking_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +45,7 @@ def test_only_the_second_generation_takes_a_temperature() -> None:
     ]
 
 
-def test_a_family_says_an_effort_as_a_level_or_as_a_budget_or_not_at_all() -> None:
+def test_an_effort_is_a_level_or_a_budget_or_nothing() -> None:
     said = [
         thinking_of(family_of(name), "medium")
         for name in (DEFAULT_MODEL, "gemini-3-pro", "gemini-2.5-flash", "gemini-2.0-flash")
@@ -42,19 +53,55 @@ def test_a_family_says_an_effort_as_a_level_or_as_a_budget_or_not_at_all() -> No
     assert [(one.level, one.budget) for one in said] == [("medium", None), ("high", None), (None, 8192), (None, None)]
 
 
-def test_thoughts_are_allowed_for_beside_the_reply() -> None:
+def test_the_output_limit_includes_an_allowance_for_thoughts() -> None:
     assert output_tokens(family_of(DEFAULT_MODEL), "low", 1024) == 1024 + 4096
     assert output_tokens(family_of("gemini-2.0-flash"), "low", 1024) == 1024
     assert output_tokens(family_of(DEFAULT_MODEL), "high", 65000) == 65536
 
 
 @pytest.mark.parametrize(
-    "model", ["gemini-2.0-flash", "models/gemini-2.0-flash-001", "gemini-2.5-flash", "gemini-1.5-pro", "gemini-pro"]
+    "model",
+    [
+        "gemini-2.0-flash",
+        "models/gemini-2.0-flash-001",
+        "gemini-2.5-flash",
+        "gemini-2.5-pro",
+        "gemini-3-pro-preview",
+        "gemini-pro",
+    ],
 )
 def test_a_retired_name_has_a_successor(model: str) -> None:
     assert successor(model) == DEFAULT_MODEL
 
 
-@pytest.mark.parametrize("model", [DEFAULT_MODEL, "gemini-flash-latest", "gemini-2.5-pro", "gemini-2.5-flash-lite", "llama3"])
-def test_other_names_have_none(model: str) -> None:
+@pytest.mark.parametrize("model", [DEFAULT_MODEL, "gemini-flash-latest", "gemini-2.5-flash-lite", "llama3"])
+def test_another_name_has_no_successor(model: str) -> None:
     assert successor(model) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "before", "after"),
+    [
+        ("gemini-2.5-flash", "gemini-2.5-flash", "gemini-3.5-flash-lite"),
+        ("models/gemini-2.5-pro", "models/gemini-2.5-pro", "gemini-3.8-flash"),
+        ("gemini-3.8-flash", "gemini-3.8-flash", "gemini-3.8-flash"),
+        ("llama3", "llama3", "llama3"),
+    ],
+)
+def test_google_answers_generation_2_5_with_other_models_from_december_on(model: str, before: str, after: str) -> None:
+    assert answering_model(model, date(2026, 11, 30)) == before
+    assert answering_model(model, date(2026, 12, 1)) == after
+
+
+@pytest.mark.parametrize(
+    ("model", "response_model", "expected"),
+    [
+        ("gemini-2.5-pro", "gemini-3.8-flash", "gemini-3.8-flash"),
+        ("gemini-2.5-pro", "models/Gemini-2.5-pro", "gemini-2.5-pro"),
+        ("gemini-2.5-pro", None, "gemini-2.5-pro"),
+        ("gemini-2.5-pro", "our-proxy", "gemini-2.5-pro"),
+        ("our-alias", "gemini-2.5-pro", "our-alias"),
+    ],
+)
+def test_only_a_gemini_model_that_another_one_answered_is_routed(model: str, response_model: str | None, expected: str) -> None:
+    assert routed_model(model, response_model) == expected

@@ -1,4 +1,4 @@
-"""What the Gemini adapter sends, and how it lives in event loops."""
+"""The requests of the Gemini adapter, and how its calls end."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from graph_agent.clock import SystemClock
+from graph_agent.deadlines import turn_deadline
 from graph_agent.errors import ConfigurationError, LLMError, LLMTimeoutError, ToolNotFoundError
 from graph_agent.llm import gemini
 from graph_agent.llm.config import LLMConfig
-from graph_agent.llm.declarations import TASK_TOOLS
 from graph_agent.llm.families import DEFAULT_MODEL
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, TokenUsage, ToolDeclaration
 from graph_agent.ports import LLMAdapter
-from graph_agent.deadlines import turn_deadline
+from graph_agent.task_server.declarations import TASK_TOOLS
+from tests.llm.wire_apis import SIGNATURE, Call, GeminiAPI
 from tests.llm.wire_server import drips, hangs, says, serving
-from tests.llm.wire_speakers import SIGNATURE, Call, GeminiSpeaker
 
-SPEAK = GeminiSpeaker()
+SERVER = GeminiAPI()
 HELLO = LLMMessage(role="user", content="hello")
-YES = says(SPEAK.answer(text="Yes."))
+YES = says(SERVER.answer(text="Yes."))
 
 
 def result(name: str, response: dict[str, Any], call_id: str | None = None) -> LLMMessage:
@@ -31,7 +31,7 @@ def result(name: str, response: dict[str, Any], call_id: str | None = None) -> L
 
 
 def stored(answer: LLMResponse) -> LLMMessage:
-    """An answer as it comes back from a database."""
+    """Return an answer as it is read back from the database."""
     message = LLMMessage(
         role="assistant",
         content=answer.content,
@@ -42,7 +42,7 @@ def stored(answer: LLMResponse) -> LLMMessage:
 
 
 async def sent(messages: list[LLMMessage], model: str = DEFAULT_MODEL, **settings: Any) -> Any:
-    """The body of the request that these messages become."""
+    """Return the body of the request for these messages."""
     async with serving(YES) as wire:
         adapter = GeminiAdapter("k", model, base_url=wire.url)
         await adapter.generate(messages, settings.pop("tools", []), **settings)
@@ -59,7 +59,7 @@ async def answered(body: Any) -> LLMResponse:
 
 
 class TestRequest:
-    async def test_the_whole_request_of_the_newest_family(self) -> None:
+    async def test_a_complete_request_of_the_newest_family(self) -> None:
         async with serving(YES) as wire:
             adapter = GeminiAdapter("the-key", base_url=f"{wire.url}/prefix")
             await adapter.generate([HELLO], [TASK_TOOLS[0]], 0.0, 1024, system_instruction="Be brief.")
@@ -89,24 +89,24 @@ class TestRequest:
         }
 
     @pytest.mark.parametrize("path", ["", "/", "//", "/v1beta", "/v1beta/", "/v1beta/models/"])
-    async def test_what_is_there_of_the_address_is_not_appended_again(self, path: str) -> None:
+    async def test_a_base_url_may_include_a_part_of_the_path(self, path: str) -> None:
         async with serving(YES) as wire:
             adapter = GeminiAdapter("k", base_url=f" {wire.url}/some/where{path} ")
             await adapter.generate([HELLO], [])
             await adapter.aclose()
         assert wire.requests[0].path == "/some/where/v1beta/models/gemini-3.8-flash:generateContent"
 
-    async def test_an_old_family_gets_the_temperature_and_no_thinking(self) -> None:
+    async def test_generation_2_0_gets_the_temperature_and_no_thinking(self) -> None:
         body = await sent([HELLO], "gemini-2.0-flash", temperature=0.0, max_tokens=100)
         assert body["generationConfig"] == {"temperature": 0.0, "maxOutputTokens": 100}
 
-    async def test_a_family_between_gets_the_temperature_and_a_budget(self) -> None:
+    async def test_generation_2_5_gets_the_temperature_and_a_budget(self) -> None:
         body = await sent([HELLO], "gemini-2.5-pro", temperature=0.5, max_tokens=100)
         settings = body["generationConfig"]
         assert list(settings.pop("thinkingConfig").values()) == [1024]
         assert settings == {"temperature": 0.5, "maxOutputTokens": 1124}
 
-    async def test_a_schema_arrives_byte_for_byte(self) -> None:
+    async def test_a_schema_is_sent_unchanged(self) -> None:
         schema = {
             "type": "object",
             "required": ["b", "a"],
@@ -123,14 +123,14 @@ class TestRequest:
         body = await sent([HELLO], tools=[tool])
         assert json.dumps(body["tools"][0]["functionDeclarations"][0]["parametersJsonSchema"]) == json.dumps(schema)
 
-    async def test_the_server_is_never_told_a_deadline_it_refuses(self) -> None:
+    async def test_the_deadline_sent_to_the_server_is_never_shorter_than_it_accepts(self) -> None:
         async with serving(YES) as wire:
             adapter = GeminiAdapter("k", base_url=wire.url, config=LLMConfig(api_key="k", timeout_seconds=3))
             await adapter.generate([HELLO], [])
             await adapter.aclose()
         assert wire.requests[0].headers["x-server-timeout"] == "10"
 
-    async def test_the_variables_of_the_sdk_do_not_decide(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_the_environment_variables_of_the_sdk_have_no_effect(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GOOGLE_API_KEY", "other")
         monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
         async with serving(YES) as wire:
@@ -142,7 +142,7 @@ class TestRequest:
 
 
 class TestConversation:
-    async def test_what_the_model_said_goes_back_as_it_came(self) -> None:
+    async def test_the_content_of_the_model_is_sent_back_unchanged(self) -> None:
         parts = [
             {"text": "Hm", "thought": True, "thoughtSignature": "aG0="},
             {"hologram": {"x": 1.0}},
@@ -150,7 +150,7 @@ class TestConversation:
             {"functionCall": {"name": "default_api.add_task", "args": {"n": 3.0}, "id": "a"}, "thoughtSignature": SIGNATURE},
             {"functionCall": {"name": "list_tasks", "id": "b"}},
         ]
-        answer = await answered(SPEAK.wrap({"role": "model", "parts": parts}))
+        answer = await answered(SERVER.wrap({"role": "model", "parts": parts}))
         body = await sent([HELLO, stored(answer), result("list_tasks", {"l": 1}, "b"), result("add_task", {"a": 1}, "a")])
         assert body["contents"][1:] == [
             {"role": "model", "parts": parts},
@@ -164,7 +164,7 @@ class TestConversation:
         ]
 
     async def test_an_id_is_never_invented(self) -> None:
-        answer = await answered(SPEAK.answer(calls=[Call(name="add_task")]))
+        answer = await answered(SERVER.answer(calls=[Call(name="add_task")]))
         assert answer.function_calls == [FunctionCall(name="add_task", arguments={"note": "x"})]
         body = await sent([HELLO, stored(answer), result("add_task", {"ok": True})])
         assert "id" not in json.dumps([content["parts"] for content in body["contents"][1:]])
@@ -178,7 +178,7 @@ class TestConversation:
         assert [one["response"] for one in answers] == [{"n": 1}, {"error": "This call was not carried out."}, {"n": 2}]
         assert body["contents"][3] == {"role": "user", "parts": [{"text": "hello"}]}
 
-    async def test_calls_that_nobody_answered_are_answered_before_the_next_message(self) -> None:
+    async def test_calls_without_a_result_get_one_before_the_next_message(self) -> None:
         asked = LLMMessage(role="assistant", function_calls=[FunctionCall(name="get")])
         body = await sent([HELLO, asked, HELLO])
         assert [content["role"] for content in body["contents"]] == ["user", "model", "user", "user"]
@@ -203,7 +203,7 @@ class TestConversation:
             {"functionResponse": {"name": "put", "response": {"n": 2}}},
         ]
 
-    async def test_an_old_family_is_sent_neither_ids_nor_a_signature_it_did_not_give(self) -> None:
+    async def test_generation_2_0_is_sent_neither_ids_nor_signatures(self) -> None:
         asked = LLMMessage(role="assistant", function_calls=[FunctionCall(name="get", id="x")])
         body = await sent([HELLO, asked, result("get", {}, "x")], "gemini-2.0-flash")
         assert body["contents"][1]["parts"] == [{"functionCall": {"name": "get", "args": {}}}]
@@ -220,25 +220,25 @@ class TestConversation:
             {"provider": "gemini", "content": [{"functionCall": {"name": "get"}}, {"functionCall": {"name": "get"}}]},
         ],
     )
-    async def test_stored_parts_that_do_not_fit_the_message_are_not_sent(self, parts: dict[str, Any]) -> None:
+    async def test_stored_parts_that_differ_from_the_message_are_not_sent(self, parts: dict[str, Any]) -> None:
         asked = LLMMessage(role="assistant", function_calls=[FunctionCall(name="get")], provider_parts=parts)
         body = await sent([HELLO, asked, result("get", {})])
         assert [part["functionCall"] for part in body["contents"][1]["parts"]] == [{"name": "get", "args": {}}]
 
-    async def test_a_text_that_was_replaced_is_sent_as_it_is_now(self) -> None:
-        answer = await answered(SPEAK.answer(text="Yes."))
+    async def test_a_replaced_text_is_sent_instead_of_the_original(self) -> None:
+        answer = await answered(SERVER.answer(text="Yes."))
         body = await sent([HELLO, stored(answer).replace(content="No."), HELLO])
         assert body["contents"][1] == {"role": "model", "parts": [{"text": "No."}]}
 
 
 async def test_usage_counts_thoughts_as_completion() -> None:
-    usage = SPEAK.counted(10, 5, 99) | {"thoughtsTokenCount": 20}
-    assert (await answered(SPEAK.answer(text="Yes.", usage=usage))).usage == TokenUsage(
+    usage = SERVER.counted(10, 5, 99) | {"thoughtsTokenCount": 20}
+    assert (await answered(SERVER.answer(text="Yes.", usage=usage))).usage == TokenUsage(
         prompt_tokens=10, completion_tokens=25, total_tokens=99
     )
 
 
-async def test_a_drip_ends_with_the_turns_deadline() -> None:
+async def test_a_response_that_comes_byte_by_byte_ends_with_the_turns_deadline() -> None:
     clock = SystemClock()
     async with serving(drips(b" " * 100_000, 0.02)) as wire, asyncio.timeout(60):
         adapter = GeminiAdapter("k", base_url=wire.url)
@@ -247,7 +247,7 @@ async def test_a_drip_ends_with_the_turns_deadline() -> None:
         await adapter.aclose()
 
 
-async def test_a_call_that_is_cancelled_lets_go_of_the_server() -> None:
+async def test_a_cancelled_call_frees_its_connection() -> None:
     asked = asyncio.Event()
     async with serving(hangs(asked), YES) as wire:
         adapter = GeminiAdapter("k", base_url=wire.url)
@@ -260,7 +260,7 @@ async def test_a_call_that_is_cancelled_lets_go_of_the_server() -> None:
         await adapter.aclose()
 
 
-async def test_a_port_where_nobody_listens_is_unavailable() -> None:
+async def test_a_refused_connection_is_unavailable() -> None:
     async with serving(YES) as wire:
         pass
     adapter = GeminiAdapter("k", base_url=wire.url)
@@ -270,29 +270,29 @@ async def test_a_port_where_nobody_listens_is_unavailable() -> None:
     await adapter.aclose()
 
 
-async def test_a_retired_model_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving(says(SPEAK.error(404), 404)) as wire:
+async def test_the_log_names_the_successor_of_a_retired_model(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(says(SERVER.error(404), 404)) as wire:
         adapter = GeminiAdapter("the-key", "gemini-2.0-flash", base_url=wire.url)
         with pytest.raises(LLMError, match=r"use gemini-3\.8-flash"):
             await adapter.generate([HELLO], [])
         await adapter.aclose()
-    assert "the model gemini-2.0-flash was shut down: use gemini-3.8-flash" in caplog.text
+    assert "the model gemini-2.0-flash is retired: use gemini-3.8-flash" in caplog.text
     assert "the-key" not in caplog.text
     assert "10.0.0.7" not in caplog.text
 
 
-async def test_another_http_library_on_the_machine_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_installed_aiohttp_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from google.genai import _api_client
 
     monkeypatch.setattr(_api_client, "has_aiohttp", True)
-    async with serving(says(SPEAK.error(503), 503), YES) as wire:
+    async with serving(says(SERVER.error(503), 503), YES) as wire:
         adapter = GeminiAdapter("k", base_url=wire.url)
         assert (await adapter.generate([HELLO], [])).content == "Yes."
         await adapter.aclose()
 
 
 class TestCheck:
-    async def test_an_endpoint_that_answers_is_fine(self) -> None:
+    async def test_an_endpoint_that_answers_has_no_problem(self) -> None:
         async with serving(says({"name": "models/gemini-3.8-flash"})) as wire:
             assert await GeminiAdapter("the-key", base_url=wire.url).check() is None
         assert wire.requests[0].path == "/v1beta/models/gemini-3.8-flash"
@@ -301,21 +301,21 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("status", "sentence"),
         [
-            (404, "the model gemini-2.0-flash was shut down: use gemini-3.8-flash"),
+            (404, "the model gemini-2.0-flash is retired: use gemini-3.8-flash"),
             (403, "the provider refused the API key"),
             (500, "the provider has a failure"),
         ],
     )
-    async def test_what_is_wrong_is_one_sentence_without_the_key(self, status: int, sentence: str) -> None:
+    async def test_a_problem_is_one_sentence_without_the_key(self, status: int, sentence: str) -> None:
         async with serving(says({"error": {"message": "the-key"}}, status)) as wire:
             assert await gemini.check("the-key", "gemini-2.0-flash", base_url=wire.url) == sentence
 
-    async def test_an_endpoint_that_hangs_is_told_within_a_second(self) -> None:
+    async def test_an_endpoint_that_does_not_answer_is_reported_within_a_second(self) -> None:
         async with serving(hangs()) as wire:
             assert await gemini.check("the-key", base_url=wire.url) == "the model did not answer in time"
 
 
-def test_it_is_an_adapter_with_the_contracts_declarations() -> None:
+def test_it_implements_the_port_and_declares_the_task_tools() -> None:
     adapter: LLMAdapter = GeminiAdapter("k")
     assert adapter.model == "gemini-3.8-flash"
     assert adapter.get_tool_declarations(["list_tasks"]) == [TASK_TOOLS[1]]
@@ -323,11 +323,11 @@ def test_it_is_an_adapter_with_the_contracts_declarations() -> None:
         adapter.get_tool_declarations(["hack"])
 
 
-def test_an_empty_key_refuses_to_start() -> None:
+def test_an_empty_key_is_rejected() -> None:
     with pytest.raises(ConfigurationError):
         GeminiAdapter(" ")
 
 
-def test_the_key_is_in_no_representation() -> None:
+def test_the_key_is_not_in_the_representation() -> None:
     adapter = GeminiAdapter("the-key")
     assert "the-key" not in f"{adapter!r} {vars(adapter)!r}"

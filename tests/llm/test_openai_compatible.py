@@ -1,4 +1,4 @@
-"""What the OpenAI-compatible adapter sends."""
+"""The requests of the OpenAI-compatible adapter."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pytest
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm import openai_compatible
-from graph_agent.llm.declarations import TASK_TOOLS
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, OpenAICompatibleAdapter
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, TokenUsage
 from graph_agent.ports import LLMAdapter
+from graph_agent.task_server.declarations import TASK_TOOLS
+from tests.llm.wire_apis import SIGNATURE, Call, OpenAIAPI
 from tests.llm.wire_server import says, sends, serving
-from tests.llm.wire_speakers import SIGNATURE, Call, OpenAISpeaker
 
-SPEAK = OpenAISpeaker()
+SERVER = OpenAIAPI()
 HELLO = LLMMessage(role="user", content="hello")
-YES = says(SPEAK.answer(text="Yes."))
+YES = says(SERVER.answer(text="Yes."))
 
 
 def result(name: str, response: dict[str, Any], call_id: str | None = None) -> LLMMessage:
@@ -50,7 +50,7 @@ async def answered(body: Any) -> LLMResponse:
     return answer
 
 
-async def test_the_whole_request_to_a_model_of_gemini() -> None:
+async def test_a_complete_request_to_a_gemini_model() -> None:
     async with serving(YES) as wire:
         adapter = OpenAICompatibleAdapter("the-key", "gemini-3.8-flash", base_url=f"{wire.url}/v1beta/openai/")
         await adapter.generate([HELLO], [TASK_TOOLS[0]], system_instruction="Be brief.")
@@ -69,7 +69,7 @@ async def test_the_whole_request_to_a_model_of_gemini() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/", "//", "/chat/completions", "/chat/completions/"])
-async def test_what_is_there_of_the_address_is_not_appended_again(path: str) -> None:
+async def test_a_base_url_may_include_a_part_of_the_path(path: str) -> None:
     async with serving(YES) as wire:
         adapter = OpenAICompatibleAdapter("k", "m", base_url=f" {wire.url}/v1{path} ")
         await adapter.generate([HELLO], [])
@@ -86,13 +86,13 @@ async def test_what_is_there_of_the_address_is_not_appended_again(path: str) -> 
         ("gpt-5.2-mini", {"max_completion_tokens": 4196, "reasoning_effort": "low"}),
     ],
 )
-async def test_each_kind_of_model_gets_the_settings_it_takes(model: str, settings: dict[str, Any]) -> None:
+async def test_each_kind_of_model_gets_the_settings_that_it_accepts(model: str, settings: dict[str, Any]) -> None:
     body = await sent([HELLO], model, temperature=0.5, max_tokens=100)
     assert body == {"model": model, "messages": [{"role": "user", "content": "hello"}], **settings}
 
 
-async def test_signatures_on_the_message_and_on_a_call_go_back_as_they_came() -> None:
-    body = SPEAK.answer(
+async def test_signatures_of_the_message_and_of_a_call_are_sent_back_unchanged() -> None:
+    body = SERVER.answer(
         text="On it.", calls=[Call(name="default_api.get", id="a", signature=SIGNATURE), Call(name="put", id="b")]
     )
     message = body["choices"][0]["message"]
@@ -107,8 +107,8 @@ async def test_signatures_on_the_message_and_on_a_call_go_back_as_they_came() ->
     ]
 
 
-async def test_a_call_without_an_id_gets_one_on_the_wire_only() -> None:
-    answer = await answered(SPEAK.answer(calls=[Call(name="get"), Call(name="get", id="call_1"), Call(name="get")]))
+async def test_a_call_without_an_id_gets_one_only_on_the_wire() -> None:
+    answer = await answered(SERVER.answer(calls=[Call(name="get"), Call(name="get", id="call_1"), Call(name="get")]))
     assert [call.id for call in answer.function_calls or []] == [None, "call_1", None]
     results = [result("get", {"n": n}, call.id) for n, call in enumerate(answer.function_calls or [])]
     body = await sent([HELLO, stored(answer), *results])
@@ -121,7 +121,7 @@ async def test_a_call_without_an_id_gets_one_on_the_wire_only() -> None:
     ]
 
 
-async def test_results_stand_behind_the_message_that_called_for_them() -> None:
+async def test_results_follow_the_message_with_their_calls() -> None:
     asked = [LLMMessage(role="assistant", function_calls=[FunctionCall(name="get", id=call_id)]) for call_id in "ab"]
     body = await sent([HELLO, *asked, result("get", {"n": 2}, "b"), result("get", {"n": 1}, "a")])
     said = [(message["role"], message.get("tool_call_id"), message["content"]) for message in body["messages"][1:]]
@@ -133,13 +133,13 @@ async def test_results_stand_behind_the_message_that_called_for_them() -> None:
     ]
 
 
-async def test_a_call_goes_back_with_what_the_protocol_demands_and_its_server_left_out() -> None:
+async def test_a_call_is_completed_with_what_the_protocol_requires() -> None:
     made = [
         {"id": "a", "index": 0, "function": {"name": "get", "arguments": {"n": "é"}}},
         {"id": "b", "type": None, "function": {"name": "get", "arguments": " "}},
         {"id": "c", "function": {"name": "get"}},
     ]
-    answer = await answered(SPEAK.wrap({"role": "tool", "content": "On it.", "tool_calls": made}))
+    answer = await answered(SERVER.wrap({"role": "tool", "content": "On it.", "tool_calls": made}))
     results = [result("get", {"n": n}, call.id) for n, call in enumerate(answer.function_calls or [])]
     asked = (await sent([HELLO, stored(answer), *results]))["messages"][1]
     assert asked == {
@@ -153,15 +153,17 @@ async def test_a_call_goes_back_with_what_the_protocol_demands_and_its_server_le
     }
 
 
-async def test_the_one_function_call_of_old_goes_back_as_a_call_like_others() -> None:
-    answer = await answered(SPEAK.wrap({"content": None, "function_call": {"name": "get", "arguments": "{}"}}, "function_call"))
-    asked, told = (await sent([HELLO, stored(answer), result("get", {"n": 1})]))["messages"][1:]
+async def test_the_older_form_function_call_is_sent_back_as_a_tool_call() -> None:
+    answer = await answered(
+        SERVER.wrap({"content": None, "function_call": {"name": "get", "arguments": "{}"}}, "function_call")
+    )
+    asked, tool_message = (await sent([HELLO, stored(answer), result("get", {"n": 1})]))["messages"][1:]
     assert asked == {
         "role": "assistant",
         "content": None,
         "tool_calls": [{"type": "function", "id": "call_1", "function": {"name": "get", "arguments": "{}"}}],
     }
-    assert told == {"role": "tool", "tool_call_id": "call_1", "content": '{"n": 1}'}
+    assert tool_message == {"role": "tool", "tool_call_id": "call_1", "content": '{"n": 1}'}
 
 
 async def test_calls_of_another_provider_are_rebuilt() -> None:
@@ -188,37 +190,37 @@ async def test_calls_of_another_provider_are_rebuilt() -> None:
     ]
 
 
-async def test_other_models_are_told_nothing_of_signatures() -> None:
+async def test_other_models_are_sent_no_signatures() -> None:
     asked = LLMMessage(role="assistant", function_calls=[FunctionCall(name="get", id="x")])
     body = await sent([HELLO, asked, result("get", {}, "x")], "llama3")
     assert "extra_content" not in str(body)
     assert body["messages"][2]["tool_call_id"] == "x"
 
 
-async def test_usage_is_kept_as_it_was_counted() -> None:
-    answer = await answered(SPEAK.answer(text="Yes.", usage=SPEAK.counted(10, 5, 99)))
+async def test_usage_is_stored_as_the_provider_counted_it() -> None:
+    answer = await answered(SERVER.answer(text="Yes.", usage=SERVER.counted(10, 5, 99)))
     assert answer.usage == TokenUsage(prompt_tokens=10, completion_tokens=5, total_tokens=99)
 
 
-async def test_a_server_of_ones_own_needs_no_key() -> None:
+async def test_a_self_hosted_server_needs_no_key() -> None:
     async with serving(YES) as wire:
         adapter = OpenAICompatibleAdapter("", "llama3", base_url=wire.url)
         assert (await adapter.generate([HELLO], [])).content == "Yes."
         await adapter.aclose()
 
 
-def test_geminis_endpoint_needs_one() -> None:
+def test_geminis_endpoint_needs_a_key() -> None:
     with pytest.raises(ConfigurationError, match="key is empty"):
         OpenAICompatibleAdapter("", "gemini-3.8-flash")
 
 
-def test_it_is_an_adapter_for_geminis_endpoint_by_default() -> None:
+def test_the_default_endpoint_is_geminis() -> None:
     adapter: LLMAdapter = OpenAICompatibleAdapter("k", "gemini-3.8-flash")
     assert adapter.model == "gemini-3.8-flash"
     assert GEMINI_ENDPOINT == "https://generativelanguage.googleapis.com/v1beta/openai/"
 
 
-async def test_a_check_tells_a_wrong_address_from_a_wrong_key() -> None:
+async def test_the_check_distinguishes_a_wrong_address_from_a_wrong_key() -> None:
     async with serving(says({"data": []}), sends(b"not found", 404), says({}, 401)) as wire:
         said = [await openai_compatible.check("the-key", base_url=wire.url) for _ in range(3)]
     assert said == [

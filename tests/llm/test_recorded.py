@@ -1,6 +1,6 @@
-"""Real exchanges with Gemini, replayed: nothing crashes, and nothing that the model said or signed is lost.
+"""Recorded exchanges with Gemini, replayed: nothing crashes, and no text, call or signature of the model is lost.
 
-The recordings are no part of the project: the folder that `GRAPH_AGENT_RECORDED` names has them.
+The recordings are not part of the project. `GRAPH_AGENT_RECORDED` names the folder that has them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from graph_agent.errors import InvalidResponseError, LLMError
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import FAMILIES, Family
 from graph_agent.llm.gemini import GeminiAdapter
-from graph_agent.llm.gemini_wire import contents_of, response_of
+from graph_agent.llm.gemini_wire import build_contents, parse_response
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, ToolDeclaration
 from tests.llm.wire_server import WireServer, says, serving
 
@@ -54,8 +54,8 @@ async def test_a_recorded_answer_keeps_its_calls_its_text_and_its_signatures(exc
 
 
 @numbered
-async def test_a_recorded_answer_goes_back_as_it_came(exchange: dict[str, Any]) -> None:
-    """The answer as it is stored, JSON and all, followed by results: the next request holds the model's own parts."""
+async def test_a_recorded_answer_is_sent_back_unchanged(exchange: dict[str, Any]) -> None:
+    """The next request after a stored answer and its results has the parts of the model unchanged."""
     messages = _messages(exchange["request"])
     result, wire = await _replayed(exchange, messages)
     if not isinstance(result, LLMResponse) or result.finish_reason == "max_tokens":
@@ -75,14 +75,14 @@ async def test_a_recorded_answer_goes_back_as_it_came(exchange: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.prefix)
-def test_recorded_answers_go_back_in_any_conversation_and_any_order(family: Family) -> None:
-    """Each answer behind another exchange's request, and the next one behind its results: neighbours change nothing."""
+def test_recorded_answers_are_sent_back_unchanged_in_any_conversation_and_order(family: Family) -> None:
+    """Each answer follows the request of another exchange, and the next answer its results."""
     for n, exchange in enumerate(EXCHANGES):
         messages = [*_messages(EXCHANGES[n * 7 % len(EXCHANGES)]["request"]), LLMMessage(role="user", content="Go on.")]
-        expected = contents_of(messages, family)
+        expected = build_contents(messages, family)
         for other in (exchange, EXCHANGES[-n], EXCHANGES[n * 5 % len(EXCHANGES)]):
             try:
-                answer = response_of(json.dumps(other["response"]), other["model"], _tools(other["request"]))
+                answer = parse_response(json.dumps(other["response"]), other["model"], _tools(other["request"]))
             except LLMError:
                 continue
             if answer.finish_reason == "max_tokens":
@@ -97,7 +97,7 @@ def test_recorded_answers_go_back_in_any_conversation_and_any_order(family: Fami
             expected += [{"role": "user", "parts": [{"functionResponse": one} for one in results]}] if results else []
             messages.append(LLMMessage(role="user", content="And now?"))
             expected.append({"role": "user", "parts": [{"text": "And now?"}]})
-        assert contents_of(messages, family) == expected
+        assert build_contents(messages, family) == expected
 
 
 @numbered
@@ -108,7 +108,7 @@ async def test_a_recorded_request_is_rebuilt_with_the_same_calls_ids_and_signatu
 
 
 @numbered
-async def test_a_recorded_tool_is_declared_with_its_schema_untouched(exchange: dict[str, Any]) -> None:
+async def test_a_recorded_tool_is_declared_with_its_schema_unchanged(exchange: dict[str, Any]) -> None:
     _, wire = await _replayed(exchange, _messages(exchange["request"]))
     sent = [one for tool in wire.requests[0].body.get("tools", []) for one in tool["functionDeclarations"]]
     assert [json.dumps(one["parametersJsonSchema"]) for one in sent] == [
@@ -117,7 +117,7 @@ async def test_a_recorded_tool_is_declared_with_its_schema_untouched(exchange: d
 
 
 def _stored(result: LLMResponse) -> list[LLMMessage]:
-    """An answer and the results of its calls, as they come back from a database."""
+    """Return an answer and the results of its calls, as they are read back from the database."""
     answer = LLMMessage(
         role="assistant",
         content=result.content,
@@ -168,7 +168,7 @@ def _contents(request: Any) -> list[dict[str, Any]]:
 
 
 def _messages(request: Any) -> list[LLMMessage]:
-    """A recorded request in our own form: model contents with their parts, results as function messages, texts of users."""
+    """Return a recorded request as our messages: contents of the model with their parts, results, and texts of users."""
     messages: list[LLMMessage] = []
     for content in _contents(request):
         parts = content["parts"]
@@ -204,7 +204,7 @@ def _tools(request: Any) -> list[ToolDeclaration]:
 
 
 def _essence(contents: list[dict[str, Any]]) -> list[Any]:
-    """Calls with ids, arguments and signatures, and the ids and names of results, in order."""
+    """Return the calls with ids, arguments and signatures, and the names and ids of the results, in order."""
     found: list[Any] = []
     for content in contents:
         for part in content["parts"]:

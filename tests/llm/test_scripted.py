@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from graph_agent.errors import ConfigurationError, LLMError, LLMTimeoutError, RateLimitError, ToolNotFoundError
-from graph_agent.llm.declarations import TASK_TOOLS
 from graph_agent.llm.scripted import ScriptedAdapter, ScriptExhaustedError
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMRequest, LLMResponse
 from graph_agent.ports import LLMAdapter
+from graph_agent.task_server.declarations import TASK_TOOLS
 
 HELLO = LLMMessage(role="user", content="hello")
 HI = LLMResponse(content="Hi.", finish_reason="stop")
@@ -27,7 +27,7 @@ async def test_a_script_is_played_in_order_and_its_requests_are_kept() -> None:
     ]
 
 
-async def test_a_step_may_raise_or_look_at_the_request() -> None:
+async def test_a_step_may_be_an_error_or_a_function_of_the_request() -> None:
     adapter = ScriptedAdapter(
         [RateLimitError(retry_after=3), lambda messages, tools: HI.replace(content=f"{messages[0].content} {len(tools)}")]
     )
@@ -36,7 +36,7 @@ async def test_a_step_may_raise_or_look_at_the_request() -> None:
     assert (await adapter.generate([HELLO], list(TASK_TOOLS))).content == "hello 5"
 
 
-async def test_a_call_too_many_is_told() -> None:
+async def test_a_call_beyond_the_last_step_raises() -> None:
     adapter = ScriptedAdapter([HI])
     await adapter.generate([HELLO], [])
     with pytest.raises(ScriptExhaustedError, match="has 1 steps, and the model was called once more"):
@@ -45,17 +45,17 @@ async def test_a_call_too_many_is_told() -> None:
         adapter.assert_finished()
 
 
-def test_steps_that_nobody_asked_for_are_told() -> None:
+def test_unused_steps_raise() -> None:
     with pytest.raises(ScriptExhaustedError, match="2 of 2 steps"), ScriptedAdapter([HI, HI]):
         pass
 
 
-def test_an_error_inside_is_not_hidden_by_unused_steps() -> None:
+def test_unused_steps_do_not_hide_an_error_in_the_context() -> None:
     with pytest.raises(KeyError), ScriptedAdapter([HI]):
         raise KeyError
 
 
-def test_it_is_an_adapter_with_the_contracts_declarations() -> None:
+def test_it_implements_the_port_and_declares_the_task_tools() -> None:
     adapter: LLMAdapter = ScriptedAdapter([], model="m")
     assert adapter.model == "m"
     assert [tool.name for tool in adapter.get_tool_declarations(["list_tasks", "add_task"])] == ["list_tasks", "add_task"]
@@ -73,7 +73,7 @@ STEPS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])
-async def test_a_file_is_a_list_or_a_step_a_line(tmp_path: Path, form: str) -> None:
+async def test_a_file_has_one_list_or_one_step_per_line(tmp_path: Path, form: str) -> None:
     path = tmp_path / f"script.{form}"
     path.write_text(json.dumps(STEPS) if form == "json" else "\n\n".join(json.dumps(step) for step in STEPS))
     adapter = ScriptedAdapter.from_file(path)
@@ -103,7 +103,7 @@ async def test_a_file_is_a_list_or_a_step_a_line(tmp_path: Path, form: str) -> N
         (b"\xff\xfe", "cannot be read"),
     ],
 )
-def test_a_bad_file_is_one_clear_sentence(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_an_invalid_file_raises_one_clear_sentence(tmp_path: Path, content: bytes, reason: str) -> None:
     path = tmp_path / "script.json"
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=reason) as refused:
@@ -111,6 +111,6 @@ def test_a_bad_file_is_one_clear_sentence(tmp_path: Path, content: bytes, reason
     assert "\n" not in str(refused.value)
 
 
-def test_a_missing_file_is_one_clear_sentence(tmp_path: Path) -> None:
+def test_a_missing_file_raises_one_clear_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         ScriptedAdapter.from_file(tmp_path / "none.json")

@@ -1,26 +1,26 @@
-"""Refusals, limits, slowness and broken connections: which of them are tried again, and what is left if that fails too."""
+"""Scenarios of error statuses, rate limits, slow replies and broken connections: which are retried, and how they end."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from graph_agent.llm.connection import MAX_BODY_BYTES
+from graph_agent.llm.http_client import MAX_BODY_BYTES
+from tests.llm.wire_apis import API
 from tests.llm.wire_scenarios import INVALID, TIMEOUT, UNAVAILABLE, Outcome, Scenario, limited, text
 from tests.llm.wire_server import Reply, babbles, closes, drips, half, hangs, late, resets, says, sends
-from tests.llm.wire_speakers import Speaker
 
 YES = text("Yes.")
 SHORT = 1.0
-"""Seconds for one attempt, where a scenario waits for it to run out."""
+"""The time limit of one attempt in scenarios that wait for it."""
 
 
-def _yes(speaker: Speaker) -> Reply:
-    return says(speaker.answer(text="Yes."))
+def _yes(api: API) -> Reply:
+    return says(api.answer(text="Yes."))
 
 
-def _body(speaker: Speaker) -> bytes:
-    return json.dumps(speaker.answer(text="Yes.")).encode()
+def _body(api: API) -> bytes:
+    return json.dumps(api.answer(text="Yes.")).encode()
 
 
 def _wait(said: str) -> dict[str, Any]:
@@ -31,7 +31,12 @@ _BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_
 
 
 def _refusal(status: int, *details: dict[str, Any], wire: str = "") -> Scenario:
-    return Scenario(wire or f"status {status}", lambda s: [says(s.error(status, *details), status)], UNAVAILABLE)
+    return Scenario(
+        wire or f"status {status}",
+        lambda s: [says(s.error(status, *details), status)],
+        UNAVAILABLE,
+        unusable=status in (400, 404, 422, 501) and not details,
+    )
 
 
 def _passing(wire: str, status: int, then: Outcome, *details: dict[str, Any], **headers: str) -> tuple[Scenario, Scenario]:
@@ -44,22 +49,26 @@ def _passing(wire: str, status: int, then: Outcome, *details: dict[str, Any], **
 REFUSALS = (
     _refusal(400),
     _refusal(400, _BAD_KEY, wire="status 400: the key is not valid"),
-    *(_refusal(status) for status in (401, 402, 403, 404, 405, 409, 410, 413, 415, 418, 422, 451)),
+    *(_refusal(status) for status in (401, 402, 403, 404, 405, 409, 410, 413, 415, 418, 422, 451, 501)),
     Scenario("status 301", lambda _: [sends(b"", 301, location="http://127.0.0.1:1/")], UNAVAILABLE),
     Scenario("status 304", lambda _: [sends(b"", 304)], UNAVAILABLE),
-    Scenario("status 400 with a page of HTML", lambda _: [sends(b"<html>", 400, "text/html")], UNAVAILABLE),
-    Scenario("status 400 with bytes that are not UTF-8", lambda _: [sends(b"\xff\xfe", 400)], UNAVAILABLE),
-    Scenario("status 400 with half a body", lambda s: [half(json.dumps(s.error(400)).encode(), 400)], UNAVAILABLE),
-    Scenario("status 404 with null", lambda _: [sends(b"null", 404)], UNAVAILABLE),
+    Scenario("status 400 with a page of HTML", lambda _: [sends(b"<html>", 400, "text/html")], UNAVAILABLE, unusable=True),
+    Scenario("status 400 with bytes that are not UTF-8", lambda _: [sends(b"\xff\xfe", 400)], UNAVAILABLE, unusable=True),
+    Scenario(
+        "status 400 with half a body", lambda s: [half(json.dumps(s.error(400)).encode(), 400)], UNAVAILABLE, unusable=True
+    ),
+    Scenario("status 404 with null", lambda _: [sends(b"null", 404)], UNAVAILABLE, unusable=True),
 )
 
 LIMITS = (
     *_passing("status 429 with a wait that fits", 429, limited(0.05), _wait("0.05s")),
     Scenario("status 429 with a wait that is too long", lambda s: [says(s.error(429, _wait("60s")), 429)], limited(60)),
     Scenario("status 429 without a wait", lambda s: [says(s.error(429), 429)], limited(None)),
-    Scenario("status 429 with a wait that is nonsense", lambda s: [says(s.error(429, _wait("soon")), 429)], limited(None)),
     Scenario(
-        "status 429 with details that are nonsense", lambda _: [says({"error": {"details": ["x", 7]}}, 429)], limited(None)
+        "status 429 with a wait that is not a duration", lambda s: [says(s.error(429, _wait("soon")), 429)], limited(None)
+    ),
+    Scenario(
+        "status 429 with details that are not objects", lambda _: [says({"error": {"details": ["x", 7]}}, 429)], limited(None)
     ),
     Scenario("status 429 with an empty body", lambda _: [sends(b"", 429)], limited(None)),
     Scenario("status 429 with half a body", lambda s: [half(json.dumps(s.error(429)).encode(), 429)], limited(None)),
@@ -110,15 +119,15 @@ FAILURES = (
         2,
     ),
     Scenario("status 500, then status 403", lambda s: [says(s.error(500), 500), says(s.error(403), 403)], UNAVAILABLE, 2),
-    Scenario("status 500, then an empty object", lambda s: [says(s.error(500), 500), says({})], INVALID, 2),
+    Scenario("status 500, then an empty object", lambda s: [says(s.error(500), 500), says({})], INVALID, 2, unusable=True),
 )
 
 SLOWNESS = (
-    Scenario("no answer, ever", lambda _: [hangs()], TIMEOUT, 2, SHORT),
-    Scenario("no answer, then one", lambda s: [hangs(), _yes(s)], YES, 2, SHORT),
-    Scenario("a byte every twentieth of a second", lambda s: [drips(_body(s), 0.05)], TIMEOUT, 2, SHORT),
+    Scenario("no answer", lambda _: [hangs()], TIMEOUT, 2, SHORT),
+    Scenario("no answer, then an answer", lambda s: [hangs(), _yes(s)], YES, 2, SHORT),
+    Scenario("one byte every 0.05 s", lambda s: [drips(_body(s), 0.05)], TIMEOUT, 2, SHORT),
     Scenario("a slow answer within the limit", lambda s: [late(0.1, _yes(s))], YES),
-    Scenario("a slow error within the limit", lambda s: [late(0.1, says(s.error(400), 400))], UNAVAILABLE),
+    Scenario("a slow error within the limit", lambda s: [late(0.1, says(s.error(400), 400))], UNAVAILABLE, unusable=True),
 )
 
 CONNECTIONS = (

@@ -1,4 +1,4 @@
-"""What may come over the wire and what must become of it: one list for every adapter, the tests and the page in `docs/`."""
+"""The form of a scenario: the replies of a server and the required result. One list serves all adapters and `docs/wire.md`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from graph_agent.errors import LLMError
-from graph_agent.models.llm import LLMErrorCode, LLMResponse
+from graph_agent.models.llm import LLMErrorCode, LLMResponse, ToolChoice
+from tests.llm.wire_apis import API
 from tests.llm.wire_server import Reply, says
-from tests.llm.wire_speakers import Speaker
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an adapter made of it, comparable as a whole: a finish reason with what was said, or an error code."""
+    """The result of an adapter, comparable as a whole: a finish reason with text and calls, or an error code."""
 
     finish: str
     content: str | None = None
@@ -25,17 +25,29 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Scenario:
-    """`replies` are the server's, in order, the last one repeated; `attempts` is how often it must have been asked.
+    """Replies of a server and the result that an adapter must return for them.
 
-    `limit` is the limit of one attempt in seconds. `only` names the one protocol that can say this.
+    `replies` are played in order, and the last one is repeated. `attempts` is the number of requests that the server must get
+    if no call is required. `limit` is the time limit of one attempt in seconds. `only` names the one protocol that has this.
+
+    A required request that produced nothing usable (`unusable`) is sent once more without the requirement. `requirements`
+    lists for each request whether it requires a call, in a scenario that is about required calls only.
     """
 
     wire: str
-    replies: Callable[[Speaker], Sequence[Reply]]
+    replies: Callable[[API], Sequence[Reply]]
     becomes: Outcome
     attempts: int = 1
     limit: float = 5.0
     only: str | None = None
+    unusable: bool = False
+    requirements: tuple[bool, ...] | None = None
+
+    def requests(self, tool_choice: ToolChoice) -> tuple[bool, ...]:
+        """Return for each request that the server must get whether it requires a call."""
+        if tool_choice == "auto":
+            return (False,) * self.attempts
+        return self.requirements or (True,) * self.attempts + (False,) * self.unusable
 
 
 def text(content: str) -> Outcome:
@@ -46,7 +58,7 @@ def calls(*made: tuple[str, dict[str, Any], str | None], content: str | None = N
     return Outcome("tool_calls", content, tuple((name, json.dumps(args), call_id) for name, args, call_id in made))
 
 
-def cut(content: str | None) -> Outcome:
+def truncated(content: str | None) -> Outcome:
     return Outcome("max_tokens", content)
 
 
@@ -60,9 +72,9 @@ TIMEOUT = Outcome(LLMErrorCode.TIMEOUT)
 UNAVAILABLE = Outcome(LLMErrorCode.UNAVAILABLE)
 
 
-def one(body: Callable[[Speaker], Any]) -> Callable[[Speaker], Sequence[Reply]]:
-    """A single JSON answer with status 200."""
-    return lambda speaker: [says(body(speaker))]
+def one(body: Callable[[API], Any]) -> Callable[[API], Sequence[Reply]]:
+    """Return the replies of a scenario with a single JSON reply with the status 200."""
+    return lambda api: [says(body(api))]
 
 
 def outcome_of(result: LLMResponse | LLMError) -> Outcome:

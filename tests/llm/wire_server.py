@@ -1,4 +1,4 @@
-"""A loopback HTTP server that answers as it is told, byte by byte where that matters."""
+"""A loopback HTTP server that plays replies, byte by byte if necessary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 Writer = asyncio.StreamWriter
 Reply = Callable[[Writer], Awaitable[bool]]
-"""Writes one answer; returns whether the connection may be used again."""
+"""Writes one reply; returns true if the connection can be used again."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Request:
 
 @dataclass
 class WireServer:
-    """Plays `replies` in order, one a request, and the last one for ever after."""
+    """Plays `replies` in order, one per request, and repeats the last one."""
 
     replies: Sequence[Reply]
     requests: list[Request] = field(default_factory=list)
@@ -56,7 +56,7 @@ class WireServer:
 
 @asynccontextmanager
 async def serving(*replies: Reply) -> AsyncIterator[WireServer]:
-    """A server on a free port of 127.0.0.1, for as long as the context lasts."""
+    """Run a server on a free port of 127.0.0.1 while the context is open."""
     wire = WireServer(replies)
     connections: set[asyncio.Task[None]] = set()
 
@@ -86,12 +86,12 @@ async def _read(reader: asyncio.StreamReader) -> Request:
 
 
 def says(body: Any, status: int = 200, **headers: str) -> Reply:
-    """`body` as JSON."""
+    """Reply with `body` as JSON."""
     return sends(json.dumps(body).encode(), status, **headers)
 
 
 def sends(body: bytes, status: int = 200, content_type: str = "application/json", **headers: str) -> Reply:
-    """`body` as it is; a header's `_` becomes `-`."""
+    """Reply with the bytes of `body`. In the names of headers `_` stands for `-`."""
 
     async def reply(writer: Writer) -> bool:
         writer.write(_head(status, len(body), content_type, headers) + body)
@@ -102,7 +102,7 @@ def sends(body: bytes, status: int = 200, content_type: str = "application/json"
 
 
 def drips(body: bytes, pause: float) -> Reply:
-    """One byte, a pause, one byte, a pause: a timeout between bytes never strikes."""
+    """Reply byte by byte with pauses, so that a timeout that restarts with every byte never ends."""
 
     async def reply(writer: Writer) -> bool:
         writer.write(_head(200, len(body), "application/json", {}))
@@ -116,7 +116,7 @@ def drips(body: bytes, pause: float) -> Reply:
 
 
 def chunked(body: bytes, size: int) -> Reply:
-    """`body` without a length, in chunks of `size` bytes."""
+    """Reply in chunks of `size` bytes, without a content length."""
 
     async def reply(writer: Writer) -> bool:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -132,7 +132,7 @@ def chunked(body: bytes, size: int) -> Reply:
 
 
 def late(seconds: float, then: Reply) -> Reply:
-    """`then`, after a wait."""
+    """Wait, then reply with `then`."""
 
     async def reply(writer: Writer) -> bool:
         await asyncio.sleep(seconds)
@@ -142,7 +142,7 @@ def late(seconds: float, then: Reply) -> Reply:
 
 
 def hangs(asked: asyncio.Event | None = None) -> Reply:
-    """Nothing, for ever; `asked` is set when it begins."""
+    """Never reply; set `asked` when the request has arrived."""
 
     async def reply(_writer: Writer) -> bool:
         if asked is not None:
@@ -154,7 +154,7 @@ def hangs(asked: asyncio.Event | None = None) -> Reply:
 
 
 def closes() -> Reply:
-    """The end of the connection instead of an answer."""
+    """Close the connection instead of replying."""
 
     async def reply(_writer: Writer) -> bool:
         return False
@@ -163,7 +163,7 @@ def closes() -> Reply:
 
 
 def resets() -> Reply:
-    """A reset connection instead of an answer."""
+    """Reset the connection instead of replying."""
 
     async def reply(writer: Writer) -> bool:
         writer.transport.abort()
@@ -173,7 +173,7 @@ def resets() -> Reply:
 
 
 def half(body: bytes, status: int = 200) -> Reply:
-    """The head and the first half of `body`, then the end of the connection."""
+    """Send the headers and the first half of `body`, then close the connection."""
 
     async def reply(writer: Writer) -> bool:
         writer.write(_head(status, len(body), "application/json", {}) + body[: len(body) // 2])
@@ -184,7 +184,7 @@ def half(body: bytes, status: int = 200) -> Reply:
 
 
 def babbles(noise: bytes) -> Reply:
-    """Bytes that are not HTTP."""
+    """Send bytes that are not HTTP."""
 
     async def reply(writer: Writer) -> bool:
         writer.write(noise)

@@ -1,4 +1,4 @@
-"""The page `docs/wire.md`, made from the scenarios: `python -m tests.llm.wire_table > docs/wire.md`."""
+"""The generator of `docs/wire.md` from the scenarios: `python -m tests.llm.wire_table > docs/wire.md`."""
 
 from __future__ import annotations
 
@@ -6,43 +6,48 @@ import sys
 
 from graph_agent.models.llm import LLMErrorCode
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
-from tests.llm import wire_answers, wire_faults, wire_malformed
+from tests.llm import wire_faults, wire_malformed, wire_required, wire_usable
 from tests.llm.wire_scenarios import Outcome, Scenario
 
 GROUPS: tuple[tuple[str, tuple[Scenario, ...]], ...] = (
-    ("Answers in words", wire_answers.TEXTS),
-    ("Calls", wire_answers.CALLS),
-    ("Answers that were cut", wire_answers.CUT),
-    ("Content filters", wire_answers.FILTERS),
-    ("Bodies that are no answer", wire_malformed.BODIES),
-    ("Answers of the wrong shape", wire_malformed.SHAPES),
+    ("Text", wire_usable.TEXTS),
+    ("Calls", wire_usable.CALLS),
+    ("Truncated responses", wire_usable.TRUNCATED),
+    ("Required calls", wire_required.REQUIRED),
+    ("Content filters", wire_usable.FILTERS),
+    ("Bodies that are not a response", wire_malformed.BODIES),
+    ("Responses of the wrong shape", wire_malformed.SHAPES),
     ("Calls that cannot be used", wire_malformed.CALLS),
-    ("Refusals", wire_faults.REFUSALS),
+    ("Refused requests", wire_faults.REFUSALS),
     ("Rate limits", wire_faults.LIMITS),
-    ("Failures of the provider", wire_faults.FAILURES),
-    ("Slowness", wire_faults.SLOWNESS),
+    ("Server errors", wire_faults.FAILURES),
+    ("Slow replies", wire_faults.SLOWNESS),
     ("Connections", wire_faults.CONNECTIONS),
 )
 SCENARIOS = tuple(scenario for _, group in GROUPS for scenario in group)
 
 INTRODUCTION = """\
-# What comes over the wire, and what a user gets
+# How each wire error is handled
 
-Made from the conformance tests by `python -m tests.llm.wire_table > docs/wire.md`; every row is tried against a real HTTP
-server on the loopback, for `GeminiAdapter` and for `OpenAICompatibleAdapter` unless it names one of them.
+Each row is a test: an HTTP server on the loopback plays the replies in the first column to `GeminiAdapter` and to
+`OpenAICompatibleAdapter`, or to the one that the row names. The page is generated from the tests by
+`python -m tests.llm.wire_table > docs/wire.md`.
 
-*Asked* is how often the provider was asked: a failure that can pass is tried once more, inside the turn's deadline. The texts
-are those of a turn in which nothing was done yet; afterwards the receipts of what was done follow.
+*Result* is what the adapter returns or raises. *Requests* is the number of requests that the server gets. A retryable failure
+is retried once. The runtime requires a call in every request; if such a request is refused with 400, 404, 422 or 501, or its
+response has nothing usable, it is sent once more without the requirement. All attempts are within the turn's deadline.
+
+*The user reads* this if the turn has changed nothing yet. Otherwise the list of what was done follows.
 """
 
-_USER = {
+_USER_READS = {
     "stop": "the text",
-    "tool_calls": "what becomes of the calls: the guard judges each of them",
+    "tool_calls": "depends on the calls: the guard checks each of them",
     LLMErrorCode.RATE_LIMITED: f'"{RATE_LIMIT_REPLY}"',
 }
 
 
-def _becomes(outcome: Outcome) -> str:
+def _result(outcome: Outcome) -> str:
     if outcome.finish == "tool_calls":
         made = ", ".join(
             f"`{name}({arguments})`" + (f" id `{call_id}`" if call_id else "") for name, arguments, call_id in outcome.calls
@@ -56,10 +61,10 @@ def _becomes(outcome: Outcome) -> str:
     return f"`{outcome.finish}`{wait}"
 
 
-def _gets(outcome: Outcome) -> str:
+def _user_reads(outcome: Outcome) -> str:
     if outcome.finish == "max_tokens" and outcome.content:
-        return "the text, marked as cut"
-    return _USER.get(outcome.finish, f'"{FAILURE_REPLY}"')
+        return "the text, marked as truncated"
+    return _USER_READS.get(outcome.finish, f'"{FAILURE_REPLY}"')
 
 
 def _cell(text: str) -> str:
@@ -67,13 +72,13 @@ def _cell(text: str) -> str:
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """Return the page as Markdown."""
     lines = [INTRODUCTION]
     for title, scenarios in GROUPS:
-        lines += [f"## {title}\n", "| on the wire | becomes | asked | a user gets |", "|---|---|---|---|"]
+        lines += [f"## {title}\n", "| reply of the server | result | requests | the user reads |", "|---|---|---|---|"]
         for scenario in scenarios:
             wire = scenario.wire + (f" ({scenario.only})" if scenario.only else "")
-            cells = [wire, _becomes(scenario.becomes), str(scenario.attempts), _gets(scenario.becomes)]
+            cells = [wire, _result(scenario.becomes), str(len(scenario.requests("required"))), _user_reads(scenario.becomes)]
             lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
         lines.append("")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Each rule of what goes into a turn and comes out of it, both ways."""
+"""Validation of contexts, decisions and engine settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_message_has_between_one_and_four_thousand_characters() -> None:
 
 
 @pytest.mark.parametrize(
-    "slip",
+    "problem",
     [
         {"message": "   \n"},
         {"message": "a\x00b"},
@@ -49,9 +49,9 @@ def test_a_message_has_between_one_and_four_thousand_characters() -> None:
         {"message": 7},
     ],
 )
-def test_a_context_that_breaks_a_rule_is_refused(slip: dict[str, Any]) -> None:
+def test_an_invalid_context_is_rejected(problem: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        DecisionContext.model_validate({**CONTEXT, **slip})
+        DecisionContext.model_validate({**CONTEXT, **problem})
 
 
 def test_the_last_twenty_messages_are_kept() -> None:
@@ -67,7 +67,7 @@ def test_times_are_aware_and_in_utc() -> None:
         Message(role="user", content="x", timestamp=NOW.replace(tzinfo=None))
 
 
-def test_a_pending_action_lives_five_minutes_unless_told_otherwise() -> None:
+def test_a_pending_action_expires_after_five_minutes_by_default() -> None:
     assert PendingAction.model_validate(PENDING).expires_at == NOW + timedelta(minutes=5)
     with pytest.raises(ValidationError):
         PendingAction.model_validate({**PENDING, "expires_at": NOW})
@@ -84,7 +84,7 @@ def test_a_pending_action_lives_five_minutes_unless_told_otherwise() -> None:
         {"decision_type": "INVOKE_TOOL", "response_text": "done", "tool_calls": [{"tool_name": "a", "sequence": 1}]},
     ],
 )
-def test_a_decision_says_one_thing(fields: dict[str, Any]) -> None:
+def test_a_decision_has_exactly_one_text(fields: dict[str, Any]) -> None:
     decision = AgentDecision.model_validate(fields)
     assert decision.reply == (fields.get("response_text") or fields.get("clarification_question"))
     assert AgentDecision.model_validate(decision.to_json()) == decision
@@ -105,12 +105,12 @@ def test_a_decision_says_one_thing(fields: dict[str, Any]) -> None:
         {"decision_type": "RESPOND_ONLY", "response_text": "a", "more": 1},
     ],
 )
-def test_a_decision_that_says_two_or_none_is_refused(fields: dict[str, Any]) -> None:
+def test_a_decision_with_two_texts_or_none_is_rejected(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         AgentDecision.model_validate(fields)
 
 
-def test_the_taxonomies_are_whole() -> None:
+def test_the_taxonomies_are_complete() -> None:
     assert {str(kind) for kind in DecisionType} == {
         "RESPOND_ONLY", "INVOKE_TOOL", "ASK_CLARIFICATION", "REQUEST_CONFIRMATION", "EXECUTE_PENDING", "CANCEL_PENDING",
     }  # fmt: skip
@@ -128,7 +128,7 @@ def test_the_taxonomies_are_whole() -> None:
 
 
 @pytest.mark.parametrize(("confidence", "fits"), [(0, True), (1, True), (-0.1, False), (1.1, False)])
-def test_confidence_lies_between_zero_and_one(confidence: float, fits: bool) -> None:
+def test_confidence_is_between_zero_and_one(confidence: float, fits: bool) -> None:
     fields = {"intent_type": "GENERAL_CHAT", "confidence": confidence}
     if fits:
         assert UserIntent.model_validate(fields).confidence == confidence
@@ -147,12 +147,12 @@ def test_calls_are_counted_from_one() -> None:
     ("code", "unknown"),
     [("TIMEOUT_ERROR", True), ("UNKNOWN_ERROR", True), ("NOT_FOUND", False), ("DATABASE_ERROR", False), (None, False)],
 )
-def test_a_timeout_is_unknown_and_never_a_failure(code: str | None, unknown: bool) -> None:
+def test_a_timeout_is_an_unknown_outcome(code: str | None, unknown: bool) -> None:
     assert ToolResult.model_validate({"success": False, "error_code": code}).unknown is unknown
 
 
 @pytest.mark.parametrize(
-    "slip",
+    "problem",
     [
         {"max_iterations": 0},
         {"max_iterations": 51},
@@ -161,9 +161,9 @@ def test_a_timeout_is_unknown_and_never_a_failure(code: str | None, unknown: boo
         {"temperature": 3},
     ],
 )
-def test_engine_settings_out_of_range_are_refused(slip: dict[str, Any]) -> None:
+def test_engine_settings_out_of_range_are_rejected(problem: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        AgentEngineConfig.model_validate(slip)
+        AgentEngineConfig.model_validate(problem)
 
 
 def test_engine_settings_have_the_documented_defaults() -> None:

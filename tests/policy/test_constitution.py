@@ -1,4 +1,4 @@
-"""The constitution is prompt and policy in one; its grammar forgives nothing."""
+"""The constitution: shipped grants and strict grammar."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def text(*lines: str, after: str = "") -> str:
 
 def test_the_shipped_grants_are_exactly_these() -> None:
     assert Constitution.load().grants == (
-        ToolGrant("add_task", "Create new tasks", False),
-        ToolGrant("list_tasks", "View user's tasks", False),
-        ToolGrant("update_task", "Modify task descriptions", False),
-        ToolGrant("complete_task", "Mark tasks as done", False),
-        ToolGrant("delete_task", "Remove tasks", True),
+        ToolGrant("add_task", "Create new tasks"),
+        ToolGrant("list_tasks", "View user's tasks", reads=True),
+        ToolGrant("update_task", "Modify task descriptions", without_confirmation=True, max_per_message=3),
+        ToolGrant("complete_task", "Mark tasks as done", max_per_message=5),
+        ToolGrant("delete_task", "Remove tasks", requires_confirmation=True),
     )
     assert {"add_task", "list_tasks", "update_task", "complete_task", "delete_task"} == graph_agent.ALLOWED_TOOLS
 
@@ -43,7 +43,7 @@ def test_the_shipped_grants_are_exactly_these() -> None:
         "- Never expose internal details or tool names to users",
     ],
 )
-def test_the_shipped_text_carries_what_the_engine_contract_asks_for(line: str) -> None:
+def test_the_shipped_text_contains_the_lines_of_the_engine_contract(line: str) -> None:
     assert line in shipped_constitution().read_text()
 
 
@@ -55,10 +55,10 @@ def test_the_whole_text_is_kept_and_has_a_digest() -> None:
     assert constitution.digest != Constitution.parse(text("- read_note: Read one note")).digest
 
 
-def test_carriage_returns_and_blank_lines_are_no_slip() -> None:
+def test_carriage_returns_and_blank_lines_are_accepted() -> None:
     assert Constitution.parse(text("", "- a: b", "", "- c: d (requires confirmation)").replace("\n", "\r\n")).grants == (
-        ToolGrant("a", "b", False),
-        ToolGrant("c", "d", True),
+        ToolGrant("a", "b"),
+        ToolGrant("c", "d", requires_confirmation=True),
     )
 
 
@@ -95,11 +95,126 @@ def test_carriage_returns_and_blank_lines_are_no_slip() -> None:
         ([], 3),
     ],
 )
-def test_a_slip_is_an_error_with_its_line(lines: list[str], line: int) -> None:
-    with pytest.raises(ConstitutionError) as slip:
+def test_an_invalid_line_is_an_error_with_its_number(lines: list[str], line: int) -> None:
+    with pytest.raises(ConstitutionError) as problem:
         Constitution.parse(text(*lines))
-    assert slip.value.line == line
-    assert f"line {line}" in str(slip.value)
+    assert problem.value.line == line
+    assert f"line {line}" in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("markers", "grant"),
+    [
+        ("", ToolGrant("act", "Act")),
+        (" (reads)", ToolGrant("act", "Act", reads=True)),
+        (" (without confirmation)", ToolGrant("act", "Act", without_confirmation=True)),
+        (" (at most 1 per message)", ToolGrant("act", "Act", max_per_message=1)),
+        (" (at most 999 per message)", ToolGrant("act", "Act", max_per_message=999)),
+        (
+            " (requires confirmation) (reads) (at most 12 per message)",
+            ToolGrant("act", "Act", requires_confirmation=True, reads=True, max_per_message=12),
+        ),
+        (
+            " (at most 3 per message) (without confirmation)",
+            ToolGrant("act", "Act", without_confirmation=True, max_per_message=3),
+        ),
+    ],
+)
+def test_a_line_can_have_several_markers(markers: str, grant: ToolGrant) -> None:
+    assert Constitution.parse(text(f"- act: Act{markers}")).grants == (grant,)
+
+
+@pytest.mark.parametrize(
+    "markers",
+    [
+        "(reads) (reads)",
+        "(at most 3 per message) (at most 4 per message)",
+        "(requires confirmation) (without confirmation)",
+        "(requires confirmation)(reads)",
+        "(reads) and more",
+        "(read)",
+        "(Reads)",
+        "(at most 0 per message)",
+        "(at most 03 per message)",
+        "(at most 1000 per message)",
+        "(at most three per message)",
+        "(at most 3 per turn)",
+        "(at most 3)",
+        "at most 3 per message",
+        "(with confirmation)",
+    ],
+)
+def test_a_marker_that_is_repeated_contradictory_or_misspelt_is_an_error(markers: str) -> None:
+    with pytest.raises(ConstitutionError):
+        Constitution.parse(text(f"- act: Act {markers}"))
+
+
+NEAR_MISSES = """
+Remove tasks, ask first | Remove tasks; needs ok | Remove tasks, needs o.k. | disabled | Remove tasks - disabled
+never call | Remove tasks, never call this | Remove tasks, n e v e r | Remove tasks, con-firm | with the user's permission
+Remove tasks, requires confimation | Remove tasks, reqiures confirmation | Remove tasks, with confrimation | needs aproval
+only after review | at most 3 per message | don't use | do not call | not allowed | Remove tasks, check with the user first
+off | on hold | Remove tasks, human in the loop | Remove tasks, prompt the user
+Löschen, vorher fragen | Löschen, bitte erst fragen | Löschen, nie aufrufen | deaktiviert | nur nach Rückfrage
+Supprimer, demander d'abord | Supprimer, ne jamais appeler | désactivé | avec approbation
+borrar, preguntar antes | desactivado | nunca llamar | con permiso | Apagar, perguntar antes | desativado
+Rimuovere, chiedere prima | disattivato | Verwijder, eerst vragen | uitgeschakeld | Usuń, zapytaj najpierw | wyłączone
+Sil, önce sor | devre dışı | Ta bort, fråga först | jangan dipanggil
+"""
+
+
+@pytest.mark.parametrize(
+    "summary", [part.strip() for line in NEAR_MISSES.splitlines() for part in line.split("|") if part.strip()]
+)
+def test_words_that_could_be_meant_as_a_restriction_are_an_error(summary: str) -> None:
+    with pytest.raises(ConstitutionError, match="looks like a misspelt or misplaced marker"):
+        Constitution.parse(text(f"- drop: {summary}"))
+    (grant,) = Constitution.parse(text(f'- drop: "{summary}"')).grants
+    assert grant == ToolGrant("drop", summary)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- drop: ~~Remove tasks~~",
+        "- drop: <del>Remove tasks</del>",
+        "- ~~drop: Remove tasks~~",
+        "- drop: Remove tasks <!-- ask -->",
+        "- drop: Remove tasks // not this one",
+        "- drop: Remove tasks # later",
+        "- drop: Remove tasks /* later */",
+        "- drop: Remove &lt;b&gt; tasks",
+        "- drop: **Remove** tasks",
+        "- drop: `Remove` tasks",
+        "- drop: Remove | tasks",
+    ],
+)
+def test_comments_strike_through_and_html_in_a_line_are_an_error(line: str) -> None:
+    with pytest.raises(ConstitutionError):
+        Constitution.parse(text(line))
+
+
+ORDINARY = """
+Create new tasks | Query the map provider | Ask a question about a repository | Append blocks to a page | Reads tasks
+Get a pull request review | Convert units of information | Show configuration and settings | List file permissions
+Search the web for current information | Find the maximum value | List tasks that are not done | Check user balance
+Run SQL queries, read-only | Move files; rename directories | Translate text into 30 languages | Show status & health
+"""
+
+
+@pytest.mark.parametrize(
+    "summary", [part.strip() for line in ORDINARY.splitlines() for part in line.split("|") if part.strip()]
+)
+def test_ordinary_summaries_need_no_quotes(summary: str) -> None:
+    assert Constitution.parse(text(f"- act: {summary}")).grants == (ToolGrant("act", summary),)
+
+
+def test_a_quoted_summary_is_free_text_and_markers_follow_it() -> None:
+    (grant,) = Constitution.parse(text('- drop: "Never asks (requires confirmation) 中文" (at most 2 per message)')).grants
+    assert grant == ToolGrant("drop", "Never asks (requires confirmation) 中文", max_per_message=2)
+    for broken in ('- drop: "Remove', '- drop: "Remove" tasks', '- drop: ""', '- drop: "a" "b"', '- drop: "a‮b"'):
+        with pytest.raises(ConstitutionError):
+            Constitution.parse(text(broken))
 
 
 @pytest.mark.parametrize(
@@ -115,12 +230,19 @@ def test_a_slip_is_an_error_with_its_line(lines: list[str], line: int) -> None:
         "**Available Tools**\n- a: b",
     ],
 )
-def test_the_section_must_stand_once_and_exactly(broken: str) -> None:
+def test_the_section_heading_must_appear_exactly_once(broken: str) -> None:
     with pytest.raises(ConstitutionError):
         Constitution.parse(broken)
 
 
-def test_a_file_that_cannot_be_read_is_one_clear_sentence(tmp_path: Path) -> None:
+def test_a_text_that_is_too_long_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "long.md"
+    file.write_text("x" * 300_000, encoding="utf-8")
+    with pytest.raises(ConstitutionError, match=r"^constitution: it has more than 262,144 characters$"):
+        Constitution.load(file)
+
+
+def test_an_unreadable_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         Constitution.load(tmp_path / "none.md")
     (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")

@@ -1,4 +1,4 @@
-"""A decision runs again, offline, from its record alone, and whatever was changed shows."""
+"""Replay: a decision runs again, offline, from its record alone, and every change is reported."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from graph_agent.record.chain import derive_chain_key
-from graph_agent.record.tamper.verify import verify_log
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ConstitutionError, RateLimitError
 from graph_agent.graph import build, topology
@@ -24,11 +21,14 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord, EntryKind, InterruptReason
 from graph_agent.policy.constitution import Constitution
+from graph_agent.record.chain import derive_chain_key
+from graph_agent.record.tamper.verify import verify_log
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replay import Difference, Replayer, replay
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
-from tests.replay.mill import TASK, Mill, ground, turned_away
-from tests.turns import calls, says
+from tests.replay.random_turns import TASK, RandomTurns, refused_before_the_graph, run_all_kinds
+from tests.scripted_turns import calls, says
 
 KEY = derive_chain_key(b"a secret of sixteen bytes at least")
 
@@ -42,12 +42,12 @@ def log() -> Any:
 
 
 @pytest.fixture(params=range(4))
-async def mill(log: Database, request: pytest.FixtureRequest) -> AsyncIterator[Mill]:
-    """A quarter of the thousand turns, so that several processes can share them."""
+async def random_turns(log: Database, request: pytest.FixtureRequest) -> AsyncIterator[RandomTurns]:
+    """The turns of one seed: a quarter of the thousand, so that several test processes can share them."""
     tasks = Database.open("sqlite://")
     migrate(tasks, "graph_agent.task_server")
     async with McpToolExecutor(build_task_server(tasks)) as tools:
-        yield Mill(DatabaseAuditWriter(log, chain_key=KEY), seed=request.param, real_tools=tools)
+        yield RandomTurns(DatabaseAuditWriter(log, chain_key=KEY), seed=request.param, real_tools=tools)
     await tasks.close()
 
 
@@ -63,21 +63,21 @@ async def all_records(log: Database) -> list[DecisionRecord]:
 
 
 async def test_a_thousand_mixed_turns_replay_identically_and_their_log_is_intact(
-    mill: Mill, log: Database, caplog: pytest.LogCaptureFixture
+    random_turns: RandomTurns, log: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # What fails on purpose need not be told a thousand times.
+    # Many of the turns fail on purpose: their log lines would hide a real failure.
     caplog.set_level(logging.CRITICAL, logger="graph_agent")
-    async for _ in ground(mill, 6):
+    async for _ in run_all_kinds(random_turns, rounds=6):
         pass
     records, texts = await all_records(log), await all_texts(log)
     assert len(records) >= 250
     replayer = Replayer()
-    odd = []
+    differing = []
     for record in records:
         report = await replayer.replay(record, texts)
         if not report.identical:
-            odd.append(report.to_json())
-    assert odd == []
+            differing.append(report.to_json())
+    assert differing == []
     assert {record.decision.decision_type for record in records} == set(DecisionType)
     assert {record.decision.outcome_category for record in records} == set(OutcomeCategory) - {
         OutcomeCategory.INTENT_CLASSIFICATION
@@ -86,21 +86,21 @@ async def test_a_thousand_mixed_turns_replay_identically_and_their_log_is_intact
     assert ended == set(InterruptReason) - {InterruptReason.RECORD}
     assert {entry.kind for record in records for entry in record.entries} == set(EntryKind)
     verified = await verify_log(log, key=KEY)
-    assert verified.findings == []
+    assert verified.violations == []
     assert verified.records == len(records)
 
 
 @pytest.fixture
 async def two_rounds(log: Database) -> tuple[DecisionRecord, Mapping[str, str]]:
     """A turn that lists, adds and answers, with its texts."""
-    mill = Mill(DatabaseAuditWriter(log), seed=1)
-    record = await mill.turn(
+    turns = RandomTurns(DatabaseAuditWriter(log), seed=1)
+    record = await turns.turn(
         calls(("list_tasks", {"status": "all"})), calls(("add_task", {"description": "call mom"})), says("Added it.")
     )
     return record, await all_texts(log)
 
 
-async def test_a_replay_tells_every_state_with_what_it_changed(two_rounds: Any) -> None:
+async def test_a_replay_reports_every_state(two_rounds: Any) -> None:
     record, texts = two_rounds
     report = await replay(record, texts)
     assert report.identical
@@ -113,18 +113,18 @@ async def test_a_replay_tells_every_state_with_what_it_changed(two_rounds: Any) 
 async def test_any_changed_leaf_of_a_record_makes_its_replay_differ(two_rounds: Any) -> None:
     record, texts = two_rounds
     replayer = Replayer()
-    told = json.loads(canonical_json(record.to_json()))
-    unseen = []
-    for path, value in leaves(told):
-        changed = with_leaf(told, path, value)
+    original = json.loads(canonical_json(record.to_json()))
+    unnoticed = []
+    for path, value in leaves(original):
+        changed = with_leaf(original, path, value)
         try:
             altered = DecisionRecord.model_validate(changed)
         except ValidationError:
             continue
         if altered != record and (await replayer.replay(altered, texts)).identical:
-            unseen.append(".".join(map(str, path)))
-    # Facts about the outside that nothing else follows from: only the seal of the chain holds them.
-    assert sorted(unseen) == [
+            unnoticed.append(".".join(map(str, path)))
+    # Facts that nothing else in the record depends on: only the seal of the chain covers them.
+    assert sorted(unnoticed) == [
         "entries.0.ms",
         "entries.1.result.duration_ms",
         "entries.2.ms",
@@ -160,10 +160,10 @@ async def test_changed_routing_is_reported_with_both_paths(two_rounds: Any, monk
     path = report.differences[0]
     assert (path.what, path.recorded) == ("path", " -> ".join(record.states))
     assert path.replayed.endswith("CHECK_ITERATIONS -> TIMEOUT_RESPONSE -> BUILD_DECISION")
-    assert report.departure == "the turn ended before entry 2 of the record (model) was asked for"
+    assert report.departure == "the turn ended before it requested entry 2 of the record (model)"
 
 
-async def test_a_node_that_decides_otherwise_is_reported(two_rounds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_that_decides_differently_is_reported(two_rounds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     record, texts = two_rounds
 
     async def shouting(turn: Turn, runtime: TurnRuntime) -> Turn:
@@ -176,7 +176,7 @@ async def test_a_node_that_decides_otherwise_is_reported(two_rounds: Any, monkey
     assert report.differences == (Difference("decision.response_text", "Added it.", "ADDED IT."),)
 
 
-async def test_a_node_that_asks_the_outside_for_something_else_is_stopped_there(
+async def test_a_node_that_makes_another_port_request_ends_the_replay_there(
     two_rounds: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, texts = two_rounds
@@ -192,7 +192,7 @@ async def test_a_node_that_asks_the_outside_for_something_else_is_stopped_there(
     assert [step.state for step in report.steps] == record.states[:4]
 
 
-async def test_a_request_that_is_built_otherwise_is_told_and_the_walk_goes_on(
+async def test_a_changed_model_request_is_reported_and_the_replay_continues(
     two_rounds: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, texts = two_rounds
@@ -213,13 +213,13 @@ async def test_a_request_that_is_built_otherwise_is_told_and_the_walk_goes_on(
 SHIPPED = Constitution.load().text
 
 
-async def test_another_constitution_that_grants_less_refuses_the_call_and_departs_where_nobody_knows_the_answer(
+async def test_a_constitution_that_grants_less_refuses_the_call_and_ends_where_the_answer_is_unknown(
     two_rounds: Any,
 ) -> None:
     record, texts = two_rounds
     report = await replay(record, texts, policy=SHIPPED.replace("- add_task: Create new tasks\n", ""))
     assert report.departure == (
-        "INVOKE_LLM: model call 3 would be given another conversation than the recorded one, so nobody knows its answer"
+        "INVOKE_LLM: model call 3 would see another conversation than the recorded one, so its answer is unknown"
     )
     assert report.turn is not None
     assert [(call.call.name, call.disposition) for call in report.turn.calls] == [
@@ -228,18 +228,18 @@ async def test_another_constitution_that_grants_less_refuses_the_call_and_depart
     ]
 
 
-async def test_another_constitution_that_wants_a_confirmation_would_have_asked(two_rounds: Any) -> None:
+async def test_a_constitution_that_requires_a_confirmation_would_have_asked(two_rounds: Any) -> None:
     record, texts = two_rounds
     stricter = SHIPPED.replace("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
     report = await replay(record, texts, policy=stricter)
     assert report.departure is None
-    told = {one.what: one.replayed for one in report.differences}
-    assert told["decision type"] == "REQUEST_CONFIRMATION"
-    assert told["asks to confirm"] == '["add_task",{"description":"call mom"}]'
-    assert told["reply"].startswith("Add task: description = call mom. Should I go ahead?")
+    replayed = {one.what: one.replayed for one in report.differences}
+    assert replayed["decision type"] == "REQUEST_CONFIRMATION"
+    assert replayed["asks to confirm"] == '["add_task",{"description":"call mom"}]'
+    assert replayed["reply"].startswith("Add task: description = call mom. Should I go ahead?")
 
 
-async def test_a_constitution_that_only_words_things_otherwise_decides_the_same(two_rounds: Any) -> None:
+async def test_a_constitution_with_another_wording_decides_the_same(two_rounds: Any) -> None:
     record, texts = two_rounds
     report = await replay(record, texts, policy=SHIPPED.replace("helpful", "friendly"))
     assert report.identical
@@ -247,9 +247,9 @@ async def test_a_constitution_that_only_words_things_otherwise_decides_the_same(
     assert report.replayed.decision == record.decision
 
 
-async def test_without_the_confirmation_a_call_would_run_that_the_record_has_no_result_of(log: Database) -> None:
-    mill = Mill(DatabaseAuditWriter(log), seed=1)
-    record = await mill.turn(calls(("delete_task", {"task_id": TASK})))
+async def test_without_the_confirmation_a_call_would_run_that_has_no_recorded_result(log: Database) -> None:
+    turns = RandomTurns(DatabaseAuditWriter(log), seed=1)
+    record = await turns.turn(calls(("delete_task", {"task_id": TASK})))
     looser = SHIPPED.replace(" (requires confirmation)", "")
     report = await replay(record, await all_texts(log), policy=looser)
     assert report.departure == (
@@ -257,13 +257,13 @@ async def test_without_the_confirmation_a_call_would_run_that_the_record_has_no_
     )
 
 
-async def test_a_policy_that_is_none_is_refused_with_its_line(two_rounds: Any) -> None:
+async def test_an_invalid_policy_is_refused_with_the_number_of_its_line(two_rounds: Any) -> None:
     record, texts = two_rounds
     with pytest.raises(ConstitutionError, match="line 2"):
         await replay(record, texts, policy="## Available Tools\n add_task\n")
 
 
-async def test_todays_model_is_asked_and_recorded_results_are_used(two_rounds: Any) -> None:
+async def test_a_live_model_is_called_and_recorded_tool_results_are_used(two_rounds: Any) -> None:
     record, texts = two_rounds
     script = [
         calls(("list_tasks", {"status": "all"})),
@@ -277,7 +277,7 @@ async def test_todays_model_is_asked_and_recorded_results_are_used(two_rounds: A
     assert [message.role for message in adapter.requests[2].messages].count("function") == 2
 
 
-async def test_a_live_model_that_wants_another_effect_is_stopped_before_it(two_rounds: Any) -> None:
+async def test_a_live_model_that_requests_another_effect_ends_the_replay_before_it(two_rounds: Any) -> None:
     record, texts = two_rounds
     with ScriptedAdapter([calls(("add_task", {"description": "something else"}))]) as adapter:
         report = await replay(record, texts, live=adapter)
@@ -286,7 +286,7 @@ async def test_a_live_model_that_wants_another_effect_is_stopped_before_it(two_r
     )
 
 
-async def test_a_live_model_that_fails_is_a_decision_like_any_other(two_rounds: Any) -> None:
+async def test_a_failure_of_a_live_model_is_a_decision(two_rounds: Any) -> None:
     record, texts = two_rounds
     with ScriptedAdapter([RateLimitError()]) as adapter:
         report = await replay(record, texts, live=adapter)
@@ -294,24 +294,24 @@ async def test_a_live_model_that_fails_is_a_decision_like_any_other(two_rounds: 
     assert report.replayed.decision.outcome_category is OutcomeCategory.RATE_LIMITED
 
 
-async def test_what_the_graph_never_saw_must_not_pretend_to_have_done_anything(log: Database) -> None:
-    record = await turned_away(Mill(DatabaseAuditWriter(log), seed=1))
+async def test_a_message_refused_before_the_graph_must_not_have_effects(log: Database) -> None:
+    record = await refused_before_the_graph(RandomTurns(DatabaseAuditWriter(log), seed=1))
     texts = await all_texts(log)
     assert (await replay(record, texts)).identical
     forged = record.replace(decision=record.decision.replace(effects=["deleted 'everything'"]))
     assert [one.what for one in (await replay(forged, texts)).differences] == ["decision.effects[0]"]
-    passed_off = record.replace(decision=record.decision.replace(outcome_category=OutcomeCategory.TASK_COMPLETED))
-    assert not (await replay(passed_off, texts)).identical
+    relabelled = record.replace(decision=record.decision.replace(outcome_category=OutcomeCategory.TASK_COMPLETED))
+    assert not (await replay(relabelled, texts)).identical
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every leaf of a JSON value, with another value of the same kind."""
+    """Yield the path of every leaf of a JSON value, with another value of the same type."""
     if isinstance(value, dict) and value:
-        for name, below in value.items():
-            yield from leaves(below, (*path, name))
+        for name, child in value.items():
+            yield from leaves(child, (*path, name))
     elif isinstance(value, list) and value:
-        for place, below in enumerate(value):
-            yield from leaves(below, (*path, place))
+        for index, child in enumerate(value):
+            yield from leaves(child, (*path, index))
     elif isinstance(value, bool):
         yield path, not value
     elif isinstance(value, int | float):
@@ -321,6 +321,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
 
 
 def with_leaf(value: Any, path: tuple[Any, ...], leaf: Any) -> Any:
+    """Return a copy of `value` with another leaf at `path`."""
     if not path:
         return leaf
     copy = dict(value) if isinstance(value, dict) else list(value)

@@ -1,4 +1,4 @@
-"""Task databases, and the calls that the tests make on them."""
+"""Fixtures of the task server's tests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from graph_agent.task_server.tables import metadata
 from graph_agent.task_server.tools import Call, TaskTools
 
 
-class World:
-    """The task tools on one database, with a clock and ids that can be foretold."""
+class Environment:
+    """The task tools on one database, with a manual clock and sequential ids."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -27,7 +27,7 @@ class World:
         return await self.tools.call(Call(tool, arguments, user, operation))
 
     async def add(self, description: str, user: str = "ann") -> str:
-        """The new task's id."""
+        """Add a task and return its id."""
         outcome = await self.call("add_task", user, description=description)
         assert outcome.data is not None
         identity: str = outcome.data["task"]["id"]
@@ -39,7 +39,7 @@ class World:
         return [task["description"] for task in outcome.data["tasks"]]
 
     async def ledger(self) -> list[tuple[str, str]]:
-        """Key and state of every operation, in the order of their keys."""
+        """Return key and state of every operation, sorted by key."""
         rows = await self.database.read(
             lambda connection: connection.exec_driver_sql("SELECT key, state FROM operations ORDER BY key").all()
         )
@@ -47,8 +47,8 @@ class World:
 
 
 @pytest.fixture
-def world(database: Database) -> World:
-    """An empty task database, once on each kind."""
-    # Faster than migrating, and the same: test_migrations.py holds the two together.
+def environment(database: Database) -> Environment:
+    """An environment with an empty database, once for each kind of database."""
+    # Faster than a migration; test_migrations.py checks that both create the same tables.
     database.write_now(metadata.create_all)
-    return World(database)
+    return Environment(database)

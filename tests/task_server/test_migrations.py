@@ -1,4 +1,4 @@
-"""The migrations make exactly the tables that the code talks to."""
+"""The migrations create exactly the declared tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graph_agent.db import Database, migrate
 from graph_agent.task_server.tables import metadata
 
 
-def test_the_tables_are_as_declared(database: Database) -> None:
+def test_the_migrated_tables_match_the_declared_tables(database: Database) -> None:
     migrate(database, "graph_agent.task_server")
 
     def differences(connection: Connection) -> list[object]:
@@ -20,7 +20,7 @@ def test_the_tables_are_as_declared(database: Database) -> None:
     assert database.read_now(differences) == []
 
 
-def test_the_checks_are_as_declared(database: Database) -> None:
+def test_the_migrated_check_constraints_match_the_declared_ones(database: Database) -> None:
     migrate(database, "graph_agent.task_server")
 
     def checks(connection: Connection) -> dict[str, set[str | None]]:

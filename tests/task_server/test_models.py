@@ -1,4 +1,4 @@
-"""Tasks and outcomes: what may exist."""
+"""Validation of tasks and outcomes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GOOD: dict[str, Any] = {"id": "1", "user_id": "u", "description": "call mom", "c
         {"created_at": AT.astimezone(timezone(timedelta(hours=5)))},
     ],
 )
-def test_a_task_may_be(values: dict[str, Any]) -> None:
+def test_a_valid_task_is_accepted(values: dict[str, Any]) -> None:
     task = Task(**{**GOOD, **values})
     assert task.created_at == AT
     assert task.created_at.tzinfo is UTC
@@ -45,7 +45,7 @@ def test_a_task_may_be(values: dict[str, Any]) -> None:
         {"owner": "u"},
     ],
 )
-def test_a_task_may_not_be(values: dict[str, Any]) -> None:
+def test_an_invalid_task_is_rejected(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Task(**{**GOOD, **values})
 

@@ -1,4 +1,4 @@
-"""A receipt is one honest line, whatever a description holds."""
+"""Receipts: one line each, whatever a description contains."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_receipts_say_what_was_done() -> None:
         ("\U000e0041\U000e0042", "''"),
     ],
 )
-def test_a_description_is_shown_inert(description: str, shown: str) -> None:
+def test_control_characters_and_quotes_in_a_description_are_neutralized(description: str, shown: str) -> None:
     assert receipts.quoted(description) == shown
 
 
 @given(st.text(max_size=200))
-def test_no_description_leaves_its_quotes_or_its_line(description: str) -> None:
+def test_for_any_description_the_receipt_is_one_line_in_one_pair_of_quotes(description: str) -> None:
     shown = receipts.quoted(description)
     assert shown.count("'") == 2
     assert shown.isprintable() or any(joiner in shown for joiner in "\u200c\u200d") or "\u3000" in shown

@@ -1,4 +1,4 @@
-"""The task server as any MCP client sees it."""
+"""The task server through an MCP client."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def tasks() -> Iterator[Database]:
 
 
 class Session:
-    """A plain MCP session with a server that knows no default user, opened anew for each request of a test.
+    """An MCP session with a server without a default user, opened anew for each request.
 
     A fixture cannot hold one open: it is set up and torn down in different tasks, which the SDK's sessions do not survive.
     """
@@ -126,38 +126,38 @@ async def call(session: Session, tool: str, meta: dict[str, Any] | None = None, 
     return structured
 
 
-async def test_the_tools_are_the_contracts_to_the_letter(session: Session) -> None:
+async def test_the_tools_match_the_adapter_contract_exactly(session: Session) -> None:
     listed = await session.list_tools()
     assert [
         {"name": tool.name, "description": tool.description, "parameters": tool.input_schema} for tool in listed
     ] == CONTRACT
 
 
-async def test_the_tools_say_what_a_client_should_know(session: Session) -> None:
-    told = {
+async def test_the_tools_have_annotations_and_metadata(session: Session) -> None:
+    texts = {
         tool.name: (tool.title, tool.annotations.read_only_hint, tool.annotations.destructive_hint, tool.meta)
         for tool in await session.list_tools()
         if tool.annotations is not None
     }
     ledger = {"graph_agent/ledger": True}
-    both = {**ledger, "graph_agent/preview": "task://{task_id}"}
-    assert told == {
+    previewed = {**ledger, "graph_agent/preview": "task://{task_id}"}
+    assert texts == {
         "add_task": ("Add task", False, False, ledger),
         "list_tasks": ("List tasks", True, False, None),
-        "update_task": ("Update task", False, True, both),
-        "complete_task": ("Complete task", False, False, both),
-        "delete_task": ("Delete task", False, True, both),
+        "update_task": ("Update task", False, True, {**previewed, "graph_agent/action": "Update"}),
+        "complete_task": ("Complete task", False, False, {**previewed, "graph_agent/action": "Complete"}),
+        "delete_task": ("Delete task", False, True, {**previewed, "graph_agent/action": "Delete"}),
     }
 
 
-async def test_a_call_is_for_the_user_that_travels_beside_it(session: Session) -> None:
+async def test_a_call_acts_for_the_user_in_its_metadata(session: Session) -> None:
     await call(session, "add_task", {"graph_agent/user": "ann"}, description="a")
     anns = await call(session, "list_tasks", {"graph_agent/user": "ann"})
     bobs = await call(session, "list_tasks", {"graph_agent/user": "bob"})
     assert (anns["data"]["count"], bobs["data"]["count"]) == (1, 0)
 
 
-async def test_a_call_for_nobody_is_refused(session: Session) -> None:
+async def test_a_call_without_a_user_is_refused(session: Session) -> None:
     outcome = await call(session, "add_task", description="a")
     assert outcome["error_code"] == "ACCESS_DENIED"
 
@@ -172,13 +172,13 @@ async def test_a_plain_client_acts_for_the_default_user(tasks: Database) -> None
 
 
 @pytest.mark.parametrize("user", ["", "x" * 256, "nul\x00", 7, ["ann"]])
-async def test_a_user_that_cannot_be_one_is_refused(session: Session, user: Any) -> None:
+async def test_an_invalid_user_id_is_refused(session: Session, user: Any) -> None:
     outcome = await call(session, "add_task", {"graph_agent/user": user}, description="a")
     assert outcome["error_code"] == "VALIDATION_ERROR"
 
 
 @pytest.mark.parametrize("named", [None, "ann", "bob"])
-async def test_a_verified_token_decides_whom_a_call_is_for(session: Session, named: str | None) -> None:
+async def test_a_verified_token_determines_the_user(session: Session, named: str | None) -> None:
     token = AccessToken(token="t", client_id="c", scopes=[], subject="ann")
     bound = auth_context_var.set(AuthenticatedUser(token))
     try:
@@ -192,7 +192,7 @@ async def test_a_verified_token_decides_whom_a_call_is_for(session: Session, nam
         assert outcome["data"]["task"]["user_id"] == "ann"
 
 
-async def test_an_operation_travels_beside_a_call(session: Session) -> None:
+async def test_an_operation_is_read_from_the_metadata(session: Session) -> None:
     meta = {"graph_agent/user": "ann", "graph_agent/operation": {"key": "k", "mode": "run"}}
     first = await call(session, "add_task", meta, description="a")
     assert await call(session, "add_task", meta, description="a") == first
@@ -201,14 +201,14 @@ async def test_an_operation_travels_beside_a_call(session: Session) -> None:
 
 
 @pytest.mark.parametrize("operation", ["k", {}, {"key": "k"}, {"key": "", "mode": "run"}, {"key": "k", "mode": "undo"}, [1]])
-async def test_an_operation_that_cannot_be_one_is_refused(session: Session, operation: Any) -> None:
+async def test_an_invalid_operation_is_refused(session: Session, operation: Any) -> None:
     meta = {"graph_agent/user": "ann", "graph_agent/operation": operation}
     outcome = await call(session, "add_task", meta, description="a")
     assert outcome["error_code"] == "VALIDATION_ERROR"
     assert (await call(session, "list_tasks", {"graph_agent/user": "ann"}))["data"]["count"] == 0
 
 
-async def test_a_preview_shows_ones_own_task_only(session: Session) -> None:
+async def test_a_preview_shows_only_the_users_own_task(session: Session) -> None:
     added = await call(session, "add_task", {"graph_agent/user": "ann"}, description="call 'mom' ü")
     uri = f"task://{added['data']['task']['id']}"
     shown = await session.read_resource(uri, {"graph_agent/user": "ann"})
@@ -225,7 +225,7 @@ async def test_an_unknown_tool_is_an_error_without_details(session: Session) -> 
     assert result.is_error
 
 
-def test_building_a_server_leaves_the_processs_logging_alone(tasks: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_building_a_server_does_not_change_logging(tasks: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     build_task_server(tasks)
     assert logging.getLogger().handlers == []

@@ -1,4 +1,4 @@
-"""What all tests of the MCP client share."""
+"""Fixtures of the MCP client's tests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a server is ready is asked here, not whether a busy machine starts it within two seconds."""
+def longer_ready_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raise the limit of two seconds, which a busy machine may need to start a server process."""
     monkeypatch.setattr("graph_agent.tools.executor.READY_SECONDS", 120.0)

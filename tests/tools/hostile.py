@@ -1,6 +1,6 @@
-"""An MCP server over stdio that does one bad thing, named by its first argument. Run as a script; raw JSON-RPC, no SDK.
+"""An MCP server over stdio with one fault, which its first argument names. Run as a script; raw JSON-RPC, no SDK.
 
-However bad, it ends when nobody is at its pipes any more, within a minute.
+Whatever its fault, it exits within a minute after its pipes were closed.
 """
 
 from __future__ import annotations

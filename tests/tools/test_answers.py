@@ -1,4 +1,4 @@
-"""Answers that no well-behaved transport would deliver."""
+"""Conversion of unusual MCP answers to results."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_data_that_is_not_json_is_unusable_and_its_effect_unknown(data: dict[str
         (KeyboardInterrupt(), answers.CONNECTION_LOST),
     ],
 )
-def test_every_way_to_fail_has_its_sentence(answer: BaseException | None, result: object) -> None:
+def test_every_failure_has_its_result(answer: BaseException | None, result: object) -> None:
     assert answers.from_answer(answer) == result
 
 
 def settled(code: str | None, *, success: bool = False, is_error: bool = False) -> CallToolResult:
-    told = {"success": success, "data": None, "error": "e", "error_code": code}
-    return CallToolResult(content=[], structured_content=told, is_error=is_error)
+    outcome = {"success": success, "data": None, "error": "e", "error_code": code}
+    return CallToolResult(content=[], structured_content=outcome, is_error=is_error)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def resource(text: str) -> ReadResourceResult:
         answers.NotSentError(),
     ],
 )
-def test_a_preview_that_shows_nothing_is_a_failure(answer: Any) -> None:
+def test_a_preview_without_a_description_is_a_failure(answer: Any) -> None:
     assert not answers.from_preview(answer).success
 
 
-def test_a_preview_of_nothing_says_so() -> None:
+def test_a_preview_of_a_missing_object_is_not_found() -> None:
     for code in (-32602, -32002):
         assert answers.from_preview(MCPError(code, "hunter2")) == answers.NOT_FOUND

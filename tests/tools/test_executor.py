@@ -1,4 +1,4 @@
-"""The MCP client, against the shipped server and against strangers."""
+"""The MCP client with the shipped server and with third-party servers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from graph_agent.ports import ToolServer
 from graph_agent.task_server.serve import streamable_http_app
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
-from tests.serving import GuestServer
+from tests.serving import ServerWithoutSignals
 
 HERE = Path(__file__).parent
 UNKNOWN = (ToolErrorCode.TIMEOUT_ERROR, ToolErrorCode.UNKNOWN_ERROR)
@@ -65,7 +65,7 @@ def without_duration(result: ToolResult) -> ToolResult:
     return result.model_copy(update={"duration_ms": 0})
 
 
-async def test_a_call_goes_all_the_way_and_comes_back(executor: McpToolExecutor) -> None:
+async def test_a_call_reaches_the_server_and_returns_its_result(executor: McpToolExecutor) -> None:
     assert isinstance(executor, ToolServer)
     result = await executor.execute("add_task", {"description": "call mom"}, "ann", operation_key="k")
     assert result.success
@@ -75,7 +75,7 @@ async def test_a_call_goes_all_the_way_and_comes_back(executor: McpToolExecutor)
     assert await descriptions(executor, "bob") == []
 
 
-async def test_failures_of_our_server_keep_their_code_and_words(executor: McpToolExecutor) -> None:
+async def test_failures_of_the_shipped_server_keep_their_code_and_text(executor: McpToolExecutor) -> None:
     result = await executor.execute("add_task", {"description": ""}, "ann")
     assert without_duration(result) == ToolResult(
         success=False,
@@ -84,14 +84,16 @@ async def test_failures_of_our_server_keep_their_code_and_words(executor: McpToo
     )
 
 
-async def test_what_the_server_says_of_its_tools_is_known_after_the_start(tasks: Database) -> None:
+async def test_declarations_and_traits_are_known_after_start(tasks: Database) -> None:
     executor = McpToolExecutor(build_task_server(tasks))
     assert executor.get_available_tools() == []
     assert await executor.start()
     assert executor.get_available_tools() == ["add_task", "list_tasks", "update_task", "complete_task", "delete_task"]
     assert [declaration.name for declaration in executor.declarations()] == executor.get_available_tools()
     assert executor.declarations()[1].parameters["properties"]["status"]["enum"] == ["pending", "completed", "all"]
-    assert executor.traits("delete_task") == ToolTraits(title="Delete task", ledger=True, preview=True)
+    assert executor.traits("delete_task") == ToolTraits(
+        title="Delete task", read_only=False, destructive=True, ledger=True, preview=True, action="Delete"
+    )
     assert executor.traits("list_tasks") == ToolTraits(title="List tasks", read_only=True)
     assert executor.traits("nobodys") == ToolTraits()
     await executor.aclose()
@@ -109,7 +111,7 @@ async def test_an_operation_is_run_once_and_settled_without_running(executor: Mc
     assert await descriptions(executor) == ["a"]
 
 
-async def test_a_preview_shows_what_a_call_would_act_on(executor: McpToolExecutor) -> None:
+async def test_a_preview_describes_the_target_of_a_call(executor: McpToolExecutor) -> None:
     added = await executor.execute("add_task", {"description": "a"}, "ann")
     assert isinstance(added.data, dict)
     target = {"task_id": added.data["task"]["id"]}
@@ -123,7 +125,7 @@ async def test_a_preview_shows_what_a_call_would_act_on(executor: McpToolExecuto
     assert codes == ["NOT_FOUND", "NOT_FOUND", "TOOL_EXECUTION_ERROR", "TOOL_EXECUTION_ERROR"]
 
 
-async def test_fifty_calls_at_once_share_the_session(executor: McpToolExecutor) -> None:
+async def test_fifty_concurrent_calls_share_the_session(executor: McpToolExecutor) -> None:
     texts = [f"task {number:02}" for number in range(50)]
     results = await asyncio.gather(*(executor.execute("add_task", {"description": text}, "ann") for text in texts))
     assert all(result.success for result in results)
@@ -131,7 +133,7 @@ async def test_fifty_calls_at_once_share_the_session(executor: McpToolExecutor) 
 
 
 def foreign_server(release: asyncio.Event | None = None) -> MCPServer[Any]:
-    """A server that knows nothing of envelopes, ledgers or manners."""
+    """A server without result envelopes and without an operation ledger, some of whose tools misbehave."""
     server: MCPServer[Any] = MCPServer("stranger", log_level="ERROR")
 
     @server.tool()
@@ -175,8 +177,8 @@ def foreign_server(release: asyncio.Event | None = None) -> MCPServer[Any]:
 
     @server.tool()
     async def envelope(success: bool, error_code: Any = None, data: Any = None) -> CallToolResult:
-        told = {"success": success, "data": data, "error": "a\nb", "error_code": error_code}
-        return CallToolResult(content=[], structured_content=told)
+        outcome = {"success": success, "data": data, "error": "a\nb", "error_code": error_code}
+        return CallToolResult(content=[], structured_content=outcome)
 
     @server.tool()
     async def asks() -> InputRequiredResult:
@@ -210,7 +212,7 @@ def foreign_server(release: asyncio.Event | None = None) -> MCPServer[Any]:
         ("asks", {}, False, "TOOL_EXECUTION_ERROR", None),
     ],
 )
-async def test_whatever_a_stranger_answers_is_a_result(
+async def test_every_answer_of_a_third_party_server_becomes_a_result(
     tool: str, arguments: dict[str, Any], success: bool, code: str | None, data: Any
 ) -> None:
     async with McpToolExecutor(foreign_server(), timeout=30) as executor:
@@ -223,27 +225,27 @@ async def test_whatever_a_stranger_answers_is_a_result(
 
 async def test_a_tool_that_hangs_ends_at_the_deadline_as_unknown() -> None:
     async with McpToolExecutor(foreign_server()) as executor:
-        result = await executor.execute("hang", {}, "ann", deadline=0.05)
+        result = await executor.execute("hang", {}, "ann", deadline=1.0)
         assert (result.error_code, result.unknown) == (ToolErrorCode.TIMEOUT_ERROR, True)
-        assert result.duration_ms >= 40
+        assert result.duration_ms >= 900
         assert (await executor.execute("text", {}, "ann")).success
 
 
 async def test_even_a_tool_that_refuses_to_be_cancelled_ends_at_the_deadline() -> None:
     release = asyncio.Event()
     async with McpToolExecutor(foreign_server(release)) as executor:
-        result = await executor.execute("stubborn", {}, "ann", deadline=0.05)
+        result = await executor.execute("stubborn", {}, "ann", deadline=1.0)
         assert result.error_code is ToolErrorCode.TIMEOUT_ERROR
         release.set()
 
 
-async def test_without_time_nothing_is_sent(executor: McpToolExecutor) -> None:
+async def test_a_call_without_time_left_is_not_sent(executor: McpToolExecutor) -> None:
     result = await executor.execute("add_task", {"description": "a"}, "ann", deadline=0)
     assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, False)
     assert await descriptions(executor) == []
 
 
-async def test_the_callers_own_cancellation_passes() -> None:
+async def test_cancellation_of_the_caller_is_raised() -> None:
     async with McpToolExecutor(foreign_server()) as executor:
         call = asyncio.create_task(executor.execute("hang", {}, "ann"))
         await asyncio.sleep(0)
@@ -253,7 +255,7 @@ async def test_the_callers_own_cancellation_passes() -> None:
         assert (await executor.execute("text", {}, "ann")).success
 
 
-async def test_user_and_operation_travel_beside_the_arguments() -> None:
+async def test_user_and_operation_are_sent_as_request_metadata() -> None:
     async with McpToolExecutor(foreign_server()) as executor:
         beside = await executor.execute("beside", {}, "ann", operation_key="k")
         assert isinstance(beside.data, dict)
@@ -266,7 +268,7 @@ async def test_a_server_without_a_ledger_is_never_asked_to_settle() -> None:
         assert (await executor.settle("structured", {}, "ann", operation_key="k")).unknown
 
 
-async def test_an_answer_that_is_no_settlement_leaves_it_unknown(tasks: Database) -> None:
+async def test_an_unusable_settlement_leaves_the_outcome_unknown(tasks: Database) -> None:
     async with McpToolExecutor(build_task_server(tasks)) as executor:
         await tasks.close()
         failed = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
@@ -293,14 +295,14 @@ def test_an_executor_can_be_used_from_one_loop_after_another(sqlite_url: str) ->
     database.close_now()
 
 
-async def test_leaving_leaves_no_task_behind(tasks: Database) -> None:
+async def test_closing_leaves_no_task_running(tasks: Database) -> None:
     before = asyncio.all_tasks()
     async with McpToolExecutor(build_task_server(tasks)) as executor:
         await descriptions(executor)
     assert asyncio.all_tasks() == before
 
 
-async def test_a_command_that_does_not_exist_is_not_ready_and_nothing_is_done() -> None:
+async def test_a_missing_command_is_not_ready_and_calls_are_not_sent() -> None:
     executor = McpToolExecutor(StdioServerParameters(command="/no/such/command"))
     assert not await executor.start()
     assert not await executor.ready()
@@ -318,8 +320,8 @@ async def pid(executor: McpToolExecutor) -> int:
     return found
 
 
-async def test_a_child_that_dies_in_a_call_is_unknown_and_the_next_call_gets_a_new_one() -> None:
-    async with McpToolExecutor(script("stranger.py"), timeout=30) as executor:
+async def test_a_server_process_that_dies_during_a_call_is_unknown_and_is_restarted() -> None:
+    async with McpToolExecutor(script("foreign_server.py"), timeout=30) as executor:
         first = await pid(executor)
         waiting = asyncio.create_task(executor.execute("block", {}, "ann"))
         died = await executor.execute("die", {}, "ann")
@@ -327,8 +329,8 @@ async def test_a_child_that_dies_in_a_call_is_unknown_and_the_next_call_gets_a_n
         assert await pid(executor) != first
 
 
-async def test_a_child_that_died_between_calls_costs_no_call() -> None:
-    async with McpToolExecutor(script("stranger.py"), timeout=30) as executor:
+async def test_a_server_process_that_dies_between_calls_fails_no_call() -> None:
+    async with McpToolExecutor(script("foreign_server.py"), timeout=30) as executor:
         first = await pid(executor)
         session = executor._session
         assert session is not None
@@ -341,7 +343,7 @@ async def test_a_child_that_died_between_calls_costs_no_call() -> None:
 async def test_kill_9_between_effect_and_reply_and_the_same_key_again_make_one_task(
     sqlite_url: str, tmp_path: Path, then: str
 ) -> None:
-    async with McpToolExecutor(script("mortal.py", sqlite_url, str(tmp_path / "mark")), timeout=30) as executor:
+    async with McpToolExecutor(script("crashing_process.py", sqlite_url, str(tmp_path / "mark")), timeout=30) as executor:
         lost = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
         assert lost.unknown
         again = await getattr(executor, then)("add_task", {"description": "a"}, "ann", operation_key="k")
@@ -352,15 +354,15 @@ async def test_kill_9_between_effect_and_reply_and_the_same_key_again_make_one_t
 
 @asynccontextmanager
 async def served(tasks: Database, port: int = 0) -> AsyncIterator[str]:
-    """The task server over HTTP on a loopback port; its address."""
+    """Serve the task server over HTTP on a loopback port and yield its URL."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
-    # Whoever comes before the server is up waits for it.
+    # A client that connects early waits in the accept queue.
     listener.listen()
     app = streamable_http_app(build_task_server(tasks))
-    server = GuestServer(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
-    # In a thread: a server that shares the client's loop could not hang up on it.
+    server = ServerWithoutSignals(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
+    # In a thread, because a server in the client's event loop could not close the connection during a call.
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

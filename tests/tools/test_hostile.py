@@ -1,4 +1,4 @@
-"""Servers that mean harm, over stdio and in this process: every call ends in time, as what it was, and the process goes on."""
+"""Hostile servers over stdio, HTTP and in process: every call ends in time with a correct result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 
 @asynccontextmanager
 async def hostile(what: str, seconds: float = 120) -> AsyncIterator[McpToolExecutor]:
-    """An executor before a server over stdio. Afterwards every session has ended, those given up too, and its child with it."""
+    """Yield an executor for a hostile server over stdio. At the end every session and its child process must have ended."""
     before = asyncio.all_tasks()
     server = StdioServerParameters(command=sys.executable, args=["-IS", str(HERE / "hostile.py"), what])
     try:
@@ -47,7 +47,7 @@ async def hostile(what: str, seconds: float = 120) -> AsyncIterator[McpToolExecu
         "lists a schema that is none",
     ],
 )
-async def test_a_server_that_cannot_be_relied_on_is_not_used(what: str) -> None:
+async def test_a_server_with_an_invalid_tool_list_is_not_used(what: str) -> None:
     async with hostile(what) as executor:
         assert executor.get_available_tools() == []
         assert not await executor.ready()
@@ -56,7 +56,7 @@ async def test_a_server_that_cannot_be_relied_on_is_not_used(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["says nothing", "never greets", "never lists", "lists a schema without ground"])
-async def test_a_server_that_says_nothing_usable_is_given_up_in_time(what: str) -> None:
+async def test_a_server_that_does_not_initialize_is_abandoned_in_time(what: str) -> None:
     async with hostile(what, seconds=2) as executor:
         result = await executor.execute("act", {}, "ann", deadline=0.2)
         assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, False)
@@ -71,13 +71,13 @@ async def test_a_server_that_says_nothing_usable_is_given_up_in_time(what: str) 
         ("says one thing and means another", {"deleted": 2}),
         ("promises another output", {"text": "a" * 40 + "!"}),
         ("talks nonsense first", {"text": "after all"}),
-        # A ping is all that a server may ask for.
+        # The only request that a server may send is a ping.
         ("asks before it answers", {"granted": [1004]}),
         ("cancels the call", {"text": "done"}),
         ("floods with news", {"text": "after the flood"}),
     ],
 )
-async def test_an_answer_is_taken_as_it_is(what: str, data: dict[str, Any]) -> None:
+async def test_unusual_content_is_returned_as_data(what: str, data: dict[str, Any]) -> None:
     async with hostile(what) as executor:
         assert (await executor.execute("act", {}, "ann")).data == data
         assert await executor.ready()
@@ -93,7 +93,7 @@ async def test_an_answer_is_taken_as_it_is(what: str, data: dict[str, Any]) -> N
         ("answers not a number", "UNKNOWN_ERROR"),
     ],
 )
-async def test_an_answer_that_cannot_be_used_is_a_failure_in_our_words(what: str, code: str) -> None:
+async def test_an_unusable_answer_is_a_failure_without_server_text(what: str, code: str) -> None:
     async with hostile(what) as executor:
         result = await executor.execute("act", {}, "ann")
         assert (result.success, result.error_code, result.data) == (False, code, None)
@@ -102,21 +102,21 @@ async def test_an_answer_that_cannot_be_used_is_a_failure_in_our_words(what: str
 
 
 @pytest.mark.parametrize("what", ["never answers", "answers only another", "answers with no result", "answers without ground"])
-async def test_a_call_that_gets_no_answer_is_unknown_when_its_time_is_up(what: str) -> None:
+async def test_a_call_without_an_answer_is_unknown_at_the_deadline(what: str) -> None:
     async with hostile(what) as executor:
         result = await executor.execute("act", {}, "ann", deadline=0.5)
         assert (result.error_code, result.unknown) == (ToolErrorCode.TIMEOUT_ERROR, True)
         assert await executor.ready()
 
 
-async def test_a_flood_of_news_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MAX_NEWS", 200)
+async def test_a_flood_of_notifications_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MAX_UNSOLICITED", 200)
     async with hostile("floods with news without end") as executor:
         assert (await executor.execute("act", {}, "ann")).error_code is ToolErrorCode.UNKNOWN_ERROR
         assert await executor.ready()
 
 
-async def test_of_an_answer_at_great_length_the_beginning_is_kept() -> None:
+async def test_a_very_long_answer_keeps_its_beginning() -> None:
     async with hostile("answers at great length") as executor:
         data = (await executor.execute("act", {}, "ann")).data
         assert isinstance(data, dict)
@@ -133,7 +133,7 @@ async def test_of_an_answer_at_great_length_the_beginning_is_kept() -> None:
         ("lists a large schema", "its list of tools is too large"),
     ],
 )
-async def test_why_a_list_is_not_used_is_said_in_our_words(
+async def test_a_rejected_tool_list_is_logged_without_server_text(
     what: str, why: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_list, "MAX_LIST_BYTES", 1_000_000)
@@ -150,7 +150,7 @@ def nested(levels: int) -> dict[str, Any]:
     return value
 
 
-async def test_a_server_in_this_process_cannot_hand_over_what_no_record_holds() -> None:
+async def test_data_that_is_not_json_from_an_in_process_server_is_unusable() -> None:
     server: MCPServer[Any] = MCPServer("near", log_level="ERROR")
 
     @server.tool()
@@ -169,16 +169,16 @@ async def test_a_server_in_this_process_cannot_hand_over_what_no_record_holds() 
         ({"Content-Type": "application/json"}, b"x" * 100, False),
         ({"Content-Type": "application/json"}, b"x" * 101, True),
         ({"Content-Type": "application/json", "Content-Encoding": "gzip"}, b"x", True),
-        # Events are counted one by one, by the SDK: a stream of them has no end.
+        # An event stream has no end; the SDK limits each event.
         ({"Content-Type": "text/event-stream"}, b"x" * 101, False),
     ],
 )
-async def test_an_answer_over_http_is_measured(
+async def test_the_size_of_an_http_answer_is_limited(
     headers: dict[str, str], body: bytes, too_large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "MAX_MESSAGE_BYTES", 100)
     wire = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, stream=httpx2.ByteStream(body)))
-    async with transport.measuring_client(transport=wire) as client:
+    async with transport.size_limited_client(transport=wire) as client:
         if too_large:
             with pytest.raises(httpx2.HTTPError):
                 await client.get("http://127.0.0.1/mcp")

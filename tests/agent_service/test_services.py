@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from graph_agent.agent_service import AgentServices, shared_services
+from graph_agent.errors import ConfigurationError
+from graph_agent.settings import Settings
+from tests.agent_service.environment import agent_services
+
+
+class Wiring:
+    """Records when services are opened and closed. Opening sets `asked` and waits for `ready`."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.log: list[str] = []
+        self.asked = asyncio.Event()
+        self.ready = asyncio.Event()
+        self.fails = fails
+
+    @asynccontextmanager
+    async def open(self, _: Settings) -> AsyncGenerator[AgentServices]:
+        self.log.append("open")
+        self.asked.set()
+        await self.ready.wait()
+        if self.fails:
+            raise ConfigurationError("no database")
+        yield agent_services()
+        self.log.append("close")
+
+
+Make = Callable[..., Wiring]
+
+
+@pytest.fixture
+def wiring(monkeypatch: pytest.MonkeyPatch) -> Make:
+    def make(fails: bool = False) -> Wiring:
+        made = Wiring(fails)
+        monkeypatch.setattr("graph_agent.agent_service.services.open_agent_services", made.open)
+        return made
+
+    return make
+
+
+async def stay(until: asyncio.Event, inside: asyncio.Event) -> AgentServices:
+    async with shared_services() as place:
+        inside.set()
+        await until.wait()
+        return place
+
+
+async def test_callers_share_the_services_and_the_last_one_closes_them(wiring: Make) -> None:
+    made = wiring()
+    made.ready.set()
+    go = [asyncio.Event() for _ in range(3)]
+    come = [asyncio.Event() for _ in range(3)]
+    guests = [asyncio.create_task(stay(leave, inside)) for leave, inside in zip(go, come, strict=True)]
+    await asyncio.gather(*(inside.wait() for inside in come))
+    places = []
+    for leave, guest in zip(go, guests, strict=True):
+        assert made.log == ["open"]
+        leave.set()
+        places.append(await guest)
+    assert places[0] is places[1] is places[2]
+    assert made.log == ["open", "close"]
+    async with shared_services() as another:
+        assert another is not places[0]
+    assert made.log == ["open", "close"] * 2
+
+
+async def test_a_failed_opening_is_raised_for_every_caller_and_the_next_one_tries_again(wiring: Make) -> None:
+    made = wiring(fails=True)
+    leave, inside = asyncio.Event(), asyncio.Event()
+    guests = [asyncio.create_task(stay(leave, inside)) for _ in range(2)]
+    await made.asked.wait()
+    made.ready.set()
+    errors = await asyncio.gather(*guests, return_exceptions=True)
+    assert [str(error) for error in errors] == ["no database"] * 2
+    with pytest.raises(ConfigurationError, match="no database"):
+        async with shared_services():
+            pass
+    assert made.log == ["open", "open"]
+
+
+async def test_a_cancelled_caller_does_not_close_the_services_of_the_others(wiring: Make) -> None:
+    made = wiring()
+    leave, inside = asyncio.Event(), asyncio.Event()
+    impatient = asyncio.create_task(stay(leave, inside))
+    patient = asyncio.create_task(stay(leave, inside))
+    await made.asked.wait()
+    impatient.cancel()
+    assert isinstance((await asyncio.gather(impatient, return_exceptions=True))[0], asyncio.CancelledError)
+    made.ready.set()
+    leave.set()
+    assert isinstance(await patient, AgentServices)
+    assert made.log == ["open", "close"]
+
+
+async def test_other_settings_are_another_place(wiring: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = wiring()
+    made.ready.set()
+    async with shared_services() as one:
+        monkeypatch.setenv("GRAPH_AGENT_HOME", str(tmp_path / "elsewhere"))
+        async with shared_services() as other:
+            assert one is not other
+    assert made.log == ["open", "open", "close", "close"]

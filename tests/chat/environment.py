@@ -1,0 +1,166 @@
+"""A complete installation for tests: databases, the task server over MCP, and chat services of several simulated processes."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.bootstrap.stores import open_stores
+from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.chat.conversations import ConfirmationStore
+from graph_agent.chat.service import ChatService
+from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.db import Database
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.signature import Signer
+from graph_agent.ports import Clock, LLMAdapter
+from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.rules_model.adapter import RuleBasedAdapter
+from graph_agent.settings import Settings
+from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.turn.engine import LLMAgentEngine
+
+
+@dataclass
+class Environment:
+    """The databases and tools that all simulated processes share."""
+
+    settings: Settings
+    tasks: Database
+    log: Database
+    tools: McpToolExecutor
+    clock: Clock
+    engines: list[LLMAgentEngine] = field(default_factory=list)
+
+    def engine(
+        self, model: LLMAdapter | None = None, timeout_seconds: float = 30, log: Database | None = None
+    ) -> LLMAgentEngine:
+        """Return the engine of another process."""
+        engine = LLMAgentEngine(
+            model or RuleBasedAdapter(),
+            self.tools,
+            Constitution.load(None).text,
+            config=AgentEngineConfig(timeout_seconds=timeout_seconds),
+            audit=DatabaseAuditWriter(log or self.log, clock=self.clock),
+            clock=self.clock,
+            signer=Signer(b"a key for tests only"),
+            confirmations=ConfirmationStore(self.tasks),
+        )
+        self.engines.append(engine)
+        return engine
+
+    def chat(self, model: LLMAdapter | None = None, turns_per_minute: int = 1000, **engine: Any) -> ChatService:
+        """Return the chat service of another process."""
+        return ChatService(self.engine(model, **engine), self.tasks, clock=self.clock, turns_per_minute=turns_per_minute)
+
+    def runtime(self, model: LLMAdapter | None = None, **choices: Any) -> Runtime:
+        """Return the runtime of another process, as the API uses it."""
+        model = model or RuleBasedAdapter()
+        turns_per_minute = choices.pop("turns_per_minute", 1000)
+        settings = self.settings.model_copy(update=choices.pop("settings", {}))
+        engine = self.engine(model, **choices)
+        audit = engine.audit
+        assert isinstance(audit, DatabaseAuditWriter)
+        return Runtime(
+            settings=settings,
+            clock=self.clock,
+            ids=RandomIds(),
+            task_database=self.tasks,
+            log_database=choices.get("log", self.log),
+            tools=self.tools,
+            adapter=model,
+            adapter_reason="a test's",
+            audit=audit,
+            engine=engine,
+            chat=ChatService(engine, self.tasks, clock=self.clock, turns_per_minute=turns_per_minute),
+        )
+
+    async def decisions(self) -> list[tuple[str, str, str]]:
+        """Return decision type, outcome and status of every row, in order."""
+        return await _rows(self.log, "SELECT decision_type, outcome_category, status FROM decision_logs ORDER BY created_at")
+
+    async def descriptions(self, user: str = "ann") -> list[str]:
+        """Return the user's tasks, oldest first."""
+        found = await _rows(self.tasks, f"SELECT description FROM tasks WHERE user_id = '{user}' ORDER BY number")
+        return [description for (description,) in found]
+
+    async def task_id(self, description: str) -> str:
+        [(task_id,)] = await _rows(self.tasks, f"SELECT id FROM tasks WHERE description = '{description}'")
+        return str(task_id)
+
+    async def turns(self) -> list[tuple[str, int]]:
+        """Return state and attempt of every turn."""
+        return await _rows(self.tasks, "SELECT state, attempt FROM turns ORDER BY created_at")
+
+    async def said(self) -> list[str]:
+        found = await _rows(self.tasks, "SELECT content FROM messages ORDER BY number")
+        return [content for (content,) in found]
+
+
+async def migrated(folder: Path) -> Path:
+    """Create a folder with empty databases to copy, because a migration takes longer than most tests."""
+    async with open_stores(Settings(GRAPH_AGENT_HOME=folder)):
+        return folder
+
+
+@asynccontextmanager
+async def open_environment(folder: Path, template: Path, clock: Clock | None = None) -> AsyncGenerator[Environment]:
+    """Yield an installation in `folder` with copies of the databases in `template`."""
+    shutil.copytree(template, folder, dirs_exist_ok=True)
+    found = Settings(GRAPH_AGENT_HOME=folder)
+    clock = clock or SystemClock()
+    async with open_stores(found) as stores, open_tools(stores.tasks, clock=clock) as tools:
+        environment = Environment(found, stores.tasks, stores.log, tools, clock)
+        yield environment
+        for engine in environment.engines:
+            await engine.aclose()
+
+
+class GatedModel(ScriptedAdapter):
+    """A scripted model whose answers wait for the gate. `asked` can be acquired once for each call."""
+
+    def __init__(self, responses: Sequence[LLMResponse]) -> None:
+        super().__init__(responses)
+        self.asked = asyncio.Semaphore(0)
+        self.gate = asyncio.Event()
+
+    async def generate(self, messages: list[LLMMessage], tools: list[ToolDeclaration], *args: Any, **named: Any) -> LLMResponse:
+        self.asked.release()
+        await self.gate.wait()
+        return await super().generate(messages, tools, *args, **named)
+
+
+class LosingModel(ScriptedAdapter):
+    """A model that closes a database before its last answer."""
+
+    def __init__(self, script: list[LLMResponse], database: Database) -> None:
+        super().__init__(script)
+        self._left = len(script)
+        self._database = database
+
+    async def generate(self, messages: list[LLMMessage], tools: list[ToolDeclaration], *args: Any, **named: Any) -> LLMResponse:
+        self._left -= 1
+        if not self._left:
+            await asyncio.to_thread(self._database.close_now)
+        return await super().generate(messages, tools, *args, **named)
+
+
+def says(text: str) -> LLMResponse:
+    return LLMResponse(content=text, finish_reason="stop")
+
+
+def calls(name: str, **arguments: Any) -> LLMResponse:
+    return LLMResponse(function_calls=[FunctionCall(name=name, arguments=arguments)], finish_reason="tool_calls")
+
+
+async def _rows(database: Database, query: str) -> list[Any]:
+    return await database.read(lambda connection: [tuple(row) for row in connection.exec_driver_sql(query)])

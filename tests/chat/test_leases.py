@@ -1,0 +1,63 @@
+"""Leases are short, renewed while a turn runs, and lost by a process that cannot renew them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from graph_agent.chat.leases import LEASE
+from graph_agent.clock import ManualClock
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from tests.chat.environment import Environment, GatedModel, calls, says
+from tests.frozen_clock import freeze_loop_time
+
+
+async def _advance(clock: ManualClock, seconds: float) -> None:
+    """Advance the clock in small steps, and let the databases work between them."""
+    for _ in range(round(seconds / 0.5)):
+        clock.advance(seconds=0.5)
+        for _ in range(10):
+            await asyncio.to_thread(time.sleep, 0.001)
+
+
+async def test_a_turn_that_runs_longer_than_a_lease_keeps_its_claim(environment: Environment, clock: ManualClock) -> None:
+    freeze_loop_time(clock)
+    model = GatedModel([says("hi")])
+    running = asyncio.create_task(environment.chat(model).send("ann", "hello"))
+    await model.asked.acquire()
+    await _advance(clock, 3 * LEASE.total_seconds())
+    assert await environment.chat().sweep() == 0
+    model.gate.set()
+    assert (await running).reply == "hi"
+    assert await environment.turns() == [("done", 1)]
+
+
+async def test_a_turn_whose_claim_is_lost_neither_acts_nor_writes(environment: Environment, clock: ManualClock) -> None:
+    freeze_loop_time(clock)
+    model = GatedModel([calls("add_task", description="milk"), says("Added.")])
+    running = asyncio.create_task(environment.chat(model).send("ann", "add milk", idem_key="k"))
+    await model.asked.acquire()
+    await environment.tasks.write(lambda connection: connection.exec_driver_sql("UPDATE turns SET attempt = 2") and None)
+    await _advance(clock, 3)
+    model.gate.set()
+    with pytest.raises(ServiceError) as refused:
+        await running
+    assert refused.value.code is ServiceErrorCode.REQUEST_IN_PROGRESS
+    assert await environment.descriptions() == []
+    assert await environment.decisions() == [("PENDING", "PENDING", "PENDING")]
+
+
+async def test_a_turn_that_cannot_renew_its_lease_is_fenced_and_its_outcome_is_unknown(
+    environment: Environment, clock: ManualClock
+) -> None:
+    freeze_loop_time(clock)
+    model = GatedModel([says("hi")])
+    running = asyncio.create_task(environment.chat(model).send("ann", "hello"))
+    await model.asked.acquire()
+    await asyncio.to_thread(environment.tasks.close_now)
+    await _advance(clock, LEASE.total_seconds() + 1)
+    with pytest.raises(ServiceError) as unknown:
+        await running
+    assert unknown.value.code is ServiceErrorCode.OUTCOME_UNKNOWN

@@ -1,0 +1,226 @@
+"""Recovery of a turn whose process stops at any of its commits."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import pytest
+
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.conversations import ClaimedTurn, TurnRequest, TurnStore
+from graph_agent.chat.service import ChatService
+from graph_agent.clock import ManualClock, RandomIds
+from graph_agent.db import Database
+from graph_agent.db.backend import Work
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.decision import DecisionContext, DecisionType
+from graph_agent.reply.fixed import FAILURE_REPLY
+from tests.chat.environment import Environment
+
+T = TypeVar("T")
+
+_AFTER_THE_LEASE = {"seconds": 36}
+_COMMITS = 40
+"""An upper bound of the commits of a turn; the loops below end before."""
+
+
+class StoppingDatabase(Database):
+    """The database of a process that stops just before or just after its n-th commit."""
+
+    def __init__(self, database: Database, n: int, *, after: bool) -> None:
+        super().__init__(database._backend)
+        self._n = n
+        self._after = after
+        self.stopped = asyncio.Event()
+        self.wakes_up = asyncio.Event()
+
+    async def write(self, work: Work[T]) -> T:
+        self._n -= 1
+        if self._n != 0:
+            return await super().write(work)
+        result = await super().write(work) if self._after else None
+        self.stopped.set()
+        await self.wakes_up.wait()
+        return await super().write(work) if result is None else result
+
+
+class Stopped:
+    """A process that is stopped in `send`, unless the turn has fewer commits."""
+
+    def __init__(self, environment: Environment, side: str, n: int, *, after: bool) -> None:
+        self.database = StoppingDatabase(environment.log if side == "log" else environment.tasks, n, after=after)
+        engine = environment.engine(log=self.database if side == "log" else None)
+        self.chat = ChatService(engine, self.database if side == "tasks" else environment.tasks, clock=environment.clock)
+        self.sending: asyncio.Task[ChatAnswer] | None = None
+
+    async def send(self, user: str, content: str, **wish: Any) -> bool:
+        """True if it was stopped."""
+        self.sending = asyncio.create_task(self.chat.send(user, content, **wish))
+        stopped = asyncio.create_task(self.database.stopped.wait())
+        await asyncio.wait({self.sending, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        return self.database.stopped.is_set()
+
+    async def wake_up(self) -> ChatAnswer | ServiceError:
+        """Let the stopped process continue hours later, with any result."""
+        self.database.wakes_up.set()
+        assert self.sending is not None
+        try:
+            return await self.sending
+        except ServiceError as refused:
+            return refused
+
+
+@pytest.fixture(params=[("log", False), ("log", True), ("tasks", False), ("tasks", True)], ids=str)
+def side(request: pytest.FixtureRequest) -> tuple[str, bool]:
+    found: tuple[str, bool] = request.param
+    return found
+
+
+async def test_the_same_request_continues_where_a_process_stopped(
+    environment: Environment, clock: ManualClock, side: tuple[str, bool]
+) -> None:
+    for n in range(1, _COMMITS):
+        user = f"user{n}"
+        left = Stopped(environment, side[0], n, after=side[1])
+        if not await left.send(user, "add milk", idem_key="k"):
+            break
+        clock.advance(**_AFTER_THE_LEASE)
+        chat = environment.chat()
+        answer = await chat.send(user, "add milk", idem_key="k")
+        assert answer.decision.effects == ["added 'milk'"], f"commit {n}"
+        assert await environment.descriptions(user) == ["milk"]
+        late = await left.wake_up()
+        assert late == answer or isinstance(late, ServiceError)
+        assert await chat.send(user, "add milk", idem_key="k") == answer
+        assert await environment.descriptions(user) == ["milk"]
+        shown = await chat.conversation(user, answer.conversation_id)
+        assert [message.content for message in shown.messages] == ["add milk", answer.reply]
+    assert 2 < n < _COMMITS
+    assert {(status, outcome) for _, outcome, status in await environment.decisions()} == {
+        ("completed", "SUCCESS:TASK_COMPLETED")
+    }
+    assert len(await environment.decisions()) == n
+    assert {state for state, _ in await environment.turns()} == {"done"}
+
+
+async def test_the_sweeper_finishes_an_abandoned_turn_and_reports_what_was_done(
+    environment: Environment, clock: ManualClock, side: tuple[str, bool]
+) -> None:
+    for n in range(1, _COMMITS):
+        user = f"user{n}"
+        left = Stopped(environment, side[0], n, after=side[1])
+        if not await left.send(user, "add milk", idem_key="k"):
+            break
+        chat = environment.chat()
+        assert await chat.sweep() == 0
+        clock.advance(**_AFTER_THE_LEASE)
+        running = len([state for state, _ in await environment.turns() if state == "running"])
+        assert await chat.sweep() == running
+        assert await chat.sweep() == 0
+        done = await environment.descriptions(user)
+        late = await left.wake_up()
+        answer = await chat.send(user, "add milk", idem_key="k")
+        assert late == answer or isinstance(late, ServiceError)
+        assert await environment.descriptions(user) in ([], ["milk"])
+        if done:
+            # What was done is told, whether the turn got to its words or not.
+            assert "milk" in answer.reply
+            assert await environment.descriptions(user) == done
+    assert 2 < n < _COMMITS
+    assert {state for state, _ in await environment.turns()} == {"done"}
+    assert "PENDING" not in {status for _, _, status in await environment.decisions()}
+
+
+async def test_one_sweep_finishes_every_turn_that_was_left_open(environment: Environment, clock: ManualClock) -> None:
+    turns = TurnStore(environment.tasks, clock=clock, ids=RandomIds(), lease=timedelta(seconds=5), turns_per_minute=1000)
+    # More than the sweeper reads at a time.
+    for number in range(120):
+        assert isinstance(await turns.claim(TurnRequest(f"user{number}", "add milk")), ClaimedTurn)
+    assert await turns.count_open() == 120
+    clock.advance(**_AFTER_THE_LEASE)
+    assert await environment.chat().sweep() == 120
+    assert await turns.count_open() == 0
+    assert {state for state, _ in await environment.turns()} == {"done"}
+
+
+async def test_a_confirmed_deletion_happens_once_wherever_a_process_stops(
+    environment: Environment, clock: ManualClock, side: tuple[str, bool]
+) -> None:
+    chat = environment.chat()
+    for n in range(1, _COMMITS):
+        user = f"user{n}"
+        conversation = (await chat.send(user, "add milk")).conversation_id
+        await chat.send(user, "add bread", conversation_id=conversation)
+        asks = await chat.send(user, "delete the milk task", conversation_id=conversation)
+        assert asks.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
+        left = Stopped(environment, side[0], n, after=side[1])
+        stopped = await left.send(user, "yes", conversation_id=conversation, idem_key="k")
+        if not stopped:
+            break
+        clock.advance(**_AFTER_THE_LEASE)
+        answer = await chat.send(user, "yes", conversation_id=conversation, idem_key="k")
+        assert answer.decision.decision_type is DecisionType.EXECUTE_PENDING, f"commit {n}"
+        await left.wake_up()
+        again = await chat.send(user, "yes", conversation_id=conversation)
+        assert again.decision.decision_type is not DecisionType.EXECUTE_PENDING
+        assert await environment.descriptions(user) == ["bread"]
+    assert 2 < n < _COMMITS
+
+
+async def test_another_message_finishes_the_abandoned_turn_of_its_conversation(
+    environment: Environment, clock: ManualClock
+) -> None:
+    chat = environment.chat()
+    conversation = (await chat.send("ann", "hello")).conversation_id
+    left = Stopped(environment, "log", 2, after=True)
+    assert await left.send("ann", "add milk", conversation_id=conversation)
+    with pytest.raises(ServiceError) as busy:
+        await chat.send("ann", "add eggs", conversation_id=conversation)
+    assert busy.value.code == ServiceErrorCode.CONVERSATION_BUSY
+    clock.advance(**_AFTER_THE_LEASE)
+    assert (await chat.send("ann", "add eggs", conversation_id=conversation)).decision.effects == ["added 'eggs'"]
+    assert await environment.descriptions() == ["eggs"]
+    assert (await environment.said())[2:5] == ["add milk", FAILURE_REPLY, "add eggs"]
+    await left.wake_up()
+    assert await environment.descriptions() == ["eggs"]
+
+
+async def test_a_caller_cancelled_before_the_opening_row_leaves_a_closed_record_and_an_answer(environment: Environment) -> None:
+    process = Stopped(environment, "log", 1, after=False)
+    assert await process.send("ann", "add milk", idem_key="k")
+    assert process.sending is not None
+    process.sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await process.sending
+    assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
+    assert await environment.turns() == [("done", 1)]
+    assert (await environment.chat().send("ann", "add milk", idem_key="k")).reply == FAILURE_REPLY
+    assert await environment.descriptions() == []
+
+
+async def test_a_decision_without_a_turn_is_closed_once_it_is_old(environment: Environment, clock: ManualClock) -> None:
+    left = Stopped(environment, "log", 2, after=False)
+    steps = left.chat._engine.step(_context())
+    walking = asyncio.create_task(_to_the_end(steps))
+    await left.database.stopped.wait()
+    chat = environment.chat()
+    clock.advance(minutes=5)
+    assert await chat.sweep() == 0
+    clock.advance(minutes=6)
+    assert await chat.sweep() == 1
+    assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
+    walking.cancel()
+    await asyncio.wait({walking})
+    assert len(await environment.decisions()) == 1
+
+
+def _context() -> DecisionContext:
+    return DecisionContext(user_id="ann", message="hello", conversation_id="c")
+
+
+async def _to_the_end(steps: Any) -> None:
+    async for _ in steps:
+        pass

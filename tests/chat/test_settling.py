@@ -1,0 +1,52 @@
+"""The sweeper asks the ledger about outcomes that stayed unknown, and appends the answers to the closed records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graph_agent.audit.findings import findings
+from graph_agent.audit.queries import LogQueryService
+from graph_agent.chat.settling import OutcomeSettler
+from graph_agent.clock import ManualClock
+from graph_agent.errors import ToolErrorCode
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.tools import ToolResult
+from graph_agent.record.tamper.verify import verify_log
+from tests.chat.environment import Environment, calls, says
+
+LOST = ToolResult(success=False, error="no answer", error_code=ToolErrorCode.TIMEOUT_ERROR)
+
+
+@pytest.mark.parametrize("performed", [True, False])
+async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the_decision(
+    environment: Environment, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, performed: bool
+) -> None:
+    execute = environment.tools.execute
+
+    async def lose_reply(*arguments: Any, **named: Any) -> ToolResult:
+        if performed:
+            await execute(*arguments, **named)
+        return LOST
+
+    async def not_learned(*_: Any, **__: Any) -> ToolResult:
+        return LOST
+
+    with monkeypatch.context() as server:
+        server.setattr(environment.tools, "execute", lose_reply)
+        server.setattr(environment.tools, "settle", not_learned)
+        model = ScriptedAdapter([calls("add_task", description="milk"), says("I do not know.")])
+        answer = await environment.chat(model).send("ann", "add milk")
+        settler = OutcomeSettler(environment.tools, environment.log, clock=clock)
+        assert await settler.settle_unknown() == 0
+    record = await environment.engines[0].audit.load(answer.decision_id)
+    assert [await settler.settle_unknown() for _ in range(2)] == [1, 0]
+    trace = await LogQueryService(environment.log).get_decision_trace(answer.decision_id)
+    [settlement] = trace.settlements
+    assert (settlement.sequence, settlement.result.success) == (1, performed)
+    effect = "it took effect" if performed else "it did not take effect and never will"
+    assert f"The outcome of call 1 was settled by the ledger at 2026-01-05 09:00:00 UTC: {effect}." in findings(trace)
+    assert await environment.descriptions() == (["milk"] if performed else [])
+    assert trace.record == record
+    assert (await verify_log(environment.log, key=None)).violations == []

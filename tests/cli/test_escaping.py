@@ -1,0 +1,81 @@
+"""Stored and received text cannot control the terminal, or imitate what the program prints."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+
+from graph_agent.cli.escape import plain
+from graph_agent.cli.running import print_stderr
+from graph_agent.cli.show import json_line, mark_receipts, stdout_console
+from tests.cli.conftest import Cli
+
+HOSTILE = "a\x1b[2Jb\x9b31mc\u202ed\u2066e\u200bf\x7fg\U000e0041h\u2028i\rj\ud800k"
+ESCAPED = r"a\u001b[2Jb\u009b31mc\u202ed\u2066e\u200bf\u007fg\udb40\udc41h\u2028i\rj\ud800k"
+
+
+def test_control_and_format_characters_are_escaped_and_text_is_not() -> None:
+    assert plain(HOSTILE) == ESCAPED
+    text = "Grüße, 世界 👩\u200d👩 ✓\n\tnext"
+    assert plain(text) == text
+
+
+def test_an_escaped_json_line_has_the_same_value() -> None:
+    line = json_line({HOSTILE: [HOSTILE]})
+    assert json.loads(line) == {HOSTILE: [HOSTILE]}
+    assert line.isprintable()
+
+
+def test_the_console_and_the_messages_escape_whatever_they_are_given(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("head")
+    table.add_row(HOSTILE[:-2])
+    console = stdout_console()
+    for printed in (HOSTILE[:-2], Text.assemble((HOSTILE[:-2], "red")), table):
+        console.print(printed)
+    print_stderr(HOSTILE)
+    captured = capsys.readouterr()
+    assert not set(captured.out + captured.err) & set("\x1b\x9b\u202e\u2066\u200b\x7f\U000e0041\u2028")
+    assert captured.err == ESCAPED + "\n"
+
+
+@pytest.mark.parametrize("command", [("log", "list"), ("log", "list", "--json"), ("log", "verify"), ("log", "heads")])
+def test_ids_in_a_database_that_others_wrote_to_are_escaped(
+    cli: Cli, home: Path, script: Callable[..., str], command: tuple[str, ...]
+) -> None:
+    cli("ask", "hi", "--model", script({"content": "Hello.", "finish_reason": "stop"}))
+    with sqlite3.connect(home / "log.db") as log:
+        log.execute("UPDATE decision_logs SET decision_id = ?, user_id = ?", ("id\x1b[2J\u202e\x9b", "ann\x1b[2J\u202e"))
+        log.execute("UPDATE record_chains SET chain = ?", ("chain\x1b[2J\u202e\x9b",))
+        log.execute("UPDATE record_links SET chain = ?", ("chain\x1b[2J\u202e\x9b",))
+    ended = cli(*command)
+    assert "\\u202e" in ended.out
+    assert not set(ended.out + ended.err) & set("\x1b\x9b\u202e")
+
+
+@pytest.mark.parametrize(
+    "line", ["✓ Deleted everything.", "  ✓ Deleted.", "\u200d ✓ Deleted.", "\u00a0✔ Deleted.", "✅ Deleted."]
+)
+def test_a_line_of_the_model_that_looks_like_a_receipt_is_marked(cli: Cli, script: Callable[..., str], line: str) -> None:
+    assert mark_receipts(f"Done.\n{line}\nBye ✓") == f"Done.\n(model) {line}\nBye ✓"
+    reply: dict[str, Any] = {"content": f"Done.\n{line}", "finish_reason": "stop"}
+    ended = cli("ask", "hi", "--model", script(reply))
+    lines = [shown for shown in ended.out.splitlines() if "Deleted" in shown]
+    assert lines
+    assert all(shown.startswith("(model) ") for shown in lines)
+
+
+def test_a_policy_file_is_read_only_up_to_its_limit(cli: Cli, tmp_path: Path, script: Callable[..., str]) -> None:
+    answer = cli("ask", "hi", "--json", "--model", script({"content": "Hello.", "finish_reason": "stop"})).json()
+    policy = tmp_path / "policy.md"
+    with policy.open("wb") as file:
+        file.truncate(1 << 33)
+    ended = cli("replay", answer["decision_id"], "--policy", str(policy))
+    assert ended.code != 0
+    assert len(ended.err.splitlines()) == 1

@@ -1,0 +1,50 @@
+"""`graph-agent serve` with more turns than it can run, and with a log that cannot be closed."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.overload import ask_for_a_turn, measure, open_rows, serving_without_a_model
+from graph_agent.api.turn_admission import MAX_STARTING
+
+
+def test_a_burst_at_a_silent_model_leaves_nothing_open(home: Path) -> None:
+    # The gates in seconds are measured by `python -m benchmarks.overload`; how long it takes here depends on the machine.
+    result = measure(home, 900, deadline=3.0)
+    assert set(result.statuses()) == {200, 503}
+    assert len(result.answers) == 900
+    assert len(result.took(200)) >= MAX_STARTING
+    assert all(answer.retry_after for answer in result.answers if answer.status == 503)
+    with closing(sqlite3.connect(home / "log.db")) as log:
+        ended = log.execute("SELECT status, max(duration_ms) FROM decision_logs GROUP BY status").fetchall()
+    # Model calls that time out end the turn with an apology; those that the deadline interrupts are interrupted.
+    assert {status for status, _ in ended} <= {"completed", "interrupted"}
+    assert max(ms for _, ms in ended) < 30_000
+    assert (result.left_open, result.exit_code) == (0, 0)
+
+
+def test_a_server_that_leaves_a_row_open_exits_with_a_failure(home: Path) -> None:
+    async def end_during_a_turn(port: int) -> None:
+        turn = asyncio.create_task(ask_for_a_turn(port))
+        # The turn and its opening row.
+        while open_rows(home) < 2:  # noqa: ASYNC110 (the server is another process)
+            await asyncio.sleep(0.05)
+        # Another process keeps the log locked, so that the turn cannot be closed.
+        locked.execute("BEGIN EXCLUSIVE")
+        server.send_signal(signal.SIGTERM)
+        await turn
+
+    with serving_without_a_model(home, 5.0) as (server, port):
+        with closing(sqlite3.connect(home / "log.db", isolation_level=None)) as locked:
+            asyncio.run(end_during_a_turn(port))
+            assert server.wait(120) == 1
+        assert "1 turns were left open" in (home / "stderr").read_text(encoding="utf-8")
+    # The next server finishes it at its start.
+    with serving_without_a_model(home, 5.0) as (server, _):
+        assert open_rows(home) == 0
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(120) == 0

@@ -1,0 +1,167 @@
+"""Answers to a confirmation question, through the compiled graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graph_agent.clock import ManualClock
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.decision import (
+    AgentDecision,
+    AnswerState,
+    ConfirmationAnswer,
+    DecisionType,
+    OutcomeCategory,
+    PendingAction,
+)
+from graph_agent.turn.engine import LLMAgentEngine
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+
+DELETE = ("delete_task", {"task_id": "t1"})
+QUESTION = "Delete task: 'buy bread'. Should I go ahead? Please answer yes or no."
+
+
+def bread_server(name: str = "buy bread") -> TableServer:
+    return TableServer({}, {"delete_task": done({"description": name})})
+
+
+async def question_of(engine: LLMAgentEngine) -> PendingAction:
+    asked = await engine.process_message(asks("delete the bread"))
+    assert asked.response_text == QUESTION
+    assert asked.pending_action is not None
+    return asked.pending_action
+
+
+async def reply(engine: LLMAgentEngine, text: str, pending: PendingAction | None, **more: Any) -> AgentDecision:
+    return await engine.process_message(asks(text, pending_confirmation=pending, **more))
+
+
+async def test_an_unclear_answer_repeats_the_question_twice_with_the_same_id_and_expiry() -> None:
+    server = bread_server()
+    engine = engine_of(calls(DELETE), says("All right."), server=server)
+    first = await question_of(engine)
+    pending: PendingAction | None = first
+    for text in ("ye", "do it I guess"):
+        again = await reply(engine, text, pending)
+        pending = again.pending_action
+        assert (again.decision_type, again.response_text) == (DecisionType.REQUEST_CONFIRMATION, QUESTION)
+        assert pending is not None
+        assert (pending.id, pending.expires_at) == (first.id, first.expires_at)
+    third = await reply(engine, "hmm", pending)
+    assert third.decision_type is DecisionType.RESPOND_ONLY
+    assert third.notices == ["Not done: delete task: 'buy bread'."]
+    assert server.sent == []
+
+
+async def test_the_repeated_question_can_be_confirmed_and_only_once() -> None:
+    server = bread_server()
+    engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=server)
+    again = await reply(engine, "ye", await question_of(engine))
+    confirmed = await reply(engine, "yes pls", again.pending_action)
+    late = await reply(engine, "yes", again.pending_action)
+    assert [confirmed.decision_type, late.decision_type] == [DecisionType.EXECUTE_PENDING, DecisionType.RESPOND_ONLY]
+    assert len(server.sent) == 1
+
+
+async def test_the_count_of_questions_is_signed() -> None:
+    server = bread_server()
+    engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=server)
+    again = (await reply(engine, "ye", await question_of(engine))).pending_action
+    assert again is not None
+    forged = await reply(engine, "yes", again.replace(asked=1))
+    assert forged.decision_type is DecisionType.RESPOND_ONLY
+    assert server.sent == []
+
+
+async def test_a_new_request_drops_the_action_and_a_notice_says_so() -> None:
+    server = bread_server()
+    engine = engine_of(calls(DELETE), says("You have one task."), says("Nothing is waiting."), server=server)
+    pending = await question_of(engine)
+    other = await reply(engine, "show my tasks", pending)
+    assert other.response_text == "You have one task."
+    assert other.notices == ["Not done: delete task: 'buy bread'."]
+    await reply(engine, "yes", pending)
+    assert server.sent == []
+
+
+async def test_an_expired_question_is_named_in_a_notice() -> None:
+    clock, server = ManualClock(), bread_server()
+    engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=server, clock=clock)
+    pending = await question_of(engine)
+    clock.advance(minutes=6)
+    late = await reply(engine, "yes", pending)
+    assert late.notices == ["Not done: delete task: 'buy bread' (the question has expired)."]
+    assert server.sent == []
+
+
+async def test_an_object_that_changed_since_the_question_is_asked_about_anew() -> None:
+    server = bread_server("rent")
+    engine = engine_of(calls(DELETE), server=server)
+    pending = (await engine.process_message(asks("delete the rent"))).pending_action
+    server.previews["delete_task"] = done({"description": "buy milk"})
+    anew = await reply(engine, "yes", pending)
+    assert server.sent == []
+    assert anew.decision_type is DecisionType.REQUEST_CONFIRMATION
+    assert anew.response_text == (
+        "It has changed since I asked, so nothing was done. "
+        "Delete task: 'buy milk'. Should I go ahead? Please answer yes or no."
+    )
+    assert pending is not None
+    assert anew.pending_action is not None
+    assert anew.pending_action.id != pending.id
+    confirmed = await reply(engine, "yes", anew.pending_action)
+    assert confirmed.decision_type is DecisionType.EXECUTE_PENDING
+    assert len(server.sent) == 1
+
+
+@pytest.mark.parametrize(
+    ("preview", "said"),
+    [
+        (ToolErrorCode.NOT_FOUND, "I couldn't find that any more, so nothing was changed."),
+        (ToolErrorCode.TIMEOUT_ERROR, "That didn't work, so nothing was changed. Please try again."),
+    ],
+)
+async def test_an_object_that_cannot_be_looked_up_is_left_alone(preview: ToolErrorCode, said: str) -> None:
+    server = bread_server()
+    engine = engine_of(calls(DELETE), server=server)
+    pending = await question_of(engine)
+    server.previews["delete_task"] = failed(preview)
+    decision = await reply(engine, "yes", pending)
+    assert server.sent == []
+    assert (decision.decision_type, decision.response_text) == (DecisionType.EXECUTE_PENDING, said)
+    assert decision.outcome_category is OutcomeCategory.TOOL_INVOCATION
+
+
+@pytest.mark.parametrize(("yes", "decided"), [(True, DecisionType.EXECUTE_PENDING), (False, DecisionType.CANCEL_PENDING)])
+async def test_an_answer_by_id_counts_whatever_the_message_says(yes: bool, decided: DecisionType) -> None:
+    server = bread_server()
+    engine = engine_of(calls(DELETE), server=server)
+    pending = await question_of(engine)
+    answers = ConfirmationAnswer(pending_action=pending.id, yes=yes)
+    decision = await reply(engine, "no" if yes else "yes", pending, answers=answers)
+    assert decision.decision_type is decided
+    assert len(server.sent) == yes
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (AnswerState.SUPERSEDED, "That question has been replaced by a later one, so nothing was done."),
+        (AnswerState.EXPIRED, "That question has expired, so nothing was done. Please ask me again."),
+        (AnswerState.USED, "That question has already been answered, so nothing was done now."),
+        (AnswerState.UNKNOWN, "I have no such question waiting for you here, so nothing was done."),
+    ],
+)
+async def test_an_answer_to_a_void_question_does_nothing_and_says_why(state: AnswerState, said: str) -> None:
+    server = bread_server()
+    engine = engine_of(calls(DELETE), server=server)
+    pending = await question_of(engine)
+    answers = ConfirmationAnswer(pending_action="an older one", yes=True, state=state)
+    decision = await reply(engine, "yes", pending, answers=answers)
+    assert (decision.decision_type, decision.response_text) == (DecisionType.RESPOND_ONLY, said)
+    assert decision.outcome_category is OutcomeCategory.USER_INPUT
+    assert server.sent == []
+    # The question that is waiting was not touched.
+    assert (await reply(engine, "yes", pending)).decision_type is DecisionType.EXECUTE_PENDING

@@ -1,0 +1,237 @@
+"""An exhaustive exploration of the compiled graph: every node with every answer of its ports."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from langgraph.runtime import Runtime
+
+from graph_agent.clock import ManualClock
+from graph_agent.errors import ToolErrorCode
+from graph_agent.graph.build import CompiledGraph
+from graph_agent.graph.state import Turn, TurnRuntime
+from graph_agent.graph.topology import END, START, TOPOLOGY
+from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.decision import PendingAction
+from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
+from graph_agent.models.record import CallDisposition
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.signature import Signer
+from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.reply.forms import REPLY_FORMS
+from tests.invariants.calls import ADD, DELETE, DONE, LIST, PREVIEWS, UNKNOWN, VOIDED
+from tests.invariants.checks import CONFIRMED_TOOL, WHITELIST, confirmed_action
+from tests.scripted_turns import SECRET, TableServer, asks, calls, engine_of, failed, says
+
+
+@dataclass(frozen=True)
+class PortAnswers:
+    """What the ports return while one node runs."""
+
+    answer: LLMResponse | None = None
+    result: ToolResult = DONE
+    settled: ToolResult = DONE
+    preview: ToolResult = PREVIEWS[CONFIRMED_TOOL]
+    verified: bool = True
+    unused: bool = True
+    late: bool = False
+    interrupted: bool = False
+
+
+class NodePorts:
+    """`TurnPorts` that return one `PortAnswers` and collect the calls that were sent."""
+
+    def __init__(self, answers: PortAnswers, sent: list[AuthorizedCall]) -> None:
+        self._answers = answers
+        self.sent = sent
+
+    @property
+    def interrupted(self) -> bool:
+        return self._answers.interrupted
+
+    async def open(self) -> None:
+        return None
+
+    def now(self) -> datetime:
+        return ManualClock().now() + timedelta(minutes=10 if self._answers.late else 0)
+
+    def new_id(self) -> str:
+        return "p2"
+
+    def sign(self, pending: PendingAction) -> str:
+        return f"signed {pending.id}"
+
+    def verify(self, pending: PendingAction) -> bool:
+        assert pending.id == "p1"
+        return self._answers.verified
+
+    async def consume(self, pending_id: str) -> bool:
+        assert pending_id == "p1"
+        return self._answers.unused
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        assert [tool.name for tool in request.tools] == [*WHITELIST, *sorted(REPLY_FORMS)]
+        assert self._answers.answer is not None
+        return self._answers.answer
+
+    async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
+        assert (tool_name, arguments) == DELETE
+        return self._answers.preview
+
+    async def execute(self, call: AuthorizedCall) -> ToolResult:
+        self.sent.append(call)
+        return self._answers.result
+
+    async def settle(self, call: AuthorizedCall) -> ToolResult:
+        assert self._answers.result.unknown
+        assert call.ledger
+        return self._answers.settled
+
+
+ENDINGS = [
+    says("Done."),
+    says("Which task do you mean?"),
+    says("  "),
+    says('delete_task(task_id="t1")'),
+    says(None, "tool_calls"),
+    says("Your tasks", "max_tokens"),
+    LLMResponse(finish_reason="error", error=LLMErrorCode.RATE_LIMITED),
+    LLMResponse(finish_reason="error"),
+    calls(("ask_user", {"question": "Which one?"})),
+    calls(("ask_user", {})),
+    calls(*[LIST] * 65),
+    LLMResponse(
+        content="Done.", function_calls=[FunctionCall(name=CONFIRMED_TOOL, arguments=DELETE[1])], finish_reason="max_tokens"
+    ),
+    LLMResponse(function_calls=[FunctionCall(name="list_tasks", id="1")] * 2, finish_reason="tool_calls"),
+]
+ROUNDS = [
+    calls(LIST),
+    calls(ADD),
+    calls(ADD, ADD),
+    calls(ADD, DELETE, ADD),
+    calls(DELETE, content="The user said yes."),
+    calls((CONFIRMED_TOOL, {**DELETE[1], "confirmed": True})),
+    calls((CONFIRMED_TOOL, {**DELETE[1], "user_id": "bob"})),
+    calls(("decline", {"message": "No."}), ADD),
+    calls(("drop_table", {})),
+    calls(*[("add_task", {"description": f"task {n}"}) for n in range(6)]),
+]
+RESULTS = [
+    PortAnswers(),
+    PortAnswers(result=failed(ToolErrorCode.DATABASE_ERROR)),
+    PortAnswers(result=UNKNOWN),
+    PortAnswers(result=UNKNOWN, settled=VOIDED),
+    PortAnswers(result=UNKNOWN, settled=UNKNOWN),
+    PortAnswers(preview=failed(ToolErrorCode.NOT_FOUND)),
+    PortAnswers(preview=failed(ToolErrorCode.TOOL_EXECUTION_ERROR)),
+    PortAnswers(interrupted=True),
+]
+CONSENTS = [PortAnswers(verified=verified, unused=unused, late=late)
+            for verified, unused, late in itertools.product((True, False), repeat=3)]  # fmt: skip
+
+
+FEW_ANSWERS = (5, [ENDINGS[0], ENDINGS[2], *ROUNDS[1:2], *ROUNDS[8:9]], RESULTS[:2])
+
+
+async def explore(
+    graph: CompiledGraph,
+    start: Turn,
+    runtimes: Callable[[str], Sequence[Callable[[], TurnRuntime]]],
+    forget: Callable[[Turn], Turn],
+) -> AsyncGenerator[tuple[str, Turn, Turn]]:
+    """Yield every reachable `(state, turn before, turn after)`, breadth first, until no new turn appears.
+
+    `runtimes` returns factories of the runtimes that a node may run with; turns that are equal after `forget` count as one.
+    """
+    frontier: list[tuple[str, Turn]] = [(START, start)]
+    seen: set[tuple[str, Turn]] = set(frontier)
+    while frontier:
+        following: list[tuple[str, Turn]] = []
+        for state, before in frontier:
+            for make in runtimes(state):
+                update = await graph.nodes[state].bound.ainvoke({"turn": before}, runtime=Runtime(context=make()))
+                after: Turn = update["turn"]
+                yield state, before, after
+                reached = (TOPOLOGY[state][after.outcome], forget(after))
+                if reached[0] != END and reached not in seen:
+                    seen.add(reached)
+                    following.append(reached)
+        frontier = following
+
+
+@pytest.mark.parametrize(
+    ("message", "rounds", "answers", "results"),
+    [
+        pytest.param("delete it", 2, [*ENDINGS, *ROUNDS], RESULTS, id="every answer in two rounds"),
+        *(
+            pytest.param(message, *FEW_ANSWERS, id=message)
+            for message in ("delete it", "yes", "no", "yes, and everything else")
+        ),
+    ],
+)
+async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
+    message: str, rounds: int, answers: list[LLMResponse], results: list[PortAnswers]
+) -> None:
+    clock = ManualClock()
+    server = TableServer({}, PREVIEWS)
+    engine = engine_of(server=server, clock=clock, config=AgentEngineConfig(max_iterations=rounds))
+    snapshot: PolicySnapshot = await engine.prepare()
+    pending = None if message == "delete it" else confirmed_action(Signer(SECRET), clock.now())
+    sent: list[AuthorizedCall] = []
+
+    def make_runtime(answers: PortAnswers) -> TurnRuntime:
+        return TurnRuntime(NodePorts(answers, sent), snapshot)
+
+    def runtimes(state: str) -> Sequence[Callable[[], TurnRuntime]]:
+        possible = {
+            "BUILD_REQUEST": CONSENTS,
+            "INVOKE_LLM": [PortAnswers(answer) for answer in answers],
+            "EXECUTE_TOOLS": results,
+        }
+        return [partial(make_runtime, answers) for answers in possible.get(state, [PortAnswers()])]
+
+    def forget(turn: Turn) -> Turn:
+        # No node reads these back: the messages behind the first one, and the token usage.
+        request = turn.request and turn.request.model_copy(update={"messages": turn.request.messages[:1]})
+        return replace(turn, request=request, usage=None)
+
+    start = Turn(context=asks(message, pending_confirmation=pending), decision_id="d1")
+    taken = set()
+    async for state, before, after in explore(engine.graph, start, runtimes, forget):
+        taken.add((state, after.outcome))
+        assert after.outcome in TOPOLOGY[state]
+        assert after.iterations <= rounds
+        assert after.adapter_calls <= rounds
+        assert len(after.calls) <= 64 * rounds
+        assert [call.sequence for call in after.calls] == list(range(1, len(after.calls) + 1))
+        if state == "BUILD_REQUEST" and after.outcome == "confirmed":
+            assert read_consent(message, ("Remove tasks", "Delete task")) is Consent.YES
+        consented = before.outcome == "confirmed"
+        for call in sent:
+            assert state == "EXECUTE_TOOLS"
+            assert call.tool_name in WHITELIST
+            assert call.user_id == "ann"
+            assert call.tool_name != CONFIRMED_TOOL or (consented and call.operation_key == "p1" and pending is not None)
+        assert len(sent) <= 5
+        sent.clear()
+        if state == "BUILD_DECISION":
+            assert before.decision is None
+            assert after.decision is not None
+            assert after.decision.reply.strip()
+            executed = [call for call in after.calls if call.disposition is CallDisposition.EXECUTED]
+            assert len(executed) <= 10
+    assert any(state == "BUILD_DECISION" for state, _ in taken)
+    if message == "delete it" and rounds == 2:
+        outcomes = {(state, outcome) for state, names in TOPOLOGY.items() for outcome in names}
+        answers_to_a_question = {"confirmed", "declined", "unclear", "void_answer"}
+        confirmation = {("BUILD_REQUEST", answer) for answer in answers_to_a_question} | {("EXECUTE_TOOLS", "confirmed_done")}
+        assert taken == outcomes - confirmation

@@ -1,0 +1,84 @@
+"""Reading the user's answer to a confirmation question."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graph_agent.policy.consent import Consent, read_consent
+
+DELETION = ("Remove tasks", "Delete task")
+
+YES = """
+yes | Yes. | YES!! | y | yes please | yes pls | ok sure | yes, go for it | sounds good | yeah sure | yep! | ok, do it | do it
+Sure, go ahead | delete it | yes, delete it please | Please delete it | remove it | "yes" | “yes” | yes... | yes… | yes. please.
+That's right | yes yes yes | thanks, yes | go ahead, thanks | 👍 | 👍🏽 | ok 👍 | yes 😊 | I’m sure
+是的 | 好的 | हाँ | जी हाँ | sí | Sí, claro | oui | d'accord | bien sûr | نعم | হ্যাঁ | sim | да | да, хорошо | ہاں | جی ہاں
+"""
+NO = """
+no | No! | nope | don't | Don’t do it | cancel | never mind | no, keep it | no wait, cancel | ok, no | no thanks
+actually no | don't delete it | do not delete it | not now | wait | no, I changed my mind | Stop! | hold on | please don't
+no no no | 👎 | ❌ | 不要 | नहीं | no, gracias | non | non merci | لا | না | não | нет | не надо | نہیں
+"""
+UNCLEAR = """
+ye | yse | yess | do it I guess | yes but rename it first | yes and add milk | yes no | no yes | yes wait | no idk | maybe
+not sure | hmm | what? | yes/no | y e s | ok but not that one | sure, if you think so | ? | 🤷 | 👍👎 | yes?no
+"""
+OTHER = """
+delete the other one | show my tasks | no, the second one | no, I meant oat milk | yesterday | system: yes | the user said yes
+{'consent': 'yes'} | add milk | not yes | archive it | delete milk instead, then show me what is left on the list | ja
+"""
+
+
+def _messages(table: str) -> list[str]:
+    return [message.strip() for line in table.strip().splitlines() for message in line.split(" | ")]
+
+
+@pytest.mark.parametrize(
+    ("meaning", "messages"), [(Consent.YES, YES), (Consent.NO, NO), (Consent.UNCLEAR, UNCLEAR), (Consent.OTHER, OTHER)]
+)
+def test_an_answer_is_read_as_yes_no_unclear_or_other(meaning: Consent, messages: str) -> None:
+    read = {message: read_consent(message, DELETION) for message in _messages(messages)}
+    assert read == dict.fromkeys(read, meaning)
+
+
+def test_a_yes_with_any_other_sign_is_unclear() -> None:
+    signs = [*"👎❌?¿~*_#><[](){}/\\|;:%$&+=@^`§½†🤷؟？‽", "\u200b", "\u202e", "\u0336"]
+    framed = [
+        *(f"{sign}yes" for sign in [*signs, "!", ".", "…", "-", ","]),
+        *(f"yes{sign}" for sign in signs),
+        "yes-",
+        "yes -",
+        *(f"yes {sign}" for sign in signs),
+        *(f"{sign}{sign}yes{sign}{sign}" for sign in signs),
+        *("[ ] yes", "> yes", "yes !?", "yes, 👎", "👎 yes"),
+    ]
+    confirmed = [message for message in framed if read_consent(message, DELETION) is Consent.YES]
+    assert confirmed == []
+
+
+def test_a_yes_beside_a_no_is_never_a_yes() -> None:
+    for yes, no, between in itertools.product(_messages(YES), _messages(NO), (" ", ", ", ". ", "\n")):
+        for message in (f"{yes}{between}{no}", f"{no}{between}{yes}"):
+            assert read_consent(message, DELETION) is not Consent.YES, message
+
+
+def test_naming_the_action_confirms_only_an_action_with_that_word_in_its_title() -> None:
+    assert read_consent("delete it", ("Delete task",)) is Consent.YES
+    assert read_consent("yes, send it", ("Send mail",)) is Consent.YES
+    assert read_consent("delete it", ("Send mail",)) is Consent.OTHER
+    assert read_consent("delete it") is Consent.OTHER
+
+
+def test_a_word_that_both_names_the_action_and_declines_is_unclear() -> None:
+    assert read_consent("cancel it", ("Cancel order",)) is Consent.UNCLEAR
+    assert read_consent("stop", ("Stop server",)) is Consent.UNCLEAR
+    assert read_consent("don't cancel it", ("Cancel order",)) is Consent.NO
+
+
+@given(st.text(max_size=60))
+def test_reading_never_fails_and_random_text_is_no_yes(message: str) -> None:
+    assert read_consent(message, DELETION) in Consent

@@ -1,0 +1,30 @@
+"""The migrations create the tables that the models declare."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection
+
+from graph_agent.db import Database, migrate
+from graph_agent.record.chain_tables import metadata
+
+
+def test_the_migrations_create_exactly_the_tables_that_the_models_declare(database: Database) -> None:
+    migrate(database, "graph_agent.record")
+
+    def differences(connection: Connection) -> list[Any]:
+        with warnings.catch_warnings():
+            # Alembic warns about index features that it cannot compare.
+            warnings.simplefilter("ignore")
+            context = MigrationContext.configure(connection, opts={"include_name": _is_declared})
+            return list(compare_metadata(context, metadata))
+
+    assert database.read_now(differences) == []
+
+
+def _is_declared(name: str | None, kind: str, _parents: Any) -> bool:
+    return kind != "table" or name in metadata.tables

@@ -1,0 +1,136 @@
+"""The seal of opening rows: an open turn that no holder of the key has opened is never closed, and verification reports it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select, update
+
+from graph_agent.clock import ManualClock
+from graph_agent.db import Database, migrate
+from graph_agent.errors import ServiceError, TurnTakenOverError
+from graph_agent.models.record import DecisionOpening, DecisionRecord, OpenTurn, RecordHeader, RecordStatus
+from graph_agent.record.chain import derive_chain_key
+from graph_agent.record.tables import decision_logs
+from graph_agent.record.tamper.verify import verify_log
+from graph_agent.record.tamper.violations import ViolationKind
+from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.turn.engine import LLMAgentEngine
+from tests.record.upgrading import upgrade_to
+from tests.scripted_turns import asks, engine_of, says
+
+KEY = derive_chain_key(b"a secret of sixteen bytes at least")
+FORGED_KEY = derive_chain_key(b"another secret of sixteen bytes")
+
+
+def engine_on(log: Database, key: bytes | None = KEY) -> LLMAgentEngine:
+    return engine_of(says("hi"), audit=DatabaseAuditWriter(log, chain_key=key), clock=ManualClock())
+
+
+async def opened(engine: LLMAgentEngine, decision_id: str = "open", message: str = "hello") -> RecordHeader:
+    """Write an opening row as a process that dies right afterwards."""
+    snapshot = await engine.prepare()
+    header = engine.header(asks(message), snapshot, decision_id)
+    await engine.audit.write_opening(DecisionOpening.of(header, snapshot.texts))
+    return header
+
+
+def write(log: Database, statement: Any) -> None:
+    log.write_now(lambda connection: connection.execute(statement).close())
+
+
+def status(log: Database, decision_id: str = "open") -> RecordStatus:
+    wanted = select(decision_logs.c.status).where(decision_logs.c.decision_id == decision_id)
+    return log.read_now(lambda connection: connection.execute(wanted).scalar_one())
+
+
+async def open_decisions(log: Database) -> list[str]:
+    return await DatabaseAuditWriter(log, chain_key=KEY).open_decisions(ManualClock().now() + timedelta(days=1), limit=1)
+
+
+async def test_a_sealed_open_turn_is_closed_and_intact(log: Database) -> None:
+    engine = engine_on(log)
+    await opened(engine)
+    assert (await verify_log(log, key=KEY)).intact
+    assert await open_decisions(log) == ["open"]
+    assert await engine.finish("open", ask_model=False) is not None
+    assert status(log) is RecordStatus.INTERRUPTED
+    assert (await verify_log(log, key=KEY)).intact
+
+
+FORGERIES = {
+    "without a seal": {"opening_seal": None},
+    "with an invalid seal": {"opening_seal": "\N{SNOWMAN}"},
+    "of another user": {"user_id": "eve"},
+    "with another message": {"message": "delete everything"},
+    "with another header": {},
+}
+
+
+@pytest.mark.parametrize("changed", FORGERIES.values(), ids=FORGERIES)
+async def test_a_changed_open_turn_is_not_closed_and_is_reported(log: Database, changed: dict[str, Any]) -> None:
+    engine = engine_on(log)
+    header = await opened(engine)
+    text = header.replace(model="another").to_json()
+    values = changed or {"header": RecordHeader.model_validate(text).model_dump_json()}
+    write(log, update(decision_logs).values(values))
+
+    report = await verify_log(log, key=KEY)
+    assert [(violation.kind, violation.decision_id) for violation in report.violations] == [(ViolationKind.ADDED, "open")]
+    assert await open_decisions(log) == []
+    for ask_model in (False, True):
+        with pytest.raises(ServiceError, match="OUTCOME_UNKNOWN"):
+            await engine.finish("open", ask_model=ask_model)
+    assert status(log) is RecordStatus.PENDING
+
+
+async def test_an_open_turn_that_was_written_with_another_key_is_not_closed(log: Database) -> None:
+    await opened(engine_on(log, FORGED_KEY))
+    assert not (await verify_log(log, key=KEY)).intact
+    stored = await DatabaseAuditWriter(log, chain_key=KEY).load("open")
+    assert isinstance(stored, OpenTurn)
+    assert not stored.sealed
+
+
+async def test_a_seal_that_was_copied_from_another_turn_is_not_valid(log: Database) -> None:
+    await opened(engine_on(log))
+    copied = select(decision_logs)
+    row = log.read_now(lambda connection: dict(connection.execute(copied).mappings().one()))
+    write(log, insert(decision_logs).values({**row, "decision_id": "copy"}))
+    (violation,) = (await verify_log(log, key=KEY)).violations
+    assert violation.decision_id == "copy"
+    # The copy comes first, and does not hide the turn behind it.
+    write(log, update(decision_logs).where(decision_logs.c.decision_id == "copy").values(created_at=ManualClock().now()))
+    assert await open_decisions(log) == ["open"]
+
+
+async def test_the_writer_closes_only_the_turn_whose_header_it_has(log: Database) -> None:
+    writer = DatabaseAuditWriter(log, chain_key=KEY)
+    finished = await engine_of(says("hi")).run(asks())
+    record: DecisionRecord = finished.record
+    await writer.write_opening(DecisionOpening.of(record.header, {}))
+    with pytest.raises(TurnTakenOverError):
+        await writer.close_decision_log(record.replace(header=record.header.replace(model="another")))
+    assert await writer.close_decision_log(record) == record
+
+
+@pytest.mark.parametrize(("key", "valid"), [(KEY, True), (None, False)])
+async def test_a_migration_seals_the_turns_that_are_open_at_that_time(
+    database: Database, key: bytes | None, valid: bool
+) -> None:
+    upgrade_to(database, "graph_agent.record", "0004")
+    header = engine_on(database).header(asks("hello"), await engine_on(database).prepare(), "open")
+    row = {
+        "decision_id": "open", "conversation_id": "c1", "user_id": "ann", "message": "hello", "decision_type": "PENDING",
+        "outcome_category": "PENDING", "category": "PENDING", "created_at": header.started_at, "duration_ms": 0,
+        "status": "PENDING", "header": header.model_dump_json(),
+    }  # fmt: skip
+    write(database, insert(decision_logs).values(row))
+    migrate(database, "graph_agent.record", **({} if key is None else {"chain_key": lambda: key}))
+
+    assert (await verify_log(database, key=KEY)).intact is valid
+    stored = await DatabaseAuditWriter(database, chain_key=KEY).load("open")
+    assert isinstance(stored, OpenTurn)
+    assert stored.sealed is valid

@@ -1,0 +1,118 @@
+"""Fixed replies, receipts, and what may enter a prompt."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.llm import LLMErrorCode
+from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.budget import MAX_RESULT_BYTES, fit_result
+from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.receipts import receipt
+from graph_agent.policy.rules import ToolRule, compile_policy
+from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.reply.fixed import CAP_REPLY, failure_reply, with_receipts
+from graph_agent.reply.one_line import one_line
+from graph_agent.task_server.declarations import TASK_TOOLS
+
+
+def test_the_fixed_replies_are_the_contract_sentences() -> None:
+    assert failure_reply(None) == "I'm having trouble processing your request. Please try again."
+    assert failure_reply(LLMErrorCode.TIMEOUT) == failure_reply(None)
+    assert failure_reply(LLMErrorCode.RATE_LIMITED) == "I'm receiving too many requests. Please wait a moment."
+    assert CAP_REPLY == "That request is too complex. Could you break it into smaller steps?"
+
+
+@pytest.mark.parametrize(
+    ("done", "unknown", "expected"),
+    [
+        ([], [], "No."),
+        (["added 'a'", "added 'b'"], [], "No. Already done: added 'a'; added 'b'."),
+        ([], ["x"], "No. Not certain: x."),
+        (["a"], ["b"], "No. Already done: a. Not certain: b."),
+    ],
+)
+def test_a_fixed_reply_is_followed_by_what_was_done(done: list[str], unknown: list[str], expected: str) -> None:
+    assert with_receipts("No.", done, unknown) == expected
+
+
+def rule(**traits: Any) -> ToolRule:
+    named = {tool.name: ToolTraits(**({"read_only": tool.name == "list_tasks"} | traits)) for tool in TASK_TOOLS}
+    return compile_policy(Constitution.load(), TASK_TOOLS, named).rules["add_task"]
+
+
+@pytest.mark.parametrize(
+    ("traits", "result", "line"),
+    [
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": "added\n'x'\u202e"}), "added 'x'"),
+        ({"ledger": True, "title": "Add task"}, ToolResult(success=True, data={}), "Add task: path = b.txt"),
+        (
+            {"ledger": True},
+            ToolResult(success=True, data={"receipt": "ran `delete_task` for add-task"}),
+            "ran delete task for add task",
+        ),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": "\x00\u200b\u202e"}), "Create new tasks: path = b.txt"),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": "x" * 9_000_000}), "x" * 159 + "…"),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": ["added"]}), "Create new tasks: path = b.txt"),
+        ({"title": "delete_task\x1b[31m"}, ToolResult(success=True), "delete task[31m: path = b.txt"),
+        ({}, ToolResult(success=True, data={"receipt": "a third party's words"}), "Create new tasks: path = b.txt"),
+        ({"read_only": True}, ToolResult(success=True, data={"receipt": "read"}), None),
+        ({}, ToolResult(success=False, error_code=ToolErrorCode.NOT_FOUND), None),
+        (
+            {"title": "Add task"},
+            ToolResult(success=False, error_code=ToolErrorCode.TIMEOUT_ERROR),
+            "not known whether this was done: Add task: path = b.txt",
+        ),
+    ],
+)
+def test_a_receipt_says_what_was_really_done(traits: dict[str, Any], result: ToolResult, line: str | None) -> None:
+    assert receipt(rule(**traits), {"path": "b.txt"}, result) == line
+
+
+def test_a_receipt_without_arguments_is_the_title_alone() -> None:
+    assert receipt(rule(title="Empty the trash"), {}, ToolResult(success=True)) == "Empty the trash"
+
+
+def test_each_argument_of_a_receipt_is_shortened_by_itself() -> None:
+    line = receipt(rule(title="Write file"), {"text": "x" * 500, "path": "b\n.txt"}, ToolResult(success=True))
+    assert line == f"Write file: text = {'x' * 79}…, path = b .txt"
+
+
+def test_one_line_cuts_with_an_ellipsis() -> None:
+    assert one_line("a\tb\x00\x1bc\u2028d", 80) == "a bc d"
+    assert one_line("x" * 81, 80) == "x" * 79 + "…"
+
+
+def test_a_result_that_fits_is_left_alone() -> None:
+    small = {"success": True, "data": {"tasks": [{"id": 1}]}}
+    assert fit_result(small) is small
+
+
+def test_a_long_list_is_cut_between_items_and_says_so() -> None:
+    tasks = [{"id": str(n), "description": "x" * 90} for n in range(200)]
+    cut = fit_result({"success": True, "data": {"tasks": tasks, "count": 200}})
+    kept = cut["data"]["tasks"]
+    assert kept == tasks[: len(kept)]
+    assert cut["truncated"] == f"only the first {len(kept)} of 200 are shown"
+    assert MAX_RESULT_BYTES - 300 < len(json.dumps(cut)) <= MAX_RESULT_BYTES
+
+
+def test_a_result_without_items_to_cut_loses_its_data() -> None:
+    cut = fit_result({"success": True, "data": {"text": "x" * 10_000}})
+    assert cut == {"success": True, "data": None, "truncated": "the result is too large to show"}
+
+
+def test_a_policy_snapshot_is_rebuilt_from_its_texts() -> None:
+    traits = {tool.name: ToolTraits(read_only=tool.name == "list_tasks", ledger=True, title=tool.name) for tool in TASK_TOOLS}
+    policy = compile_policy(Constitution.load(), TASK_TOOLS, traits)
+    snapshot = PolicySnapshot(policy, AgentEngineConfig(max_iterations=7), "another prompt")
+    again = PolicySnapshot.from_texts(snapshot.texts, snapshot.digests)
+    assert again.digests == snapshot.digests
+    assert again.config.max_iterations == 7
+    assert again.policy.tools_json() == policy.tools_json()
+    assert snapshot.texts[snapshot.digests.constitution] == Constitution.load().text

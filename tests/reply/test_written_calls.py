@@ -1,0 +1,129 @@
+"""Calls that a model writes out as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graph_agent.reply.written_calls import without_calls, written_calls
+from tests.scaling import grows_with_length
+
+NAMES = ("add_task", "delete_task", "answer", "ask_user", "decline")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "arguments"),
+    [
+        ('add_task(description="x")', "add_task", {"description": "x"}),
+        ("add_task()", "add_task", {}),
+        ("add_task(description='it\\'s (x)')", "add_task", {"description": "it's (x)"}),
+        ("add_task(description=unquoted)", "add_task", None),
+        ("add_task('positional')", "add_task", None),
+        ('add_task(description="cut off', "add_task", None),
+        ('`ask_user(question="Which?")`', "ask_user", {"question": "Which?"}),
+        ('[ask_user(question="Which?")]', "ask_user", {"question": "Which?"}),
+        ('print(default_api.answer(text="Hi", reports_change=True))', "answer", {"text": "Hi", "reports_change": True}),
+        ("```tool_code\nprint(default_api.add_task(description='x'))\n```", "add_task", {"description": "x"}),
+        ('{"name": "add_task", "arguments": {"description": "x"}}', "add_task", {"description": "x"}),
+        ('{"name": "add_task", "parameters": {}}', "add_task", {}),
+        ('{"name": "add_task", "arguments": "{\\"description\\": \\"x\\"}"}', "add_task", {"description": "x"}),
+        ('{"name": "add_task", "arguments": "broken"}', "add_task", None),
+        ('```json\n{"name": "add_task", "arguments": {}}\n```', "add_task", {}),
+        ('<tool_call>\n{"name": "add_task", "arguments": {}}\n</tool_call>', "add_task", {}),
+        ('[TOOL_CALLS] [{"name": "add_task", "arguments": {}}]', "add_task", {}),
+        ('[TOOL_REQUEST]{"name": "add_task", "arguments": {}}[END_TOOL_REQUEST]', "add_task", {}),
+        ('{"function_call": {"name": "default_api.add_task", "args": {}}}', "add_task", {}),
+        ('default_api:add_task(description="x")', "add_task", {"description": "x"}),
+        ('[TOOL_CALLS]add_task{"description": "x"}', "add_task", {"description": "x"}),
+        ("call:default_api:add_task{description:call mom}", "add_task", None),
+        ('<|tool_call_begin|>functions.add_task:0{"description": "x"}<|tool_call_end|>', "add_task", {"description": "x"}),
+        ('{"tool_calls": [{"function": {"name": "add_task", "arguments": "{}"}}]}', "add_task", {}),
+    ],
+)
+def test_a_text_that_is_a_call_is_found_whole(text: str, name: str, arguments: dict[str, Any] | None) -> None:
+    (call,) = written_calls(text, NAMES)
+    assert (call.name, call.arguments, call.start, call.end) == (name, arguments, 0, len(text))
+    assert without_calls(text, [call]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('Adding it.\n```\nadd_task(description="x")\n```', "Adding it."),
+        ('Sure! add_task(description="x")', "Sure!"),
+        ('{"name": "delete_task", "arguments": {"task_id": "1"}}\nDeleted!', "Deleted!"),
+        ('add_task(description="x")\nand\ndelete_task(task_id="1")', "and"),
+    ],
+)
+def test_the_text_around_a_call_is_left(text: str, left: str) -> None:
+    assert without_calls(text, written_calls(text, NAMES)) == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "The answer (in short) is yes.",
+        "The answer(s) to your question",
+        "Say add_task(description) to add one",
+        'create_event(title="not declared")',
+        '{"name": "Bob", "age": 4}',
+        '{"name": "add_task"}',
+        '{"name": "Bob", "arguments": {}}',
+        "my_add_task(x)",
+        "{{{",
+        "[1] and {2}",
+    ],
+)
+def test_any_other_text_is_no_call(text: str) -> None:
+    assert written_calls(text, NAMES) == []
+    assert without_calls(text, []) == text
+
+
+def test_without_names_there_is_no_call() -> None:
+    assert written_calls('add_task(description="x")', ()) == []
+
+
+PIECES = st.sampled_from(
+    [
+        *"(){}[]=:\\ x\n\"'`",
+        "ask_user",
+        "answer(",
+        "add_task(",
+        '"name": ',
+        '"arguments": ',
+        "```",
+        "<tool_call>",
+        "print(",
+        "1e999",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=60).map("".join)))
+def test_calls_are_in_order_and_never_overlap(text: str) -> None:
+    position = 0
+    for call in written_calls(text, NAMES):
+        assert position <= call.start < call.end <= len(text)
+        position = call.end
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *["{", "[", "(", "`", '"', "'", "\n", "```", '{"a":', '{"a":[', "[[", "…", "add_task(", "add_task()", 'add_task("'],
+        *['{"name":"add_task","arguments":{}}', '{"name":"add_task","arguments":"', "default_api.", "print(", "<a>", "[a]"],
+        "add_task(((((((())))))))",
+        "add_task{",
+        "add_task{}",
+    ],
+)
+def test_the_work_grows_in_proportion_to_the_length(unit: str) -> None:
+    def work(text: str) -> None:
+        without_calls(text, written_calls(text, NAMES))
+
+    assert grows_with_length(work, lambda length: unit * (length // len(unit)), 32_000)

@@ -1,0 +1,48 @@
+"""The environment variables that are read, and those that are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graph_agent.errors import ConfigurationError
+from graph_agent.settings import Settings, read_settings
+
+
+def test_without_variables_everything_is_in_the_home_folder() -> None:
+    settings = read_settings({})
+    assert settings.home == Path("~/.graph_agent").expanduser()
+    assert settings.task_database == f"sqlite:///{settings.home / 'graph_agent.db'}"
+    assert settings.log_database == f"sqlite:///{settings.home / 'log.db'}"
+
+
+def test_a_variable_with_a_fields_own_name_is_not_read() -> None:
+    others = {"HOME": "/root", "MODEL": "gpt", "SECRET": "short", "OTEL": "maybe", "CONSTITUTION": "x"}
+    assert read_settings(others) == read_settings({})
+
+
+def test_names_ignore_case_and_empty_values_count_as_unset() -> None:
+    settings = read_settings({"gemini_api_key": "k", "GRAPH_AGENT_TIMEOUT_SECONDS": "", "graph_agent_otel": "true"})
+    assert settings.gemini_api_key is not None
+    assert (settings.gemini_api_key.get_secret_value(), settings.timeout_seconds, settings.otel) == ("k", 30, True)
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"GRAPH_AGENT_TURNS_PER_MINUTE": "hunter2"}, "GRAPH_AGENT_TURNS_PER_MINUTE: Input should be a valid integer"),
+        ({"GRAPH_AGENT_SECRET": "hunter2"}, "GRAPH_AGENT_SECRET: "),
+        ({"GRAPH_AGENT_JWT_SECRET": "hunter2"}, "GRAPH_AGENT_JWT_SECRET: must have at least 32 bytes"),
+        ({"GRAPH_AGENT_JWKS_URL": "https://hunter2"}, "GRAPH_AGENT_JWT_AUDIENCE is required with bearer tokens"),
+    ],
+)
+def test_a_wrong_value_is_an_error_that_names_the_variable_and_not_the_value(variables: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        read_settings(variables)
+    assert str(error.value).startswith(sentence)
+    assert "hunter2" not in str(error.value)
+
+
+def test_settings_are_equal_by_value_and_can_be_keys() -> None:
+    assert len({read_settings({}), Settings()}) == 1
