@@ -6,6 +6,8 @@ STAMP := $(VENV)/.ready
 HOST ?= 127.0.0.1
 PORT ?= 8000
 UV_VERSION := 0.13.9
+PAGE := graph_agent/api/page/index.html
+PAGE_SOURCES := $(shell find ui -name node_modules -prune -o -type f ! -name schema.d.ts -print)
 
 .DEFAULT_GOAL := help
 
@@ -19,11 +21,18 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# Without the packages from npm it prints one line and leaves no page: the API is then served alone.
+$(PAGE): $(PAGE_SOURCES) | $(STAMP)
+	@$(BIN)/python ui/build_page.py --optional
+
+.PHONY: page
+page: $(PAGE) ## build the page from ui/
+
 .PHONY: setup
-setup: $(STAMP) ## install everything into .venv
+setup: $(STAMP) page ## install everything into .venv and build the page
 
 .PHONY: run
-run: $(STAMP) ## serve the chat API on http://127.0.0.1:8000
+run: setup ## serve the page and the API on http://127.0.0.1:8000
 	@$(BIN)/graph-agent serve --host $(HOST) --port $(PORT)
 
 .PHONY: demo
@@ -31,7 +40,7 @@ demo: $(STAMP) ## a scripted conversation on a temporary database
 	@$(BIN)/graph-agent demo
 
 .PHONY: test
-test: $(STAMP) ## run the tests
+test: setup ## run the tests
 	@$(BIN)/pytest -q -n auto
 
 .PHONY: lint
@@ -48,9 +57,22 @@ format: $(STAMP) ## ruff, in place
 types: $(STAMP) ## mypy, strict
 	@$(BIN)/mypy
 
+.PHONY: page-types
+page-types: $(PAGE) ## tsc, strict, against the API's own OpenAPI document
+	@$(BIN)/python -m graph_agent.api.openapi > ui/node_modules/openapi.json
+	@$(BIN)/python ui/build_page.py --types
+
+.PHONY: screenshots
+screenshots: setup ## take the pictures of the page in docs/images/
+	@$(BIN)/python -m tests.page.screenshots
+
 .PHONY: arch
 arch: $(STAMP) ## the layers, by import-linter
 	@$(BIN)/lint-imports --no-cache
+
+.PHONY: stub
+stub: $(STAMP) ## write graph_agent/__init__.pyi from the list of public names
+	@$(BIN)/python -m tests.public_stub
 
 .PHONY: diagrams
 diagrams: $(STAMP) ## draw diagrams/ from graph/topology.py
@@ -62,10 +84,10 @@ bench: $(STAMP) ## CPU per turn beside peers, in one interleaved run
 	@$(BIN)/python -m benchmarks
 
 .PHONY: check
-check: lint types arch test ## everything CI runs
+check: lint types page-types arch test ## everything CI runs
 	@$(MAKE) --no-print-directory diagrams
 	@git diff --exit-code --stat -- diagrams
 
 .PHONY: clean
 clean: ## remove .venv and caches
-	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) ui/node_modules graph_agent/api/page .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

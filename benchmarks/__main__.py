@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import adapters, graph, turn
+from benchmarks import adapters, graph, startup, turn
 
-for part in (graph, turn, adapters):
+for part in (graph, turn, adapters, startup):
     part.main()
     print()

@@ -112,9 +112,9 @@ def bare_httpx(url: str, tools: int, rounds: int) -> Side:
     import httpx
 
     from graph_agent.llm.families import family_of
-    from graph_agent.llm.gemini_wire import contents_of, tools_of
+    from graph_agent.llm.gemini_wire import build_contents, build_tools
 
-    body = {"contents": contents_of(conversation(rounds), family_of(MODEL)), "tools": tools_of(declarations(tools))}
+    body = {"contents": build_contents(conversation(rounds), family_of(MODEL)), "tools": build_tools(declarations(tools))}
     client = httpx.AsyncClient(base_url=url)
 
     async def call() -> Any:
@@ -129,7 +129,7 @@ def bare_sdk(url: str, tools: int, rounds: int) -> Side:
     from google.genai import Client, types
 
     from graph_agent.llm.families import family_of
-    from graph_agent.llm.gemini_wire import contents_of
+    from graph_agent.llm.gemini_wire import build_contents
 
     client = Client(api_key="k", http_options=types.HttpOptions(base_url=url))
     declared = [
@@ -141,7 +141,7 @@ def bare_sdk(url: str, tools: int, rounds: int) -> Side:
         tools=[types.Tool(function_declarations=declared)] if declared else None,
         automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
     )
-    contents: Any = [types.Content.model_validate(one) for one in contents_of(conversation(rounds), family_of(MODEL))]
+    contents: Any = [types.Content.model_validate(one) for one in build_contents(conversation(rounds), family_of(MODEL))]
     return lambda: client.aio.models.generate_content(model=MODEL, contents=contents, config=config)
 
 

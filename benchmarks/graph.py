@@ -18,7 +18,6 @@ from benchmarks.spin import spin, spin_microseconds
 from graph_agent.graph.build import build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import walk
-from graph_agent.llm.declarations import TASK_TOOLS
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
@@ -26,7 +25,8 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.rules import compile_policy
-from graph_agent.policy.snapshot import Terms
+from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.task_server.declarations import TASK_TOOLS
 
 ROUNDS = {"direct answer": 0, "one tool": 1, "four tool rounds": 4}
 LIMITS = {"direct answer": 1.3, "one tool": 1.1, "four tool rounds": 1.0}
@@ -63,12 +63,12 @@ def ours(rounds: int) -> Scenario:
     graph = build_graph()
     config = AgentEngineConfig()
     constitution = Constitution.load()
-    terms = Terms(compile_policy(constitution, TASK_TOOLS, {}), config, constitution.text)
+    snapshot = PolicySnapshot(compile_policy(constitution, TASK_TOOLS, {}), config, constitution.text)
     context = DecisionContext(user_id="ann", message="add a task to call mom", conversation_id="c")
     ports: Any = _InstantPorts(rounds)
 
     async def turn() -> Any:
-        async for taken in walk(graph, Turn(context=context, decision_id="d"), TurnRuntime(ports, terms)):
+        async for taken in walk(graph, Turn(context=context, decision_id="d"), TurnRuntime(ports, snapshot)):
             last = taken
         return last
 

@@ -25,23 +25,23 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from graph_agent.record.blobs import keep_texts
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.record.projection import call_rows, decision_row, invocation_rows
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.record.tables import DecisionLog, LLMCallLog, ToolInvocationLog, table_of
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.db import Database, migrate
-from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.errors import LLMError, RateLimitError
-from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import LLMAdapter
+from graph_agent.record.blobs import store_texts
+from graph_agent.record.projection import call_rows, decision_row, invocation_rows
+from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
+from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.turn.engine import LLMAgentEngine
 
 ENDS = datetime(2026, 10, 1, tzinfo=UTC)
 PER_DAY = 10_000
@@ -140,8 +140,8 @@ def fill(database: Database, count: int) -> None:
     """Write `count` decisions, a few thousand a transaction."""
     kinds, texts = asyncio.run(shapes())
     for at in (ENDS - timedelta(days=1) * count / PER_DAY, ENDS):
-        database.write_now(lambda connection, at=at: keep_texts(connection, texts, at))
-    tables = tuple(table_of(model) for model in (DecisionLog, ToolInvocationLog, LLMCallLog))
+        database.write_now(lambda connection, at=at: store_texts(connection, texts, at))
+    tables = tuple(model for model in (decision_logs, tool_invocation_logs, llm_call_logs))
     waiting: tuple[list[dict[str, Any]], ...] = ([], [], [])
 
     def flush() -> None:
@@ -217,8 +217,8 @@ def main() -> None:
         store = arguments.store or str(Path(folder) / "record.db")
         database = Database.open(store if "://" in store else f"sqlite:///{Path(store).absolute()}")
         migrate(database, "graph_agent.record")
-        stands = database.read_now(lambda connection: connection.scalar(select(func.count()).select_from(DecisionLog)))
-        if not stands:
+        stored = database.read_now(lambda connection: connection.scalar(select(func.count()).select_from(decision_logs)))
+        if not stored:
             started = time.perf_counter()
             fill(database, arguments.decisions)
             print(f"made {arguments.decisions:,} decisions in {time.perf_counter() - started:.0f} s", file=sys.stderr)

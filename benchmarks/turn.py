@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.spin import spin
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.chat.conversations import ConfirmationStore
 from graph_agent.db import Database, migrate
-from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.llm.declarations import TASK_TOOLS, select
 from graph_agent.models.decision import DecisionContext
-from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration, select_declarations
 from graph_agent.policy.constitution import Constitution
+from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.turn.engine import LLMAgentEngine
 
 ALONE = 100
 CONCURRENT = 50
@@ -42,7 +42,7 @@ class OneToolModel:
         return LLMResponse(function_calls=[call], finish_reason="tool_calls")
 
     def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
-        return select(TASK_TOOLS, tools)
+        return select_declarations(TASK_TOOLS, tools)
 
 
 @asynccontextmanager
@@ -97,8 +97,8 @@ def main() -> None:
     print("CPU of a full one-tool turn (MCP, ledger, record on SQLite, synchronous=FULL), all threads")
     print(f"one spin = {one_spin * 1000:.0f} µs here\n")
     print(f"{'alone':18}{alone:8.1f} ms   = {alone / one_spin:.1f} spins (at most {LIMIT_MS} ms)")
-    told = f"= {1000 / crowded:.0f} turns a second and core; {rate:.0f}/s measured"
-    print(f"{f'{CONCURRENT} at a time':18}{crowded:8.1f} ms   {told}")
+    text = f"= {1000 / crowded:.0f} turns a second and core; {rate:.0f}/s measured"
+    print(f"{f'{CONCURRENT} at a time':18}{crowded:8.1f} ms   {text}")
 
 
 if __name__ == "__main__":

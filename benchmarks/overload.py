@@ -1,0 +1,163 @@
+"""`python -m benchmarks.overload [TURNS ...]`: bursts of turns at a server whose model never answers.
+
+Every burst opens all its connections at once. The figures say how many turns were accepted, how long the answers took, how many
+rows were open afterwards, and how the server ended. The model is a socket that is never read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+DEADLINE_SECONDS = 8.0
+TURNS = (900, 1000, 1500)
+
+_BODY = b'{"content": "add a task to call mom"}'
+_REQUEST = (
+    b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one request: seconds since the burst began, and since the request was sent."""
+
+    status: int
+    at: float
+    took: float
+    retry_after: bool
+
+
+@dataclass(frozen=True)
+class Overload:
+    """The figures of one burst."""
+
+    answers: list[Answer]
+    all_closed_at: float
+    """The time when no row was open any more, in seconds since the burst began."""
+    quick_answer_seconds: float
+    """The time that `/healthz` took in the middle of the burst."""
+    exit_code: int
+    left_open: int
+    """The number of open turns and decisions after the end of the server."""
+
+    def statuses(self) -> dict[int, int]:
+        found = [answer.status for answer in self.answers]
+        return {status: found.count(status) for status in sorted(set(found))}
+
+    def took(self, status: int) -> list[float]:
+        """Return the seconds that the answers of a status took, in order."""
+        return sorted(answer.took for answer in self.answers if answer.status == status)
+
+
+def measure(home: Path, turns: int, deadline: float = DEADLINE_SECONDS) -> Overload:
+    """Start a server in `home`, send the burst, wait until every row is closed, and end the server with SIGTERM."""
+    with serving_without_a_model(home, deadline) as (server, port):
+        answers, quick, all_closed_at = asyncio.run(_burst(home, port, turns, deadline))
+        server.send_signal(signal.SIGTERM)
+        exit_code = server.wait(60)
+    return Overload(answers, all_closed_at, quick, exit_code, open_rows(home))
+
+
+@contextmanager
+def serving_without_a_model(home: Path, deadline: float) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Run a server whose model never answers, and yield it with its port; its stderr goes to a file in `home`."""
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as model:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("GEMINI", "OPENAI", "GRAPH_"))}
+        environment |= {
+            "GRAPH_AGENT_HOME": str(home),
+            "GRAPH_AGENT_MODEL": "openai",
+            "OPENAI_BASE_URL": f"http://127.0.0.1:{model.getsockname()[1]}/v1",
+            "OPENAI_MODEL": "silent",
+            "GRAPH_AGENT_TIMEOUT_SECONDS": str(deadline),
+            "GRAPH_AGENT_TURNS_PER_MINUTE": "1000000",
+        }
+        command = [sys.executable, "-c", "from graph_agent.cli.main import main; main(['serve', '--port', '0'])"]
+        with (home / "stderr").open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
+            try:
+                yield server, _port(home / "stderr", server)
+            finally:
+                server.kill()
+
+
+def _port(log: Path, server: subprocess.Popen[bytes]) -> int:
+    with log.open(encoding="utf-8") as lines:
+        while server.poll() is None:
+            if found := re.search(r"serving http://\S+:(\d+)", lines.readline()):
+                return int(found[1])
+            time.sleep(0.01)
+    raise RuntimeError(log.read_text(encoding="utf-8"))
+
+
+async def _burst(home: Path, port: int, turns: int, deadline: float) -> tuple[list[Answer], float, float]:
+    # The first turn imports the provider's SDK and opens the databases.
+    await ask_for_a_turn(port)
+    began = time.monotonic()
+    burst = [asyncio.create_task(_ask(port, _REQUEST, began)) for _ in range(turns)]
+    await asyncio.sleep(deadline / 2)
+    quick = await _ask(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", began)
+    answers = await asyncio.gather(*burst)
+    while open_rows(home):
+        await asyncio.sleep(0.05)
+        if time.monotonic() - began > 10 * deadline:
+            break
+    return answers, quick.took, time.monotonic() - began
+
+
+async def ask_for_a_turn(port: int) -> Answer:
+    return await _ask(port, _REQUEST, time.monotonic())
+
+
+async def _ask(port: int, request: bytes, began: float) -> Answer:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        sent = time.monotonic()
+        writer.write(request)
+        answer = await reader.read()
+    except ConnectionError:
+        answer = b""
+    finally:
+        writer.close()
+    ended = time.monotonic()
+    head = answer.partition(b"\r\n\r\n")[0].lower()
+    return Answer(int(answer[9:12] or 0), ended - began, ended - sent, b"retry-after" in head)
+
+
+def open_rows(home: Path) -> int:
+    with closing(sqlite3.connect(home / "log.db")) as log, closing(sqlite3.connect(home / "graph_agent.db")) as tasks:
+        pending = log.execute("SELECT count(*) FROM decision_logs WHERE status = 'PENDING'").fetchone()[0]
+        running = tasks.execute("SELECT count(*) FROM turns WHERE state = 'running'").fetchone()[0]
+    return int(pending) + int(running)
+
+
+def main(sizes: list[int]) -> None:
+    """Print the figures of one burst of each size."""
+    for turns in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            result = measure(Path(folder), turns)
+        accepted, refused = result.took(200), result.took(503)
+        print(f"{turns} turns at once, deadline {DEADLINE_SECONDS:g} s: {result.statuses()}")
+        if accepted:
+            print(f"  accepted: last answer after {accepted[-1]:.2f} s")
+        if refused:
+            print(f"  refused: median {refused[len(refused) // 2] * 1000:.0f} ms, last {refused[-1] * 1000:.0f} ms")
+        print(f"  every row closed after {result.all_closed_at:.2f} s")
+        print(f"  after SIGTERM: {result.left_open} rows open, exit code {result.exit_code}")
+        print(f"  /healthz in the middle: {result.quick_answer_seconds * 1000:.0f} ms")
+
+
+if __name__ == "__main__":
+    main([int(size) for size in sys.argv[1:]] or list(TURNS))

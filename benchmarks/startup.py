@@ -1,0 +1,68 @@
+"""CPU of `graph-agent ask "hi"`, as a ratio to importing LangGraph and the MCP SDK, which every turn needs.
+
+    python -m benchmarks.startup [ROUNDS]
+
+Each process runs alone, the two kinds in turn; CPU is user and system time of the process, and the median of the rounds counts.
+The shares are the time that the modules of a package take to be imported, without the modules that they import.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+GOAL = 1.05
+ROUNDS = 7
+SHARES = 12
+FLOOR = (sys.executable, "-c", "import langgraph.graph, mcp")
+ASK = (sys.executable, "-c", "from graph_agent.cli.main import main; main(['ask', 'hi', '--model', 'rules'])")
+_IMPORT = re.compile(r"import time:\s+(\d+) \|\s+\d+ \| *([\w.]+)")
+
+
+def main(rounds: int = ROUNDS) -> None:
+    """Print the ratio, its goal and the shares of the packages."""
+    with tempfile.TemporaryDirectory() as home:
+        environment = {**os.environ, "GRAPH_AGENT_HOME": home, "NO_COLOR": "1"}
+        # The first run migrates the databases and writes the bytecode.
+        cpu_seconds(ASK, environment)
+        floor, ask = [], []
+        for _ in range(rounds):
+            floor.append(cpu_seconds(FLOOR, environment))
+            ask.append(cpu_seconds(ASK, environment))
+        shares = import_shares(ASK, environment)
+    ratio = statistics.median(ask) / statistics.median(floor)
+    print(f'start: ask "hi" {statistics.median(ask):.2f} s CPU, imports of LangGraph and MCP {statistics.median(floor):.2f} s')
+    print(f"ratio {ratio:.2f} (goal: at most {GOAL})")
+    total = sum(shares.values())
+    print("share of the import time: " + ", ".join(f"{name} {spent / total:.0%}" for name, spent in shares.most_common(SHARES)))
+
+
+def cpu_seconds(command: Sequence[str], environment: dict[str, str]) -> float:
+    """Run a command to its end and return the CPU time of its process."""
+    nowhere = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
+    process = os.posix_spawn(command[0], list(command), environment, file_actions=nowhere)
+    _, status, usage = os.wait4(process, 0)
+    if status:
+        raise RuntimeError(f"{Path(command[0]).name} failed: {' '.join(command[1:])}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def import_shares(command: Sequence[str], environment: dict[str, str]) -> Counter[str]:
+    """Return the import time of each top-level package in microseconds."""
+    timed = [command[0], "-X", "importtime", *command[1:]]
+    report = subprocess.run(timed, env=environment, capture_output=True, text=True, check=True).stderr
+    shares: Counter[str] = Counter()
+    for spent, module in _IMPORT.findall(report):
+        shares[module.partition(".")[0]] += int(spent)
+    return shares
+
+
+if __name__ == "__main__":
+    main(*(int(argument) for argument in sys.argv[1:]))
