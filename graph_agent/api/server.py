@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -54,11 +55,18 @@ class ServerConfig(uvicorn.Config):
 class Server(uvicorn.Server):
     """A uvicorn server with a longer queue in the kernel than the number of connections accepted at once."""
 
+    def __init__(self, config: ServerConfig, on_started: Callable[[], None]) -> None:
+        """`on_started` is called once requests are answered and signals are handled."""
+        super().__init__(config)
+        self._on_started = on_started
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or []:
             # asyncio uses `backlog` for both numbers; a short queue would delay a burst of connections by a second.
             listener.listen(BACKLOG)
+        if self.started:
+            self._on_started()
 
 
 class BoundedProtocol(H11Protocol):

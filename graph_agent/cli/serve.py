@@ -49,16 +49,19 @@ def serve(
         shown, bound = (f"[{host}]" if ":" in host else host), listener.getsockname()[1]
         who = "bearer tokens" if settings.authenticates else "one local user, no authentication"
         url = f"http://{shown}:{bound}"
-        print_stderr(f"serving {url} ({who})")
         page = None if no_page else read_page(None if settings.authenticates else LaunchSession())
-        if not no_page:
-            print_stderr(_how_to_open(page, url))
+
+        def announce() -> None:
+            print_stderr(f"serving {url} ({who})")
+            if not no_page:
+                print_stderr(_how_to_open(page, url))
+
         app = create_app(runtime, page)
         grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
         config = ServerConfig(app, lifespan="on", timeout_graceful_shutdown=grace)
         # Uvicorn shuts down in order and then raises the signal once more.
         with suppress(KeyboardInterrupt):
-            run(_serve(config, listener))
+            run(_serve(Server(config, announce), listener))
         if app.state.open_turns != 0:
             count = app.state.open_turns
             print_stderr(f"graph-agent: {'an unknown number of' if count is None else count} turns were left open")
@@ -72,8 +75,7 @@ def _how_to_open(page: Page | None, url: str) -> str:
     return f"open {url}/" if page.session is None else f"open {url}/?token={page.session.token}"
 
 
-async def _serve(config: ServerConfig, listener: socket.socket) -> None:
-    server = Server(config)
+async def _serve(server: Server, listener: socket.socket) -> None:
     await server.serve(sockets=[listener])
     if not server.started:
         raise ConfigurationError("the server could not be started")
