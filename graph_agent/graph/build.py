@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from graph_agent.errors import UndeclaredOutcomeError
-from graph_agent.graph import topology
+from graph_agent.graph import fast_path, topology
 from graph_agent.graph.nodes.append_results import append_results
 from graph_agent.graph.nodes.build_decision import build_decision
 from graph_agent.graph.nodes.build_request import build_request
@@ -54,22 +54,34 @@ def build_graph() -> CompiledGraph:
     """Compile the state machine. It has no state of its own: one compiled graph serves all turns of a process."""
     graph = langgraph.StateGraph(GraphState, context_schema=TurnRuntime)
     for name, outcomes in topology.TOPOLOGY.items():
-        graph.add_node(name, _node(name, NODES[name], outcomes))
+        graph.add_node(name, _node(_checked(name, NODES[name])))
         targets: dict[Hashable, str] = {outcome: _target(target) for outcome, target in outcomes.items()}
         if len(targets) == 1:
             graph.add_edge(name, next(iter(targets.values())))
         else:
             graph.add_conditional_edges(name, _Outcome(), targets)
     graph.add_edge(langgraph.START, topology.START)
-    return graph.compile()
+    compiled = graph.compile()
+    fast_path.install(compiled.nodes, compiled.channels, {name: _checked(name, node) for name, node in NODES.items()})
+    return compiled
 
 
-def _node(name: str, work: Node, outcomes: Mapping[str, str]) -> Callable[..., Awaitable[GraphState]]:
+def _node(work: Node) -> Callable[..., Awaitable[GraphState]]:
     async def run(state: GraphState, runtime: Runtime[TurnRuntime]) -> GraphState:
-        turn = await work(state["turn"], runtime.context)
+        return {"turn": await work(state["turn"], runtime.context)}
+
+    return run
+
+
+def _checked(name: str, work: Node) -> Node:
+    """Return the node so that it raises `UndeclaredOutcomeError` for an outcome that the topology does not have."""
+    outcomes = topology.TOPOLOGY[name]
+
+    async def run(turn: Turn, runtime: TurnRuntime) -> Turn:
+        turn = await work(turn, runtime)
         if turn.outcome not in outcomes:
             raise UndeclaredOutcomeError(f"{name} has no outcome '{turn.outcome}'")
-        return {"turn": turn}
+        return turn
 
     return run
 

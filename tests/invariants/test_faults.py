@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from graph_agent.errors import RecordUnavailableError, ServiceError, TurnTakenOverError
+from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.constitution import Constitution
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.invariants.adversary import Adversary
@@ -112,13 +114,19 @@ async def test_a_cancellation_at_any_step_leaves_a_closed_row(times: int) -> Non
                 await asyncio.sleep(0)
             return await super().settle(*arguments, **named)
 
+    class SlowModel(ScriptedAdapter):
+        async def generate(self, *arguments: Any, **named: Any) -> LLMResponse:
+            for _step in range(3):
+                await asyncio.sleep(0)
+            return await super().generate(*arguments, **named)
+
     graph = engine_of().graph
     effects_of_cancelled_turns = set()
     for ticks in itertools.count():
         server = SlowServer({"add_task": add_slowly}, settlements=[done({"receipt": "added 'call mom'"})])
         audit = MemoryAuditWriter()
-        engine = engine_of(calls(ADD), says("Added."), server=server, audit=audit)
-        engine._graph = graph
+        model = SlowModel([calls(ADD), says("Added.")])
+        engine = LLMAgentEngine(model, server, Constitution.load().text, audit=audit, graph=graph)
         turn = asyncio.ensure_future(engine.run(asks()))
         for _ in range(ticks):
             await asyncio.sleep(0)

@@ -1,0 +1,100 @@
+"""The fast path takes the same steps as LangGraph's own sequences, and gives way to them where it must."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import AsyncCallbackHandler
+
+from graph_agent.clock import ManualClock
+from graph_agent.errors import ServiceError
+from graph_agent.graph import fast_path
+from graph_agent.graph.build import NODES, CompiledGraph, build_graph
+from graph_agent.graph.fast_path import FastNode
+from graph_agent.graph.state import Turn, TurnRuntime
+from graph_agent.graph.stepping import Step, walk
+from graph_agent.turn.engine import step
+from graph_agent.turn.recorder import Recorder
+from tests.graph.test_transitions import WALKS
+from tests.scripted_turns import engine_of
+
+
+class Listener(AsyncCallbackHandler):
+    """A tracing handler that notes the runs it hears of."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def on_chain_start(self, *_: Any, name: str = "", **__: Any) -> None:
+        self.heard.append(name)
+
+
+class NotToBeRun:
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError("the sequence was run")
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> CompiledGraph:
+    """The graph as LangGraph compiles it."""
+    with monkeypatch.context() as patched:
+        patched.setattr(fast_path, "install", lambda *_: False)
+        return build_graph()
+
+
+def without_sequences() -> CompiledGraph:
+    """A graph that fails if it does not take the fast path."""
+    graph = build_graph()
+    for name in NODES:
+        graph.nodes[name].node._sequence = NotToBeRun()
+    return graph
+
+
+@pytest.mark.parametrize("name", WALKS)
+async def test_every_walk_has_the_same_steps_and_record_on_both_paths(name: str, plain: CompiledGraph) -> None:
+    context, script = WALKS[name]
+    listener = Listener()
+    graphs = (plain, without_sequences(), build_graph().with_config(callbacks=[listener]))
+    stepped = [[taken async for taken in step(engine_of(*script, graph=graph), context)] for graph in graphs]
+    assert stepped[0] == stepped[1] == stepped[2]
+    assert [heard for heard in listener.heard if heard in NODES] == [taken.state for taken in stepped[0]]
+    records = [(await engine_of(*script, graph=graph).run(context)).record for graph in graphs]
+    assert records[0] == records[1] == records[2]
+
+
+@pytest.mark.parametrize("name", WALKS)
+async def test_ainvoke_and_astream_end_with_the_same_turn(name: str, plain: CompiledGraph) -> None:
+    context, script = WALKS[name]
+    engine = engine_of(*script)
+    record = (await engine.run(context)).record
+    snapshot = await engine.snapshot_of(record.header)
+
+    def runtime() -> TurnRuntime:
+        return TurnRuntime(Recorder(record.header, clock=ManualClock(), replayed=record.entries), snapshot)
+
+    first = Turn(context=record.header.context, decision_id=record.header.decision_id)
+    ended = []
+    for graph in (plain, without_sequences(), build_graph().with_config(callbacks=[Listener()])):
+        steps: list[Step] = [taken async for taken in walk(graph, first, runtime())]
+        ended += [steps[-1].turn, (await graph.ainvoke({"turn": first}, context=runtime()))["turn"]]
+    assert all(turn == ended[0] for turn in ended)
+    assert ended[0].decision is not None
+
+
+@pytest.mark.parametrize("name", ["_SEND", "_RUNTIME"])
+async def test_the_sequence_runs_where_a_private_name_is_missing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_path, name, "another name")
+    context, script = WALKS["tool round"]
+    with pytest.raises(ServiceError):
+        await engine_of(*script, graph=without_sequences()).run(context)
+    taken = [taken.state async for taken in step(engine_of(*script, graph=build_graph()), context)]
+    assert taken[-1] == "BUILD_DECISION"
+
+
+def test_nothing_is_replaced_in_a_graph_of_another_shape() -> None:
+    graph = build_graph()
+    assert all(type(graph.nodes[name].node) is FastNode for name in NODES)
+    assert not fast_path.install(graph.nodes, {}, NODES)
+    assert not fast_path.install({name: SimpleNamespace() for name in NODES}, graph.channels, NODES)
