@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import adapters, graph, startup, turn
+from benchmarks import adapters, goals, graph, startup, turn
 
 for part in (graph, turn, adapters, startup):
     part.main()
     print()
+goals.print_missed()

@@ -1,7 +1,8 @@
 """CPU per turn of the compiled graph beside LangChain's `create_agent`, in one interleaved run.
 
 Both sides have a model that answers at once and a tool that runs in the process. The unit is a spin loop measured between the
-turns, so that a busy machine changes nothing but the noise.
+turns, so that a busy machine changes nothing but the noise. The peer converts its tools for each model call, as chat models do;
+the last column is the peer whose binding does nothing.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import gc
 import statistics
 import time
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from benchmarks import peers
+from benchmarks.goals import against, versions
 from benchmarks.spin import spin, spin_microseconds
 from graph_agent.graph.build import build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import walk
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import DecisionContext
-from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
+from graph_agent.models.decision import DecisionContext, Message
+from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import AuthorizedCall
@@ -28,10 +31,18 @@ from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.task_server.declarations import TASK_TOOLS
 
-ROUNDS = {"direct answer": 0, "one tool": 1, "four tool rounds": 4}
-LIMITS = {"direct answer": 1.3, "one tool": 1.1, "four tool rounds": 1.0}
+HISTORY = tuple("what is on my list?" if number % 2 == 0 else "You have two tasks." for number in range(20))
+SCENARIOS: Mapping[str, tuple[int, tuple[str, ...], float]] = {
+    "direct answer": (0, (), 0.90),
+    "one tool": (1, (), 0.65),
+    "four tool rounds": (4, (), 0.55),
+    "direct answer, 20 messages": (0, HISTORY, 0.95),
+    "one tool, 20 messages": (1, HISTORY, 0.65),
+    "four tool rounds, 20 messages": (4, HISTORY, 0.55),
+}
+"""Tool rounds, messages before the turn, and the goal for the ratio to the peer."""
 WARM_UP = 40
-REPEATS = 200
+REPEATS = 150
 
 Scenario = Callable[[], Awaitable[Any]]
 
@@ -58,13 +69,19 @@ class _InstantPorts:
         return ToolResult(success=True, data={"task": {"id": call.operation_key, **call.arguments}})
 
 
-def ours(rounds: int) -> Scenario:
+def ours(
+    rounds: int,
+    texts: tuple[str, ...] = (),
+    *,
+    constitution: Constitution | None = None,
+    tools: tuple[ToolDeclaration, ...] = TASK_TOOLS,
+) -> Scenario:
     """The compiled graph: nine states, the guard, the reply reader."""
     graph = build_graph()
-    config = AgentEngineConfig()
-    constitution = Constitution.load()
-    snapshot = PolicySnapshot(compile_policy(constitution, TASK_TOOLS, {}), config, constitution.text)
-    context = DecisionContext(user_id="ann", message="add a task to call mom", conversation_id="c")
+    constitution = constitution or Constitution.load()
+    snapshot = PolicySnapshot(compile_policy(constitution, tools, {}), AgentEngineConfig(), constitution.text)
+    history = [Message("user" if number % 2 == 0 else "assistant", text) for number, text in enumerate(texts)]  # type: ignore[misc, arg-type]
+    context = DecisionContext(user_id="ann", message="add a task to call mom", conversation_id="c", message_history=history)
     ports: Any = _InstantPorts(rounds)
 
     async def turn() -> Any:
@@ -75,52 +92,8 @@ def ours(rounds: int) -> Scenario:
     return turn
 
 
-def create_agent(rounds: int) -> Scenario:
-    """LangChain's prebuilt agent with the same prompt and the same five tools, on a chat model that answers at once.
-
-    The model binds its tools the way chat models do: converted to the provider's form for each call.
-    """
-    from langchain.agents import create_agent as build
-    from langchain_core.language_models.chat_models import BaseChatModel
-    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-    from langchain_core.outputs import ChatGeneration, ChatResult
-    from langchain_core.tools import StructuredTool
-    from langchain_core.utils.function_calling import convert_to_openai_tool
-
-    class Instant(BaseChatModel):
-        def bind_tools(self, tools: Any, **_: Any) -> Any:
-            return self.bind(tools=[convert_to_openai_tool(each) for each in tools])
-
-        @property
-        def _llm_type(self) -> str:
-            return "instant"
-
-        def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-            done = sum(isinstance(message, ToolMessage) for message in messages)
-            calls = [{"name": "add_task", "args": {"description": f"task {done}"}, "id": str(done)}] if done < rounds else []
-            message = AIMessage(content="" if calls else "Done.", tool_calls=calls)
-            return ChatResult(generations=[ChatGeneration(message=message)])
-
-        async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-            return self._generate(messages)
-
-    async def act(**arguments: Any) -> str:
-        return str(arguments)
-
-    tools = [
-        StructuredTool.from_function(coroutine=act, name=each.name, description=each.description, args_schema=each.parameters)
-        for each in TASK_TOOLS
-    ]
-    agent = build(Instant(), tools, system_prompt=Constitution.load().text)
-
-    async def turn() -> Any:
-        return await agent.ainvoke({"messages": [HumanMessage("add a task to call mom")]})
-
-    return turn
-
-
-async def _cpu(scenario: Scenario) -> float:
-    """CPU seconds of one turn in units of the spin loop around it."""
+async def cpu_in_spins(scenario: Scenario) -> float:
+    """Return the CPU time of one turn in units of the spin loop around it."""
     before = spin()
     started = time.process_time()
     await scenario()
@@ -128,37 +101,41 @@ async def _cpu(scenario: Scenario) -> float:
     return spent / ((before + spin()) / 2)
 
 
-async def measure() -> dict[str, tuple[float, float, float]]:
-    """For each scenario: our CPU per turn in spins, the peer's, and their ratio."""
-    results = {}
-    for name, rounds in ROUNDS.items():
-        mine, theirs = ours(rounds), create_agent(rounds)
-        for _ in range(WARM_UP):
-            await mine()
-            await theirs()
-        gc.collect()
-        gc.freeze()
-        spent: dict[Scenario, list[float]] = {mine: [], theirs: []}
-        for number in range(REPEATS):
-            # In turns, and each goes first as often as the other.
-            for scenario in (mine, theirs) if number % 2 else (theirs, mine):
-                spent[scenario].append(await _cpu(scenario))
-        ours_median, theirs_median = statistics.median(spent[mine]), statistics.median(spent[theirs])
-        results[name] = (ours_median, theirs_median, ours_median / theirs_median)
-    return results
+async def interleaved(contenders: Mapping[str, Scenario], repeats: int = REPEATS) -> dict[str, float]:
+    """Return the median CPU per turn of each contender in spins. They run in turns, and each goes first equally often."""
+    for _ in range(WARM_UP):
+        for scenario in contenders.values():
+            await scenario()
+    gc.collect()
+    gc.freeze()
+    spent: dict[str, list[float]] = {name: [] for name in contenders}
+    names = list(contenders)
+    for number in range(repeats):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            spent[name].append(await cpu_in_spins(contenders[name]))
+    return {name: statistics.median(times) for name, times in spent.items()}
 
 
 def main() -> None:
-    import importlib.metadata as metadata
-
+    """Print one line for each scenario."""
     warnings.simplefilter("ignore")
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("langgraph", "langchain"))
-    print(f"CPU per turn, compiled graph beside create_agent, interleaved ({versions})")
+    print(f"CPU per turn, compiled graph beside create_agent, interleaved ({versions(('langgraph', 'langchain'))})")
     unit = spin_microseconds()
     print(f"one spin = {unit:.0f} µs here\n")
-    print(f"{'':18}{'ours µs':>10}{'peer µs':>10}{'ratio':>8}{'at most':>9}")
-    for name, (mine, theirs, ratio) in asyncio.run(measure()).items():
-        print(f"{name:18}{mine * unit:10.0f}{theirs * unit:10.0f}{ratio:8.2f}{LIMITS[name]:9.1f}")
+    print(f"{'':31}{'ours µs':>9}{'peer µs':>9}{'ratio':>7}{'to bare binding':>17}")
+    for name, (rounds, texts, goal) in SCENARIOS.items():
+        contenders = {
+            "ours": ours(rounds, texts),
+            "peer": peers.turn_of(rounds, converts=True, texts=texts),
+            "bare": peers.turn_of(rounds, converts=False, texts=texts),
+        }
+        spent = asyncio.run(interleaved(contenders))
+        ratio = spent["ours"] / spent["peer"]
+        line = (
+            f"{name:31}{spent['ours'] * unit:9.0f}{spent['peer'] * unit:9.0f}{ratio:7.2f}{spent['ours'] / spent['bare']:17.2f}"
+        )
+        print(line + against(f"graph, {name}", ratio, goal))
 
 
 if __name__ == "__main__":
