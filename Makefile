@@ -83,6 +83,12 @@ diagrams: $(STAMP) ## draw diagrams/ from graph/topology.py
 bench: $(STAMP) ## CPU per turn beside peers, in one interleaved run
 	@$(BIN)/python -m benchmarks
 
+MINUTES ?= 5
+
+.PHONY: soak
+soak: $(STAMP) ## serve mixed turns for MINUTES=5 and print the slopes of memory, descriptors, tasks and threads
+	@$(BIN)/python -m benchmarks.soak $(MINUTES)
+
 .PHONY: check
 check: lint types page-types arch test ## everything CI runs
 	@$(MAKE) --no-print-directory diagrams

@@ -30,6 +30,8 @@ class Settings(BaseModel):
     constitution: Path | None = Field(default=None, alias="GRAPH_AGENT_CONSTITUTION")
     secret: SecretStr | None = Field(default=None, alias="GRAPH_AGENT_SECRET", min_length=16)
     """Signs confirmations; required once authentication is configured."""
+    previous_secrets: tuple[SecretStr, ...] = Field(default=(), alias="GRAPH_AGENT_PREVIOUS_SECRETS")
+    """Earlier secrets, separated by commas: what they have signed and sealed stays valid."""
 
     model: str | None = Field(default=None, alias="GRAPH_AGENT_MODEL")
     """`rules`, `gemini`, `openai` or `scripted:FILE`; unset: Gemini with a key, else rules."""
@@ -59,6 +61,11 @@ class Settings(BaseModel):
     @classmethod
     def _expanded(cls, value: Path) -> Path:
         return value.expanduser()
+
+    @field_validator("previous_secrets", mode="before")
+    @classmethod
+    def _separated(cls, value: object) -> object:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
     @field_validator("jwt_secret")
     @classmethod

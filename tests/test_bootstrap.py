@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from graph_agent.bootstrap.adapters import check_endpoint, choose_adapter, choose_model
 from graph_agent.bootstrap.runtime import open_runtime, temporary_runtime
-from graph_agent.bootstrap.secret import read_secret, secret_file, signing_key
+from graph_agent.bootstrap.secret import read_secrets, secret_file, signing_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, OpenAICompatibleAdapter
@@ -112,7 +112,7 @@ def test_many_starts_at_once_agree_on_one_key_that_only_its_owner_can_read(setti
     made = settings()
     made.home.mkdir()
     with ThreadPoolExecutor(8) as pool:
-        keys = set(pool.map(lambda _: signing_key(made), range(32)))
+        keys = set(pool.map(lambda _: signing_keys(made), range(32)))
 
     assert len(keys) == 1
     assert stat.S_IMODE(secret_file(made).stat().st_mode) == 0o600
@@ -120,7 +120,24 @@ def test_many_starts_at_once_agree_on_one_key_that_only_its_owner_can_read(setti
 
 
 def test_the_secret_in_the_environment_overrides_the_file(settings: Make) -> None:
-    assert signing_key(settings(GRAPH_AGENT_SECRET="a secret of my own")) == b"a secret of my own"
+    assert signing_keys(settings(GRAPH_AGENT_SECRET="a secret of my own")) == (b"a secret of my own",)
+
+
+def test_previous_secrets_follow_the_current_one(settings: Make) -> None:
+    two = {
+        "GRAPH_AGENT_SECRET": "a secret of my own",
+        "GRAPH_AGENT_PREVIOUS_SECRETS": "the one before that, the oldest of them",
+    }
+    assert signing_keys(settings(**two)) == (b"a secret of my own", b"the one before that", b"the oldest of them")
+
+
+def test_further_lines_of_the_key_file_are_previous_secrets(settings: Make) -> None:
+    made = settings()
+    made.home.mkdir()
+    secret_file(made).touch(mode=0o600)
+    secret_file(made).write_bytes(b"n" * 64 + b"\n" + b"o" * 64 + b"\n")
+
+    assert signing_keys(made) == (b"n" * 64, b"o" * 64)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
@@ -130,7 +147,7 @@ def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -
     file.chmod(mode)
 
     with pytest.raises(ConfigurationError, match="chmod 600"):
-        read_secret(file)
+        read_secrets(file)
 
 
 def test_a_key_file_without_a_key_is_refused(tmp_path: Path) -> None:
@@ -138,7 +155,7 @@ def test_a_key_file_without_a_key_is_refused(tmp_path: Path) -> None:
     file.touch(mode=0o600)
 
     with pytest.raises(ConfigurationError, match="contains no key"):
-        read_secret(file)
+        read_secrets(file)
 
 
 async def test_the_home_is_for_its_owner_only(settings: Make) -> None:

@@ -18,7 +18,7 @@ from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.record.blobs import store_texts
-from graph_agent.record.chain import ChainWriter
+from graph_agent.record.chain import ChainKey, ChainWriter
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
 from graph_agent.record.statements import write
 from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
@@ -36,7 +36,7 @@ class ImportReport(Frozen):
     texts: int = 0
 
 
-async def import_records(database: Database, pieces: Iterable[str], *, chain_key: bytes | None = None) -> ImportReport:
+async def import_records(database: Database, pieces: Iterable[str], *, chain_key: ChainKey = None) -> ImportReport:
     """Import an export; see `LogQueryService.import_logs`."""
     report = ImportReport()
     chain = ChainWriter(chain_key, clock=SystemClock())

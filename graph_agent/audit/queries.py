@@ -15,6 +15,7 @@ from graph_agent.audit.trace import ROW_COLUMNS, DecisionTrace, LoggedDecision, 
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
+from graph_agent.record.chain import ChainKey
 from graph_agent.record.statements import QUERY_SECONDS, read
 from graph_agent.record.tables import decision_logs
 
@@ -110,7 +111,7 @@ class LogQueryService:
         """
         return LogExport(self._database, format, filters or DecisionFilter()).pieces()
 
-    async def import_logs(self, pieces: Iterable[str], *, chain_key: bytes | None = None) -> ImportReport:
+    async def import_logs(self, pieces: Iterable[str], *, chain_key: ChainKey = None) -> ImportReport:
         """Import the text of an export, of either format. Decisions that are stored already are not changed.
 
         New decisions are sealed in a new chain under `chain_key`, which proves that they did not change after the import.

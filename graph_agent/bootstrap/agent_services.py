@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
-from graph_agent.bootstrap.secret import chain_key, signing_key
+from graph_agent.bootstrap.secret import chain_keys, signing_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.chat.conversations import ConfirmationStore
@@ -43,8 +43,8 @@ async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentService
         yield AgentServices(
             constitution=constitution.text,
             tools=tools,
-            audit=DatabaseAuditWriter(stores.log, clock=clock, chain_key=chain_key(settings)),
-            signer=Signer(signing_key(settings)),
+            audit=DatabaseAuditWriter(stores.log, clock=clock, chain_key=chain_keys(settings)),
+            signer=Signer(*signing_keys(settings)),
             confirmations=ConfirmationStore(stores.tasks, clock=clock),
             clock=clock,
             ids=ids,

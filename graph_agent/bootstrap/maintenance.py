@@ -11,6 +11,7 @@ from graph_agent.bootstrap.stores import Stores
 from graph_agent.chat.conversations.pruning import ConversationPruning
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.ports import Clock, ToolServer
+from graph_agent.record.chain import ChainKey
 from graph_agent.record.spool import SpoolingAuditWriter
 from graph_agent.record.tamper.pruned import mark_pruned
 from graph_agent.task_server.ledger import OperationLedger
@@ -20,7 +21,7 @@ KEEP_OPERATIONS = timedelta(days=60)
 
 
 def maintenance_jobs(
-    stores: Stores, audit: SpoolingAuditWriter, tools: ToolServer, *, clock: Clock, chain_key: bytes, days: int
+    stores: Stores, audit: SpoolingAuditWriter, tools: ToolServer, *, clock: Clock, chain_key: ChainKey, days: int
 ) -> list[Callable[[], Awaitable[int]]]:
     """Return the jobs in the order in which the sweeper runs them; `days` is the retention of decisions."""
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from graph_agent.bootstrap.adapters import choose_adapter
 from graph_agent.bootstrap.maintenance import maintenance_jobs
-from graph_agent.bootstrap.secret import chain_key, signing_key
+from graph_agent.bootstrap.secret import chain_keys, signing_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.chat.conversations import ConfirmationStore
@@ -78,7 +78,7 @@ async def open_runtime(
             stack.push_async_callback(adapter.aclose)
         stores = await stack.enter_async_context(open_stores(settings))
         tools = await stack.enter_async_context(open_tools(stores.tasks, clock=clock, ids=ids))
-        key = chain_key(settings)
+        key = chain_keys(settings)
         audit = SpoolingAuditWriter(stores.log, Spool(settings.home / "spool", key), clock=clock, chain_key=key)
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
@@ -94,7 +94,7 @@ async def open_runtime(
             audit=audit,
             clock=clock,
             ids=ids,
-            signer=Signer(signing_key(settings)),
+            signer=Signer(*signing_keys(settings)),
             confirmations=ConfirmationStore(stores.tasks),
             hooks=hooks,
         )

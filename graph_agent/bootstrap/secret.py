@@ -1,4 +1,7 @@
-"""The key that signs confirmations: GRAPH_AGENT_SECRET, else a file that only its owner can read."""
+"""The keys that sign confirmations: GRAPH_AGENT_SECRET, else a file that only its owner can read, and the previous ones.
+
+The first key signs. The previous ones, from GRAPH_AGENT_PREVIOUS_SECRETS and from further lines of the file, only verify.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +18,24 @@ _MODE = 0o600
 _BYTES = 32
 
 
-def signing_key(settings: Settings) -> bytes:
-    """Return the key. The first process creates the file, all others read it. Raises `ConfigurationError`."""
+def signing_keys(settings: Settings) -> tuple[bytes, ...]:
+    """Return the keys. The first process creates the file, all others read it. Raises `ConfigurationError`."""
+    previous = tuple(secret.get_secret_value().encode() for secret in settings.previous_secrets)
     if settings.secret is not None:
-        return settings.secret.get_secret_value().encode()
+        return (settings.secret.get_secret_value().encode(), *previous)
     if settings.authenticates:
         raise ConfigurationError("GRAPH_AGENT_SECRET is required with bearer tokens")
     path = secret_file(settings)
     try:
-        return read_secret(path)
+        return (*read_secrets(path), *previous)
     except FileNotFoundError:
         _create(path)
-        return read_secret(path)
+        return (*read_secrets(path), *previous)
 
 
-def chain_key(settings: Settings) -> bytes:
-    """Return the key that seals the log, derived from `signing_key`. Raises `ConfigurationError`."""
-    return derive_chain_key(signing_key(settings))
+def chain_keys(settings: Settings) -> tuple[bytes, ...]:
+    """Return the keys that seal the log, derived from `signing_keys`. Raises `ConfigurationError`."""
+    return tuple(map(derive_chain_key, signing_keys(settings)))
 
 
 def secret_file(settings: Settings) -> Path:
@@ -39,24 +43,24 @@ def secret_file(settings: Settings) -> Path:
     return settings.home / "secret"
 
 
-def read_secret(path: Path) -> bytes:
-    """Return the key in a file.
+def read_secrets(path: Path) -> list[bytes]:
+    """Return the keys in a file, one on each line.
 
     Raises `FileNotFoundError`, and `ConfigurationError` if other users can read the file or it contains no key.
     """
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            key = file.read().strip()
+            keys = [line.strip() for line in file.read().strip().splitlines()]
     except FileNotFoundError:
         raise
     except OSError as exc:
         raise ConfigurationError(f"the key file {path} cannot be read") from exc
     if mode & 0o077:
         raise ConfigurationError(f"others can read the key file {path}: run chmod 600 {path}")
-    if len(key) < _BYTES:
+    if not keys or min(map(len, keys)) < _BYTES:
         raise ConfigurationError(f"the key file {path} contains no key: delete it, and a new one is created")
-    return key
+    return keys
 
 
 def _create(path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from graph_agent.bootstrap.secret import chain_key
+from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.db import Database, DatabaseUnavailableError, migrate
 from graph_agent.errors import ConfigurationError
 from graph_agent.settings import Settings
@@ -39,7 +39,7 @@ async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
             try:
                 for package in packages:
                     # The key is read only by a migration that seals: a command that reads the log must not create it.
-                    migrate(opened[url], package, chain_key=lambda: chain_key(settings))
+                    migrate(opened[url], package, chain_key=lambda: chain_keys(settings))
             except DatabaseUnavailableError as exc:
                 raise ConfigurationError(f"the {what} is not available") from exc
             return opened[url]

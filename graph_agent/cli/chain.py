@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from graph_agent.bootstrap.secret import chain_key
+from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.cli.filters import open_log
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import DONE, FAILED, AsJson, print_stderr, read_text, wrong_usage
@@ -36,7 +36,7 @@ def verify(
     given = None if heads is None else read_text(heads)
     with open_log() as (database, run), progress_bar("verifying") as advance:
         signed = None if given is None else SignedHeads.from_text(given)
-        report = run(verify_log(database, key=chain_key(read_settings()), heads=signed, on_progress=advance))
+        report = run(verify_log(database, key=chain_keys(read_settings()), heads=signed, on_progress=advance))
     if as_json:
         typer.echo(json_line({"intact": report.intact, **report.to_json()}))
     else:
@@ -54,7 +54,7 @@ def heads(
     Store the heads elsewhere: `log verify --heads FILE` then detects records that were removed from the end of a chain.
     """
     with open_log() as (database, run):
-        signed = run(sign_heads(database, chain_key(read_settings()), SystemClock().now()))
+        signed = run(sign_heads(database, chain_keys(read_settings()), SystemClock().now()))
     if to is None:
         typer.echo(json_line(signed.to_json()))
         return

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from graph_agent.bootstrap.adapters import check_endpoint, check_tool_choice, choose_model, model_name
-from graph_agent.bootstrap.secret import read_secret, secret_file
+from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy
 from graph_agent.cli.escape import plain
@@ -98,7 +98,7 @@ async def _key(context: _Context) -> str:
         return "GRAPH_AGENT_SECRET"
     path = secret_file(context.settings)
     try:
-        read_secret(path)
+        read_secrets(path)
     except FileNotFoundError:
         return f"none yet; the first turn makes {path}"
     return f"{path}, for its owner only"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from graph_agent.bootstrap.secret import chain_key
+from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.cli.escape import plain
 from graph_agent.cli.filters import (
     ConversationFilter,
@@ -70,7 +70,7 @@ def import_decisions(
     """
     with open_queries() as (log, run), ExitStack() as stack:
         source = sys.stdin if file == "-" else stack.enter_context(_open_for_reading(file))
-        report = run(log.import_logs(_chunks(source), chain_key=chain_key(read_settings())))
+        report = run(log.import_logs(_chunks(source), chain_key=chain_keys(read_settings())))
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:

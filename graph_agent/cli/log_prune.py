@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from graph_agent.audit.retention import prune
-from graph_agent.bootstrap.secret import chain_key
+from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.cli.filters import open_log
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import AsJson
@@ -32,7 +32,7 @@ def prune_decisions(
     settings = read_settings()
     before = datetime.now(UTC) - timedelta(days=days or settings.retention_days)
     with open_log() as (database, run):
-        mark = partial(mark_pruned, key=chain_key(settings))
+        mark = partial(mark_pruned, key=chain_keys(settings))
         with progress_bar("pruning") as advance:
             report = run(prune(database, before, mark=mark, on_batch=lambda gone: advance(gone, None)))
     if as_json:

@@ -12,14 +12,20 @@ from graph_agent.models.decision import PendingAction
 class Signer:
     """Signs pending actions with HMAC-SHA256 over every field, the user and the conversation."""
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, secret: bytes, *previous: bytes) -> None:
+        """`secret` signs; signatures of the `previous` secrets are valid too."""
+        self._secrets = (secret, *previous)
 
     def sign(self, pending: PendingAction, *, user_id: str, conversation_id: str) -> str:
-        content = {**pending.to_json(), "signature": "", "user_id": user_id, "conversation_id": conversation_id}
-        return hmac.new(self._secret, canonical_json(content).encode(), hashlib.sha256).hexdigest()
+        return _signature(self._secrets[0], pending, user_id, conversation_id)
 
     def verify(self, pending: PendingAction, *, user_id: str, conversation_id: str) -> bool:
-        expected = self.sign(pending, user_id=user_id, conversation_id=conversation_id)
+        given = pending.signature.encode()
+        expected = (_signature(secret, pending, user_id, conversation_id).encode() for secret in self._secrets)
         # Compared in constant time, so that the time of an answer does not reveal a prefix of the right signature.
-        return hmac.compare_digest(expected.encode(), pending.signature.encode())
+        return any(hmac.compare_digest(signature, given) for signature in expected)
+
+
+def _signature(secret: bytes, pending: PendingAction, user_id: str, conversation_id: str) -> str:
+    content = {**pending.to_json(), "signature": "", "user_id": user_id, "conversation_id": conversation_id}
+    return hmac.new(secret, canonical_json(content).encode(), hashlib.sha256).hexdigest()

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -22,6 +23,9 @@ SIGN_EVERY_RECORDS = 64
 SIGN_EVERY_SECONDS = 60.0
 """A chain's head is signed again after this many records, or with the first record after this many seconds."""
 
+
+ChainKey = bytes | tuple[bytes, ...] | None
+"""A key, or the current key followed by the previous ones; None for plain hashes."""
 
 # Parameters are named unlike the columns: an UPDATE binds its new values under the columns' own names.
 _HEAD = (
@@ -46,14 +50,25 @@ def derive_chain_key(secret: bytes) -> bytes:
 
 
 class Sealer:
-    """Seals and signatures under one key, or plain hashes where `key` is None.
+    """Seals and signatures under the current key, or plain hashes where `key` is None. Previous keys only verify.
 
     Each method seals its purpose too, so that a seal of one kind is never valid as another. The purposes are part of the stored
     format: changing one invalidates existing logs.
     """
 
-    def __init__(self, key: bytes | None) -> None:
-        self._key = key
+    def __init__(self, key: ChainKey) -> None:
+        keys = key if isinstance(key, tuple) else (key,)
+        self._key = keys[0]
+        self.all: tuple[Sealer, ...] = (self, *map(Sealer, keys[1:]))
+        """The sealers of all keys, the current one first."""
+
+    def accepts(self, seal: str | None, make: Callable[[Sealer], str]) -> bool:
+        """True if `seal` is the one that `make` returns for the sealer of any key."""
+        return any(seal == make(sealer) for sealer in self.all)
+
+    def of_key(self, key_id: str | None) -> Sealer | None:
+        """Return the sealer of the key with this identifier, None if the key is unknown."""
+        return next((sealer for sealer in self.all if sealer.key_id == key_id), None)
 
     @property
     def key_id(self) -> str | None:
@@ -101,7 +116,7 @@ class _ThreadChain:
 class ChainWriter:
     """Appends closed records to chains, one chain for each calling thread."""
 
-    def __init__(self, key: bytes | None, *, clock: Clock) -> None:
+    def __init__(self, key: ChainKey, *, clock: Clock) -> None:
         self._sealer = Sealer(key)
         self._key_id = self._sealer.key_id
         self._clock = clock

@@ -16,4 +16,5 @@ CHECKED_COLUMNS = [*SEALED_COLUMNS, decision_logs.c.opening_seal]
 
 def has_valid_seal(row: Any, sealer: Sealer) -> bool:
     """Return True if an opening row with at least `CHECKED_COLUMNS` has the seal that `sealer` gives to it."""
-    return bool(row.opening_seal == sealer.opening(*(getattr(row, column.name) for column in SEALED_COLUMNS)))
+    sealed = [getattr(row, column.name) for column in SEALED_COLUMNS]
+    return sealer.accepts(row.opening_seal, lambda one: one.opening(*sealed))

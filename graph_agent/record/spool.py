@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from graph_agent.db import Database
@@ -21,7 +22,7 @@ from graph_agent.errors import RecordUnavailableError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import DecisionRecord, OpenTurn
 from graph_agent.ports import Clock
-from graph_agent.record.chain import Sealer
+from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.writer import DatabaseAuditWriter
 
 _log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class SpoolError(RecordUnavailableError):
 class Spool:
     """One file, shared by the processes of a data folder. Its methods block for as long as the disk does."""
 
-    def __init__(self, path: Path, key: bytes | None, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, path: Path, key: ChainKey, *, max_bytes: int = MAX_BYTES) -> None:
         self._path = path
         self._sealer = Sealer(key)
         self._max_bytes = max_bytes
@@ -51,7 +52,7 @@ class Spool:
             whole = content[: content.rfind(b"\n") + 1]
             lines = whole.splitlines()
             previous = json.loads(lines[-1])["mac"] if lines else ""
-            line = json.dumps({"mac": self._seal(len(lines), previous, text), "record": text}).encode() + b"\n"
+            line = json.dumps({"mac": _seal(self._sealer, len(lines), previous, text), "record": text}).encode() + b"\n"
             if len(whole) + len(line) > self._max_bytes:
                 raise SpoolError("the spool is full")
             os.ftruncate(file, len(whole))
@@ -67,7 +68,7 @@ class Spool:
         records, previous = [], ""
         for n, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines()):
             stored = json.loads(line)
-            if stored["mac"] != self._seal(n, previous, stored["record"]):
+            if not self._sealer.accepts(stored["mac"], partial(_seal, n=n, previous=previous, text=stored["record"])):
                 raise SpoolError(f"line {n + 1} of {self._path} is not as it was written")
             records.append(stored["record"])
             previous = stored["mac"]
@@ -104,14 +105,15 @@ class Spool:
         finally:
             os.close(file)
 
-    def _seal(self, n: int, previous: str, text: str) -> str:
-        return self._sealer.compute("spool", n, previous, text=text)
+
+def _seal(sealer: Sealer, n: int, previous: str, text: str) -> str:
+    return sealer.compute("spool", n, previous, text=text)
 
 
 class SpoolingAuditWriter(DatabaseAuditWriter):
     """A `DatabaseAuditWriter` that spools a terminal record which the database does not take in time."""
 
-    def __init__(self, database: Database, spool: Spool, *, clock: Clock | None = None, chain_key: bytes | None = None) -> None:
+    def __init__(self, database: Database, spool: Spool, *, clock: Clock | None = None, chain_key: ChainKey = None) -> None:
         super().__init__(database, clock=clock, chain_key=chain_key)
         self.spool = spool
 

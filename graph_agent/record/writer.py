@@ -29,7 +29,7 @@ from graph_agent.models.record import (
 )
 from graph_agent.ports import AuditWriter, Clock
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
-from graph_agent.record.chain import ChainWriter, Sealer
+from graph_agent.record.chain import ChainKey, ChainWriter, Sealer
 from graph_agent.record.opening_seal import CHECKED_COLUMNS, SEALED_COLUMNS, has_valid_seal
 from graph_agent.record.projection import call_row, call_rows, invocation_row, invocation_rows, terminal_columns
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
@@ -73,7 +73,7 @@ _DELETE_ENTRIES = delete(record_entries).where(record_entries.c.decision_id == b
 class DatabaseAuditWriter(AuditWriter):
     """Writes decisions to the log database; every method is one transaction."""
 
-    def __init__(self, database: Database, *, clock: Clock | None = None, chain_key: bytes | None = None) -> None:
+    def __init__(self, database: Database, *, clock: Clock | None = None, chain_key: ChainKey = None) -> None:
         """`chain_key` seals the chain of closed records (`chain.derive_chain_key`); without one it is a plain chain."""
         self._database = database
         self._clock = clock or SystemClock()
@@ -156,13 +156,15 @@ class DatabaseAuditWriter(AuditWriter):
         invocations = invocation_rows(record)
         calls = call_rows(record)
         context = record.header.context
-        seal = self._sealer.opening(
-            decision_id, context.conversation_id, context.user_id, context.message, canonical_json(record.header.to_json())
-        )
+        header = canonical_json(record.header.to_json())
+        opened = (decision_id, context.conversation_id, context.user_id, context.message, header)
+
+        def close(connection: Connection, sealer: Sealer) -> bool:
+            values = {"decision": decision_id, "seal": sealer.opening(*opened), **columns, "record": text}
+            return connection.execute(_CLOSE, values).rowcount == 1
 
         def work(connection: Connection) -> str:
-            closed = connection.execute(_CLOSE, {"decision": decision_id, "seal": seal, **columns, "record": text})
-            if closed.rowcount != 1:
+            if not any(close(connection, sealer) for sealer in self._sealer.all):
                 stored = connection.execute(_STORED_DECISION, {"decision": decision_id}).one_or_none()
                 if stored is None or stored.record is None:
                     raise TurnTakenOverError(f"decision {decision_id} has no opening row")

@@ -46,6 +46,7 @@ def test_a_signature_binds_every_field_the_user_and_the_conversation() -> None:
     assert not signer.verify(signed, user_id="bob", conversation_id="c1")
     assert not signer.verify(signed, user_id="ann", conversation_id="c2")
     assert not Signer(b"other").verify(signed, **BOUND)
+    assert Signer(b"other", b"key").verify(signed, **BOUND)
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,15 @@ class ChainCheck:
             if section.chain is None:
                 self.violations.add(ViolationKind.REMOVED, f"chain {chain} is missing", chain=chain)
                 return
-            if first and not self._check_signatures(section.chain, end):
+            # A chain has one key: that of the process which wrote it.
+            sealer = self.sealer.of_key(section.chain.key_id)
+            if sealer is None:
+                with_key = "without a key" if section.chain.key_id is None else "with another key"
+                text = f"chain {chain} was sealed {with_key}: it cannot be verified"
+                self.violations.add(ViolationKind.SIGNATURE, text, chain=chain)
                 return
+            if first:
+                self._check_signatures(section.chain, end, sealer)
             first = False
             if section.chain.cut_n > position:
                 # The start of the chain is pruned, possibly while it was being read: continue after the prune marker.
@@ -80,30 +87,26 @@ class ChainCheck:
             links = [link for link in section.links if link.n > position]
             if not links:
                 return
-            mac = self._check_links(section, links, position, mac)
+            mac = self._check_links(section, sealer, links, position, mac)
             position = links[-1].n
             if self.on_progress is not None:
                 self.on_progress(self.records, max(self.total, self.records))
 
-    def _check_signatures(self, chain: Any, end: ChainHead) -> bool:
-        """Check the signatures in the chain's own row; return False if no seal of the chain can be verified."""
-        if chain.key_id != self.sealer.key_id:
-            with_key = "without a key" if chain.key_id is None else "with another key"
-            text = f"chain {chain.chain} was sealed {with_key}: it cannot be verified"
-            self.violations.add(ViolationKind.SIGNATURE, text, chain=chain.chain)
-            return False
-        if chain.signature != self.sealer.head(chain.chain, chain.signed_n, chain.signed_mac):
+    def _check_signatures(self, chain: Any, end: ChainHead, sealer: Sealer) -> None:
+        """Check the signatures in the chain's own row."""
+        if chain.signature != sealer.head(chain.chain, chain.signed_n, chain.signed_mac):
             text = f"the signature of the head of chain {chain.chain} is invalid"
             self.violations.add(ViolationKind.SIGNATURE, text, chain=chain.chain)
         elif end.n < chain.signed_n:
             text = f"the end of chain {chain.chain} is missing: it is signed up to {chain.signed_n} and stops at {end.n}"
             self.violations.add(ViolationKind.REMOVED, text, chain=chain.chain)
-        if chain.cut_n and chain.cut_signature != self.sealer.prune_marker(chain.chain, chain.cut_n, chain.cut_mac):
+        marker = (chain.chain, chain.cut_n, chain.cut_mac)
+        # A chain that was sealed with a previous key is pruned with the current one.
+        if chain.cut_n and not self.sealer.accepts(chain.cut_signature, lambda one: one.prune_marker(*marker)):
             text = f"the start of chain {chain.chain} was pruned without a valid signature"
             self.violations.add(ViolationKind.SIGNATURE, text, chain=chain.chain)
-        return True
 
-    def _check_links(self, section: _Section, links: Sequence[Any], position: int, mac: str) -> str:
+    def _check_links(self, section: _Section, sealer: Sealer, links: Sequence[Any], position: int, mac: str) -> str:
         """Check `links`, which follow `position` and its seal `mac`; return the seal of the last one."""
         broken: list[tuple[Any, str]] = []
         seals = {position: mac}
@@ -123,30 +126,30 @@ class ChainCheck:
                 self.violations.add(ViolationKind.REMOVED, f"the record of decision {link.decision_id} is missing", **where)
             else:
                 self.records += 1
-                if follows and self.sealer.link(link.chain, link.n, mac, row.record) != link.mac:
+                if follows and sealer.link(link.chain, link.n, mac, row.record) != link.mac:
                     broken.append((link, row.record))
                 self._check_rows(section, row)
             position, mac = link.n, link.mac
             seals[position] = mac
         # Only now, because a record that was moved may have been sealed at a later position.
         for link, record in broken:
-            self._report_broken(link, record, seals)
+            self._report_broken(link, record, seals, sealer)
         return mac
 
     def _check_pruned(self, link: Any, where: Mapping[str, Any]) -> None:
-        if link.cut == self.sealer.pruned(link.chain, link.n, link.mac, link.decision_id):
+        if self.sealer.accepts(link.cut, lambda one: one.pruned(link.chain, link.n, link.mac, link.decision_id)):
             self.pruned += 1
             return
         self.records += 1
         text = f"decision {link.decision_id} was pruned without a valid signature"
         self.violations.add(ViolationKind.SIGNATURE, text, **where)
 
-    def _report_broken(self, link: Any, record: str, seals: Mapping[int, str]) -> None:
+    def _report_broken(self, link: Any, record: str, seals: Mapping[int, str], sealer: Sealer) -> None:
         """Report a record that does not match its seal: as moved if it was sealed at a position nearby, else as edited."""
         where = {"decision_id": link.decision_id, "chain": link.chain, "n": link.n}
         near = sorted(seals.items(), key=lambda item: abs(item[0] - link.n))[:_NEIGHBOURS]
         for n in (position + 1 for position, _ in near):
-            if any(self.sealer.link(link.chain, n, mac, record) == link.mac for _, mac in near):
+            if any(sealer.link(link.chain, n, mac, record) == link.mac for _, mac in near):
                 text = f"the record of decision {link.decision_id} is at position {link.n} and was sealed at position {n}"
                 self.violations.add(ViolationKind.MOVED, text, **where)
                 return

@@ -17,7 +17,7 @@ from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
-from graph_agent.record.chain import Sealer
+from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.chain_tables import record_chains, record_links
 from graph_agent.record.statements import read
 
@@ -46,7 +46,7 @@ class SignedHeads(Frozen):
 
     def is_signed_by(self, sealer: Sealer) -> bool:
         """True if the signature is that of `sealer` over exactly these heads."""
-        return self.signature == sealer.compute("heads", text=self._signed_text())
+        return sealer.accepts(self.signature, lambda one: one.compute("heads", text=self._signed_text()))
 
     def to_text(self) -> str:
         """Return the content of a heads file."""
@@ -64,7 +64,7 @@ class SignedHeads(Frozen):
         return canonical_json({**self.to_json(), "signature": ""})
 
 
-async def sign_heads(database: Database, key: bytes | None, at: datetime) -> SignedHeads:
+async def sign_heads(database: Database, key: ChainKey, at: datetime) -> SignedHeads:
     """Read the current heads of all chains and sign them."""
     heads = await read(database, current_heads)
     return SignedHeads(at=at, heads=heads).signed(Sealer(key))

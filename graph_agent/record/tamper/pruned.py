@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
-from graph_agent.record.chain import Sealer
+from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.chain_tables import record_chains, record_links
 
 # Parameters are named unlike the columns: an UPDATE binds its new values under the columns' own names.
@@ -16,7 +16,7 @@ _SIGN_LINK = update(record_links).where(
 _SET_PRUNE_MARKER = update(record_chains).where(record_chains.c.chain == bindparam("of_chain"))
 
 
-def mark_pruned(connection: Connection, decision_ids: Sequence[str], *, key: bytes | None) -> None:
+def mark_pruned(connection: Connection, decision_ids: Sequence[str], *, key: ChainKey) -> None:
     """Sign the links of these decisions as pruned. Call it in the transaction that deletes their rows.
 
     `key` is the key of the chains, None for plain chains. Pass at most a few hundred ids at a time. If all records at the start

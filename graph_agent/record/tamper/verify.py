@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, func, select
 from graph_agent.db import Database
 from graph_agent.models.canonical import digest
 from graph_agent.models.record import RecordStatus
-from graph_agent.record.chain import Sealer
+from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.chain_tables import record_chains, record_links
 from graph_agent.record.opening_seal import CHECKED_COLUMNS, has_valid_seal
 from graph_agent.record.statements import read
@@ -29,7 +29,7 @@ _TEXTS_PER_READ = 200
 async def verify_log(
     database: Database,
     *,
-    key: bytes | None,
+    key: ChainKey,
     heads: SignedHeads | None = None,
     on_progress: Progress | None = None,
 ) -> VerifyReport:
