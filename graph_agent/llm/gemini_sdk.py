@@ -116,7 +116,7 @@ def _server_deadline(milliseconds: int | None) -> int:
 
 def open_chat(http: httpx.AsyncClient, *, api_key: str, model: str, base_url: str | None) -> GeminiChat:
     """Return a `GeminiChat` that does not retry by itself and has no cache."""
-    return GeminiChat(
+    return GeminiChat(  # type: ignore[call-arg]  # the library accepts its fields by name and by alias; a checker knows the alias
         http=http,
         api_key=SecretStr(api_key),
         model=model,

@@ -171,11 +171,12 @@ def fixture_from_records(records: Sequence[DecisionRecord], test_id: str | None 
     for record in records:
         decision = record.decision
         waited = 0.0 if previous_end is None else (record.header.started_at - previous_end).total_seconds() / 60
+        later: dict[str, Any] = {"minutes_later": round(waited, 2)} if waited >= 1 else {}
         calls = [invocation.tool_name for invocation in record.invocations]
         turns.append(
             FixtureTurn(
                 input=record.header.context.message,
-                **({"minutes_later": round(waited, 2)} if waited >= 1 else {}),
+                **later,
                 expected_intent=decision.intent.intent_type if decision.intent else None,
                 expected_tool=calls[0] if len(calls) == 1 else calls or None,
                 expected_outcome=decision.outcome_category.value if decision.outcome_category else None,
