@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 HOST ?= 127.0.0.1
 PORT ?= 8000
-UV_VERSION := 0.13.9
 PAGE := graph_agent/api/page/index.html
 PAGE_SOURCES := $(shell find ui -name node_modules -prune -o -type f ! -name schema.d.ts -print)
 
@@ -17,8 +16,9 @@ help: ## list the targets
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv==$(UV_VERSION)'
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
+	@sed -n '/^uv==/,/[^\\]$$/p' constraints.txt | $(BIN)/python -m pip install --quiet --require-hashes --requirement /dev/stdin
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement constraints.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Without the packages from npm it prints one line and leaves no page: the API is then served alone.
