@@ -55,7 +55,7 @@ class ServerConfig(uvicorn.Config):
 class Server(uvicorn.Server):
     """A uvicorn server with a longer queue in the kernel than the number of connections accepted at once."""
 
-    def __init__(self, config: ServerConfig, on_started: Callable[[], None]) -> None:
+    def __init__(self, config: ServerConfig, on_started: Callable[[], None] = lambda: None) -> None:
         """`on_started` is called once requests are answered and signals are handled."""
         super().__init__(config)
         self._on_started = on_started
