@@ -14,7 +14,7 @@ from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import DONE, FAILED, AsJson, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.clock import SystemClock
-from graph_agent.record.tamper.heads import SignedHeads, sign_heads
+from graph_agent.record.tamper.heads import MAX_CHARACTERS, SignedHeads, sign_heads
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.settings import read_settings
@@ -33,7 +33,7 @@ def verify(
 
     Exits with 1 if anything differs.
     """
-    given = None if heads is None else read_text(heads)
+    given = None if heads is None else read_text(heads, MAX_CHARACTERS + 1)
     with open_log() as (database, run), progress_bar("verifying") as advance:
         signed = None if given is None else SignedHeads.from_text(given)
         report = run(verify_log(database, key=chain_keys(read_settings()), heads=signed, on_progress=advance))

@@ -114,23 +114,18 @@ def _print(report: ValidationReport) -> None:
 
 def _junit(report: ValidationReport) -> str:
     figures = {"tests": report.test_count, "failures": report.fail_count, "time": f"{report.duration_ms / 1000:.3f}"}
-    suite = ElementTree.Element("testsuite", {"name": report.suite or "validation", **_as_text(figures)})
+    suite = ElementTree.Element("testsuite", {"name": plain(report.suite or "validation"), **_as_text(figures)})
     for result in report.results:
         time = f"{result.duration_ms / 1000:.3f}"
         case = ElementTree.SubElement(
-            suite, "testcase", {"classname": suite.attrib["name"], "name": result.test_id, "time": time}
+            suite, "testcase", {"classname": suite.attrib["name"], "name": plain(result.test_id), "time": time}
         )
         if not result.passed:
-            failure = ElementTree.SubElement(case, "failure", {"message": _for_xml(result.failures[0])})
-            failure.text = _for_xml("\n".join(result.failures))
+            failure = ElementTree.SubElement(case, "failure", {"message": plain(result.failures[0])})
+            failure.text = plain("\n".join(result.failures))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
 
 
 def _as_text(values: dict[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
-
-
-def _for_xml(text: str) -> str:
-    """Return `text` without the characters that XML does not allow."""
-    return "".join(character for character in text if character in "\t\n" or character >= " ")

@@ -156,9 +156,18 @@ def shipped_suite() -> Path:
     return Path(__file__).parent / "suite"
 
 
+class _Dumper(yaml.SafeDumper):
+    """A dumper that escapes a text with control or format characters, and writes any other text as it is."""
+
+    def analyze_scalar(self, scalar: str) -> Any:
+        # Called before each text is written. YAML itself calls bidi controls printable.
+        self.allow_unicode = all(map(str.isprintable, scalar.split("\n")))
+        return super().analyze_scalar(scalar)
+
+
 def dump_fixtures(fixtures: Sequence[Fixture]) -> str:
     """Return the cases as YAML that `load_fixtures` reads."""
-    return yaml.safe_dump([_to_yaml_value(fixture) for fixture in fixtures], sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump([_to_yaml_value(fixture) for fixture in fixtures], Dumper=_Dumper, sort_keys=False, width=120)
 
 
 def fixture_from_records(records: Sequence[DecisionRecord], test_id: str | None = None) -> Fixture:

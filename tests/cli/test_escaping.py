@@ -7,8 +7,10 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+import yaml
 from rich.table import Table
 from rich.text import Text
 
@@ -79,3 +81,27 @@ def test_a_policy_file_is_read_only_up_to_its_limit(cli: Cli, tmp_path: Path, sc
     ended = cli("replay", answer["decision_id"], "--policy", str(policy))
     assert ended.code != 0
     assert len(ended.err.splitlines()) == 1
+
+
+def test_a_heads_file_is_read_only_up_to_its_limit(cli: Cli, home: Path, tmp_path: Path) -> None:
+    del home
+    heads = tmp_path / "heads.json"
+    with heads.open("wb") as file:
+        file.truncate(1 << 33)
+    ended = cli("log", "verify", "--heads", str(heads))
+    assert (ended.code, ended.err) == (1, "graph-agent: the file is too large to contain signed chain heads\n")
+
+
+def test_a_test_case_and_a_junit_report_escape_their_texts(cli: Cli, tmp_path: Path, script: Callable[..., str]) -> None:
+    said = "groceries \u202e\u2066 for 世界"
+    answer = cli("ask", said, "--json", "--model", script({"content": "Hello.", "finish_reason": "stop"})).json()
+    fixture = cli("log", "fixture", answer["decision_id"], "--test-id", said).out
+    assert (fixture.isascii(), yaml.safe_load(fixture)[0]["input"]) == (True, said)
+    assert "世界" in cli("log", "fixture", answer["decision_id"], "--test-id", "世界").out
+    cases = tmp_path / "cases\u202e.yaml"
+    cases.write_text(fixture.replace("expected_outcome: ", 'reply_equals: "\\e[2J"\n  expected_outcome: '), encoding="utf-8")
+    report = cli("validate", str(cases), "--junit").out
+    (case,) = ElementTree.fromstring(report)
+    assert case.get("name") == r"groceries \u202e\u2066 for 世界"
+    assert r"\u001b[2J" in str(case.find("failure").text)  # type: ignore[union-attr] # the case has failed
+    assert not set(report) & set("\x1b\u202e\u2066")

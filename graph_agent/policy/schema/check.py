@@ -7,6 +7,7 @@ is counted in steps, not in seconds, because a replay has to reach the same verd
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError, meta
 
 from graph_agent.models.canonical import canonical_json
-from graph_agent.policy.schema.keywords import SUBSCHEMA_KEYWORDS, SchemaRefusedError, subschemas
+from graph_agent.policy.schema.keywords import REFERENCES, SUBSCHEMA_KEYWORDS, SchemaRefusedError, subschemas
 from graph_agent.policy.schema.strict import Schema
 from graph_agent.policy.schema.upgrade import upgraded
 
@@ -26,6 +27,7 @@ MAX_STEPS: Final = 20_000_000
 """Upper limit of the steps of one check: the number of schemas that apply to one value, multiplied by the number of bytes of
 the arguments. A step takes about 50 ns."""
 
+_IDENTIFIED: Final = frozenset(REFERENCES) | {"$anchor", "$dynamicAnchor"}
 _SMALL_ARGUMENTS: Final = 256
 """A schema is refused if even arguments of this many bytes can take more than MAX_STEPS."""
 _AUTOMATA: Final = {1 << 14: 20, 1 << 16: 80, 1 << 18: 320, 1 << 20: 1280}
@@ -85,17 +87,24 @@ def _read(text: str) -> dict[str, Any]:
     schema = upgraded(schema)
     if not isinstance(schema, dict) or not meta.is_valid(schema):
         raise SchemaRefusedError("is not valid JSON Schema")
-    if _mentions(schema, "$recursiveRef"):
+    if any("$recursiveRef" in part for part in _walk(schema)):
         raise SchemaRefusedError("has a $recursiveRef that is not '#'")
+    nested = [part for part in _walk(schema) if "$id" in part and part is not schema]
+    if any(_IDENTIFIED & inner.keys() for part in nested for inner in _walk(part)):
+        # Relative to that id they mean something else than in the document, which has one name space here.
+        raise SchemaRefusedError("has references or anchors in a subschema with an $id of its own")
+    for part in nested:
+        del part["$id"]
     return schema
 
 
-def _mentions(schema: Any, keyword: str) -> bool:
-    """True if `keyword` occurs in `schema` or in a subschema."""
-    if not isinstance(schema, dict):
-        return False
-    parts = [part for word in schema.keys() & SUBSCHEMA_KEYWORDS for part in subschemas(schema, word)]
-    return keyword in schema or any(_mentions(part, keyword) for part in parts)
+def _walk(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield `schema` and all its subschemas that are objects."""
+    if isinstance(schema, dict):
+        yield schema
+        for word in schema.keys() & SUBSCHEMA_KEYWORDS:
+            for part in subschemas(schema, word):
+                yield from _walk(part)
 
 
 def _affordable_cost(schema: Schema) -> int:

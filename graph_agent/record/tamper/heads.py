@@ -21,6 +21,9 @@ from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.chain_tables import record_chains, record_links
 from graph_agent.record.statements import read
 
+MAX_CHARACTERS = 16 * 1024 * 1024
+"""Maximum size of a heads file: about 100,000 chains."""
+
 
 class ChainHead(Frozen):
     """The head of one chain: its length and its last seal."""
@@ -55,6 +58,8 @@ class SignedHeads(Frozen):
     @classmethod
     def from_text(cls, text: str) -> SignedHeads:
         """Parse a heads file. Raises `ServiceError` INVALID_FORMAT."""
+        if len(text) > MAX_CHARACTERS:
+            raise ServiceError(ServiceErrorCode.INVALID_FORMAT, "the file is too large to contain signed chain heads")
         try:
             return cls.model_validate_json(text)
         except ValidationError:
