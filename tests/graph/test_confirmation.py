@@ -16,6 +16,7 @@ from graph_agent.models.decision import (
     OutcomeCategory,
     PendingAction,
 )
+from graph_agent.reply.fixed import ONE_AT_A_TIME
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
 
@@ -165,3 +166,21 @@ async def test_an_answer_to_a_void_question_does_nothing_and_says_why(state: Ans
     assert server.sent == []
     # The question that is waiting was not touched.
     assert (await reply(engine, "yes", pending)).decision_type is DecisionType.EXECUTE_PENDING
+
+
+@pytest.mark.parametrize(
+    ("later", "notices"),
+    [
+        ([("delete_task", {"task_id": "t2"})], [ONE_AT_A_TIME]),
+        ([("add_task", {"description": "call mom"})], [ONE_AT_A_TIME]),
+        ([("list_tasks", {})], []),
+        ([], []),
+    ],
+)
+async def test_a_change_that_has_to_wait_behind_the_question_is_named_in_a_notice(
+    later: list[tuple[str, dict[str, Any]]], notices: list[str]
+) -> None:
+    server = bread_server()
+    asked = await engine_of(calls(DELETE, *later), server=server).process_message(asks("delete the bread and more"))
+    assert (asked.response_text, asked.notices) == (QUESTION, notices)
+    assert server.sent == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.authorized import run_authorized
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
@@ -36,18 +34,15 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         return turn.to("confirmed_done", ending=_confirmed_ending(turn.calls[-1]))
     if turn.pending is None:
         return turn.to("executed")
-    if _asks_for_more(turn, batch, judgements):
+    if any(_is_change_left_out(runtime, judgement) for judgement in judgements):
         return turn.to("awaiting", notices=(*turn.notices, ONE_AT_A_TIME))
     return turn.to("awaiting")
 
 
-def _asks_for_more(turn: Turn, batch: list[FunctionCall], judgements: Sequence[Judgement]) -> bool:
-    """True if a later call of the batch was not made because an earlier one of the same tool waits for the user."""
-    assert turn.pending is not None
-    waiting = turn.pending.tool_name
-    return any(
-        call.name == waiting and judgement.verdict is Verdict.SKIPPED for call, judgement in zip(batch, judgements, strict=True)
-    )
+def _is_change_left_out(runtime: TurnRuntime, judgement: Judgement) -> bool:
+    """True if a call behind the question was not made, although it may change something."""
+    rule = runtime.policy.rules.get(judgement.tool_name)
+    return judgement.verdict is Verdict.SKIPPED and rule is not None and rule.mutating
 
 
 def _may_have_run(call: TurnCall) -> bool:
