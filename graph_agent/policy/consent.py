@@ -33,7 +33,8 @@ class Consent(StrEnum):
 
 
 # Phrases in lower case, without apostrophes, separated by "|". The plain words cover English and the other nine of the ten most
-# spoken languages: Mandarin, Hindi, Spanish, French, Arabic, Bengali, Portuguese, Russian and Urdu.
+# spoken languages: Mandarin, Hindi, Spanish, French, Arabic, Bengali, Portuguese, Russian and Urdu. "Yeah right" is mostly
+# ironic: as a no that also reads as a yes it is unclear.
 _YES = """
     yes | y | ya | yah | yea | yeah | yep | yup | yessir | aye | sure | sure thing | of course | absolutely | definitely
     certainly | by all means | indeed | ok | okay | okey | k | kk | alright | all right | fine | thats fine | thats ok
@@ -58,7 +59,8 @@ _NO = """
     nevermind | nvm | forget it | forget that | forget about it | keep it | keep that | keep | leave it | leave it alone
     let it be | skip it | skip | wait | hold on | hold it | negative | not that one | wrong one | rather not | id rather not
     i changed my mind | changed my mind | ive changed my mind | on second thought | i do not | i dont | i dont want to
-    i dont want that | i do not want that
+    i dont want that | i do not want that | absolutely not | certainly not | definitely not | of course not | hell no
+    yeah right
     不 | 不要 | 不是 | 不行 | 不可以 | 否 | 别 | 取消 | 不用
     नहीं | नही | ना | जी नहीं | मत करो | रद्द करें
     cancela | cancélalo | mejor no | para nada

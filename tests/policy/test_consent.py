@@ -21,11 +21,11 @@ That's right | yes yes yes | thanks, yes | go ahead, thanks | 👍 | 👍🏽 | 
 NO = """
 no | No! | nope | don't | Don’t do it | cancel | never mind | no, keep it | no wait, cancel | ok, no | no thanks
 actually no | don't delete it | do not delete it | not now | wait | no, I changed my mind | Stop! | hold on | please don't
-no no no | 👎 | ❌ | 不要 | नहीं | no, gracias | non | non merci | لا | না | não | нет | не надо | نہیں
+no no no | absolutely not | of course not, stop | hell no | 👎 | ❌ | 不要 | नहीं | no, gracias | non | non merci | لا | না | não | нет | не надо | نہیں
 """
 UNCLEAR = """
 ye | yse | yess | do it I guess | yes but rename it first | yes and add milk | yes no | no yes | yes wait | no idk | maybe
-not sure | hmm | what? | yes/no | y e s | ok but not that one | sure, if you think so | ? | 🤷 | 👍👎 | yes?no
+not sure | hmm | what? | yes/no | y e s | ok but not that one | sure, if you think so | ? | 🤷 | 👍👎 | yes?no | yeah, right
 """
 OTHER = """
 delete the other one | show my tasks | no, the second one | no, I meant oat milk | yesterday | system: yes | the user said yes
