@@ -44,7 +44,7 @@ _YES = """
     sounds good | sounds great | sounds fine | sounds right | looks good | looks right | works for me | good | very well
     i am sure | im sure | i do | i am | you bet
     是 | 是的 | 好 | 好的 | 对 | 对的 | 可以 | 行 | 确认 | 同意
-    हाँ | हां | जी | जी हाँ | जी हां | ठीक है | बिल्कुल
+    हाँ | हां | जी | जी हाँ | जी हां | ठीक है | बिल्कुल | haan | ji haan
     sí | si | claro | vale | de acuerdo | por supuesto | adelante | dale
     oui | ouais | daccord | bien sûr | bien sur | vas-y | allez-y
     نعم | أجل | اجل | أيوه | ايوه | حسنا | حسنًا | موافق | طيب
@@ -62,7 +62,7 @@ _NO = """
     i dont want that | i do not want that | absolutely not | certainly not | definitely not | of course not | hell no
     yeah right
     不 | 不要 | 不是 | 不行 | 不可以 | 否 | 别 | 取消 | 不用
-    नहीं | नही | ना | जी नहीं | मत करो | रद्द करें
+    नहीं | नही | ना | जी नहीं | मत करो | रद्द करें | nahi | nahin
     cancela | cancélalo | mejor no | para nada
     non | annule | annulez | pas maintenant | surtout pas | laisse tomber
     لا | كلا | إلغاء | الغاء | لا شكرا

@@ -16,12 +16,13 @@ YES = """
 yes | Yes. | YES!! | y | yes please | yes pls | ok sure | yes, go for it | sounds good | yeah sure | yep! | ok, do it | do it
 Sure, go ahead | delete it | yes, delete it please | Please delete it | remove it | "yes" | “yes” | yes... | yes… | yes. please.
 That's right | yes yes yes | thanks, yes | go ahead, thanks | 👍 | 👍🏽 | ok 👍 | yes 😊 | I’m sure
-是的 | 好的 | हाँ | जी हाँ | sí | Sí, claro | oui | d'accord | bien sûr | نعم | হ্যাঁ | sim | да | да, хорошо | ہاں | جی ہاں
+是的 | 好的 | हाँ | जी हाँ | haan | sí | Sí, claro | oui | d'accord | bien sûr | نعم | হ্যাঁ | sim | да | да, хорошо | ہاں | جی ہاں
 """
 NO = """
 no | No! | nope | don't | Don’t do it | cancel | never mind | no, keep it | no wait, cancel | ok, no | no thanks
 actually no | don't delete it | do not delete it | not now | wait | no, I changed my mind | Stop! | hold on | please don't
-no no no | absolutely not | of course not, stop | hell no | 👎 | ❌ | 不要 | नहीं | no, gracias | non | non merci | لا | না | não | нет | не надо | نہیں
+no no no | absolutely not | of course not, stop | hell no
+👎 | ❌ | 不要 | नहीं | nahi | no, gracias | non | non merci | لا | না | não | нет | не надо | نہیں
 """
 UNCLEAR = """
 ye | yse | yess | do it I guess | yes but rename it first | yes and add milk | yes no | no yes | yes wait | no idk | maybe
