@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import adapters, goals, graph, startup, turn
+from benchmarks import adapters, goals, graph, growth, http, memory, startup, turn
 
-for part in (graph, turn, adapters, startup):
+for part in (graph, turn, http, growth, memory, adapters, startup):
     part.main()
     print()
 goals.print_missed()

@@ -25,6 +25,7 @@ from graph_agent.db import Database, migrate
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration, select_declarations
 from graph_agent.policy.constitution import Constitution
+from graph_agent.ports import LLMAdapter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.task_server.server import build_task_server
@@ -55,7 +56,7 @@ class OneToolModel:
 
 
 @asynccontextmanager
-async def full_engine(folder: Path) -> AsyncIterator[LLMAgentEngine]:
+async def full_engine(folder: Path, model: LLMAdapter | None = None) -> AsyncIterator[LLMAgentEngine]:
     """An engine on real databases in `folder`, with the shipped task server in the process."""
     tasks, log = (Database.open(f"sqlite:///{folder / name}") for name in ("tasks.db", "log.db"))
     migrate(tasks, "graph_agent.task_server")
@@ -63,7 +64,7 @@ async def full_engine(folder: Path) -> AsyncIterator[LLMAgentEngine]:
     migrate(log, "graph_agent.record")
     async with McpToolExecutor(build_task_server(tasks)) as tools:
         yield LLMAgentEngine(
-            OneToolModel(),
+            model or OneToolModel(),
             tools,
             Constitution.load().text,
             audit=DatabaseAuditWriter(log),
@@ -73,7 +74,8 @@ async def full_engine(folder: Path) -> AsyncIterator[LLMAgentEngine]:
     await log.close()
 
 
-def _context(number: int) -> DecisionContext:
+def context_of(number: int) -> DecisionContext:
+    """Return a request of one of many users."""
     return DecisionContext(user_id=f"user {number}", message="add a task to call mom", conversation_id=f"c{number}")
 
 
@@ -112,13 +114,13 @@ async def measure() -> tuple[dict[str, float], float, float]:
             number = itertools.count()
 
             async def ours() -> Any:
-                return await engine.run(_context(next(number)))
+                return await engine.run(context_of(next(number)))
 
             alone = await interleaved({"ours": ours, "peer": peer}, ALONE)
             before = spin()
             started, clock = time.process_time(), time.perf_counter()
             for wave in range(WAVES):
-                await asyncio.gather(*(engine.run(_context(wave * CONCURRENT + number)) for number in range(CONCURRENT)))
+                await asyncio.gather(*(engine.run(context_of(wave * CONCURRENT + number)) for number in range(CONCURRENT)))
             turns = WAVES * CONCURRENT
             spent, took = time.process_time() - started, time.perf_counter() - clock
     return alone, spent / turns / ((before + spin()) / 2), turns / took

@@ -1,0 +1,132 @@
+"""CPU of `POST /api/chat` beside the bare turn with the same model, and requests a second with 50 clients.
+
+    python -m benchmarks.http
+
+The server is a process of its own, whose CPU Linux tells in `/proc`; the client's is not counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.goals import against
+from benchmarks.spin import spin_microseconds
+from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.models.decision import DecisionContext
+from graph_agent.settings import Settings
+
+MESSAGE = "add a task to call mom"
+GOAL_RATIO = 1.3
+BATCH = 25
+ROUNDS = 8
+CLIENTS = 50
+REQUESTS_EACH = 8
+
+_BODY = json.dumps({"content": MESSAGE}).encode()
+_REQUEST = b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+    len(_BODY),
+    _BODY,
+)
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[tuple[int, int]]:
+    """Run a server with the embedded model in `home`; yield its process id and its port."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GEMINI", "OPENAI", "GRAPH_"))}
+    environment |= {"GRAPH_AGENT_HOME": str(home), "GRAPH_AGENT_TURNS_PER_MINUTE": "1000000"}
+    code = "from graph_agent.cli.main import main; main(['serve', '--port', '0', '--no-page', '--model', 'rules'])"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env=environment) as server:
+        assert server.stderr is not None
+        try:
+            yield (
+                server.pid,
+                next(int(found[1]) for line in server.stderr if (found := re.search(r"serving http\S+:(\d+)", line))),
+            )
+        finally:
+            server.terminate()
+
+
+def cpu_of(process: int) -> float:
+    """Return the CPU seconds of a process, all threads."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+async def send(port: int, requests: int) -> None:
+    """Send requests over one connection, one after the other; one that is refused for lack of capacity is sent again."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while requests:
+        writer.write(_REQUEST)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        assert length is not None
+        await reader.readexactly(int(length[1]))
+        if head.startswith(b"HTTP/1.1 200"):
+            requests -= 1
+        else:
+            await asyncio.sleep(1)
+    writer.close()
+
+
+async def measure(home: Path) -> tuple[dict[str, float], float]:
+    """Return the CPU of each way in spins per turn, then requests per CPU second of the server with many clients."""
+    settings = Settings(home=home / "bare", turns_per_minute=1_000_000)
+    with serving(home / "served") as (server, port):
+        async with open_runtime(settings, model="rules") as runtime:
+
+            async def engine() -> None:
+                context = DecisionContext(user_id="local", message=MESSAGE, conversation_id="c")
+                for _ in range(BATCH):
+                    await runtime.engine.run(context)
+
+            async def http() -> None:
+                await send(port, BATCH)
+
+            ways: dict[str, tuple[Callable[[], Awaitable[Any]], Callable[[], float]]] = {
+                "bare turn": (engine, time.process_time),
+                "HTTP": (http, lambda: cpu_of(server)),
+            }
+            spent: dict[str, list[float]] = {name: [] for name in ways}
+            for round_number in range(ROUNDS + 1):
+                for name, (work, cpu) in ways.items():
+                    before, unit = cpu(), spin_microseconds(20) / 1e6
+                    after_spins = cpu() if cpu is time.process_time else before
+                    await work()
+                    # The first round warms both up.
+                    if round_number:
+                        spent[name].append((cpu() - after_spins) / unit / BATCH)
+            before = cpu_of(server)
+            await asyncio.gather(*(send(port, REQUESTS_EACH) for _ in range(CLIENTS)))
+            per_second = CLIENTS * REQUESTS_EACH / (cpu_of(server) - before)
+    return {name: statistics.median(times) for name, times in spent.items()}, per_second
+
+
+def main() -> None:
+    """Print the CPU of a turn without and with HTTP."""
+    with tempfile.TemporaryDirectory() as home:
+        spent, per_second = asyncio.run(measure(Path(home)))
+    unit = spin_microseconds() / 1000
+    ratio = spent["HTTP"] / spent["bare turn"]
+    print("CPU of POST /api/chat with the embedded model, beside the bare turn (one task is added)")
+    print(f"one spin = {unit * 1000:.0f} µs here\n")
+    print(f"{'bare turn':18}{spent['bare turn'] * unit:8.1f} ms = {spent['bare turn']:5.1f} spins")
+    line = f"{'HTTP, one client':18}{spent['HTTP'] * unit:8.1f} ms = {spent['HTTP']:5.1f} spins, ratio {ratio:.2f}"
+    print(line + against("HTTP to the bare turn", ratio, GOAL_RATIO))
+    print(f"{f'HTTP, {CLIENTS} clients':18}{1000 / per_second:8.1f} ms = {per_second:.0f} requests a second and core")
+
+
+if __name__ == "__main__":
+    main()
