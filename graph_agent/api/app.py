@@ -12,11 +12,10 @@ from fastapi.security import HTTPBearer
 from starlette.middleware import Middleware
 
 from graph_agent.api import chat, conversations, decisions, errors, events, health, topology
-from graph_agent.api.admission import Admission
 from graph_agent.api.auth import authenticator
-from graph_agent.api.middleware import LoopbackHostsOnly, SameOriginOnly, SecurityHeaders, UnambiguousLength
-from graph_agent.api.static_page import BrowserSession, Page, description_router, page_router
-from graph_agent.api.turn_admission import LoadShedding, TurnAdmission
+from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts, refuse_other_origins, refuse_two_lengths
+from graph_agent.api.static_page import Page, description_router, page_router
+from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.stream import TurnStream
@@ -26,7 +25,8 @@ from graph_agent.record.writer import DatabaseAuditWriter
 _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 60.0
-TURN_PATHS = frozenset({"/api/chat", "/api/chat/stream"})
+MAX_STREAMS = 1024
+"""The number of event streams that one process serves at the same time."""
 
 
 def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
@@ -38,15 +38,15 @@ def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
     turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds)
     middleware = [
         Middleware(SecurityHeaders),
-        Middleware(UnambiguousLength),
-        Middleware(LoadShedding, turn_admission, TURN_PATHS),
+        Middleware(Gate, refuse_two_lengths),
+        Middleware(Gate, turn_admission.refuse_while_full),
         Middleware(errors.UnexpectedErrors),
     ]
     if not settings.authenticates:
-        middleware.append(Middleware(LoopbackHostsOnly))
-    middleware.append(Middleware(SameOriginOnly))
+        middleware.append(Middleware(Gate, refuse_other_hosts))
+    middleware.append(Middleware(Gate, refuse_other_origins))
     if page is not None and page.session is not None:
-        middleware.append(Middleware(BrowserSession, session=page.session))
+        middleware.append(Middleware(Gate, page.session.refuse_other_browsers))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
@@ -75,7 +75,7 @@ def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
     app.state.open_turns = 0
     app.state.authenticator = authenticator(settings)
     app.state.turn_admission = turn_admission
-    app.state.subscribers = Admission()
+    app.state.streams = asyncio.Semaphore(MAX_STREAMS)
     app.state.stream = TurnStream(runtime.chat, runtime.engine)
     errors.install(app)
     for router in (chat.router, conversations.router, decisions.router, events.router, topology.router):

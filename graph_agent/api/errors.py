@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from graph_agent.chat.conversations.statements import unavailable
 from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode, ToolErrorCode
 
@@ -87,9 +88,9 @@ def service_error_response(error: ServiceError) -> JSONResponse:
     return JSONResponse(service_error_body(error), status, headers)
 
 
-def unavailable() -> ServiceError:
-    text = "The service is not available right now. Please try again later."
-    return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text)
+def busy() -> ServiceError:
+    text = "The service is busy. Please try again in a moment."
+    return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=1)
 
 
 def stream_error_body(failure: BaseException) -> dict[str, Any]:

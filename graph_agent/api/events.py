@@ -6,6 +6,7 @@ events after it; no turn is run again.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -15,12 +16,11 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from graph_agent.api.admission import Admission
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import read_object
 from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, read_message, start_turn
 from graph_agent.api.decisions import AUDITOR
-from graph_agent.api.errors import stream_error_body
+from graph_agent.api.errors import busy, stream_error_body
 from graph_agent.api.schemas import IdInPath, errors
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import well_formed_id
@@ -112,13 +112,13 @@ def _event_stream(request: Request, decision_id: str, events: AsyncIterator[Numb
     if events is None:
         return Response(status_code=204)
     state = request.app.state
-    return _Stream(_messages(decision_id, events), state.subscribers, state.runtime.engine.config.timeout_seconds)
+    return _Stream(_messages(decision_id, events), state.streams, state.runtime.engine.config.timeout_seconds)
 
 
 class _Stream(EventSourceResponse):
-    """A stream that counts as a subscriber from its first byte to its last."""
+    """A stream that takes one of `streams` from its first byte to its last. It is refused at once if none is free."""
 
-    def __init__(self, messages: AsyncIterator[ServerSentEvent], subscribers: Admission, turn_seconds: float) -> None:
+    def __init__(self, messages: AsyncIterator[ServerSentEvent], streams: asyncio.Semaphore, turn_seconds: float) -> None:
         super().__init__(
             messages,
             ping=KEEP_ALIVE_SECONDS,
@@ -126,10 +126,12 @@ class _Stream(EventSourceResponse):
             # On shutdown the running turns are ended first, and their last events are still sent.
             shutdown_grace_period=turn_seconds,
         )
-        self._subscribers = subscribers
+        self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._subscribers.admit():
+        if self._streams.locked():
+            raise busy()
+        async with self._streams:
             await super().__call__(scope, receive, send)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graph_agent.api.errors import envelope, service_error_response
@@ -45,61 +48,52 @@ class SecurityHeaders:
         await self._app(scope, receive, add_headers)
 
 
-class LoopbackHostsOnly:
-    """Refuses requests whose Host header is not a loopback name.
+class Gate:
+    """Answers the requests that `refuse` returns a response for; the application gets all others."""
+
+    def __init__(self, app: ASGIApp, refuse: Callable[[Request], Response | None]) -> None:
+        self._app = app
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refuse(Request(scope)) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+
+def refuse_other_hosts(request: Request) -> Response | None:
+    """Refuse a request whose Host header is not a loopback name.
 
     Without authentication every client that reaches the port is the user. This prevents DNS rebinding: a web page may let its
     own domain resolve to 127.0.0.1, but the browser then sends that domain as Host.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _LOOPBACK.fullmatch(Headers(scope=scope).get("host", "")):
-            await self._app(scope, receive, send)
-            return
-        text = "Without authentication this server answers to localhost only."
-        response = service_error_response(ServiceError(ServiceErrorCode.ACCESS_DENIED, text))
-        await response(scope, receive, send)
+    if _LOOPBACK.fullmatch(request.headers.get("host", "")):
+        return None
+    return _denied("Without authentication this server answers to localhost only.")
 
 
-class UnambiguousLength:
-    """Refuses a request with both Content-Length and Transfer-Encoding, and closes its connection.
+def refuse_two_lengths(request: Request) -> Response | None:
+    """Refuse a request with both Content-Length and Transfer-Encoding, and close its connection.
 
     A proxy that reads the other header than this server does would take the rest of the body for the next request (request
     smuggling).
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope) if scope["type"] == "http" else {}
-        if "content-length" not in headers or "transfer-encoding" not in headers:
-            await self._app(scope, receive, send)
-            return
-        text = "A request has either Content-Length or Transfer-Encoding."
-        response = envelope(400, "BAD_REQUEST", text, {"Connection": "close"})
-        await response(scope, receive, send)
+    if "content-length" not in request.headers or "transfer-encoding" not in request.headers:
+        return None
+    return envelope(400, "BAD_REQUEST", "A request has either Content-Length or Transfer-Encoding.", {"Connection": "close"})
 
 
-class SameOriginOnly:
-    """Refuses requests that change something if a browser sends them for another origin.
+def refuse_other_origins(request: Request) -> Response | None:
+    """Refuse a request that changes something if a browser sends it for another origin.
 
     Browsers add Origin and Sec-Fetch-Site to such requests and let no script change them; other clients send neither header.
     """
+    if request.method in _SAFE_METHODS or _same_origin(request.headers):
+        return None
+    return _denied("This request comes from another origin.")
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] in _SAFE_METHODS or _same_origin(Headers(scope=scope)):
-            await self._app(scope, receive, send)
-            return
-        text = "This request comes from another origin."
-        response = service_error_response(ServiceError(ServiceErrorCode.ACCESS_DENIED, text))
-        await response(scope, receive, send)
+def _denied(text: str) -> Response:
+    return service_error_response(ServiceError(ServiceErrorCode.ACCESS_DENIED, text))
 
 
 def _same_origin(headers: Headers) -> bool:

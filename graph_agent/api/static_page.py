@@ -14,11 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fastapi import APIRouter, Request
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from graph_agent.api.errors import service_error_response
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -54,6 +51,19 @@ class LaunchSession:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     """Printed as part of the link."""
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+
+    def refuse_other_browsers(self, request: Request) -> Response | None:
+        """Refuse a request of a browser to the API without the session's cookie."""
+        if not request.scope["path"].startswith("/api/") or self._admits(request):
+            return None
+        text = "Open the page with the link that `graph-agent serve` printed."
+        return service_error_response(ServiceError(ServiceErrorCode.UNAUTHENTICATED, text))
+
+    def _admits(self, request: Request) -> bool:
+        if "sec-fetch-site" not in request.headers and "origin" not in request.headers:
+            return True
+        sent = request.cookies.get(_cookie_name(request.headers.get("host", "")), "")
+        return secrets.compare_digest(sent.encode(), self.cookie.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,27 +130,6 @@ def description_router() -> APIRouter:
         return JSONResponse({"title": document["info"]["title"], "openapi": "/openapi.json", "routes": routes})
 
     return router
-
-
-class BrowserSession:
-    """Middleware that refuses requests of browsers to the API without the session's cookie."""
-
-    def __init__(self, app: ASGIApp, session: LaunchSession) -> None:
-        self._app = app
-        self._session = session
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith("/api/") or self._admits(Headers(scope=scope)):
-            await self._app(scope, receive, send)
-            return
-        text = "Open the page with the link that `graph-agent serve` printed."
-        await service_error_response(ServiceError(ServiceErrorCode.UNAUTHENTICATED, text))(scope, receive, send)
-
-    def _admits(self, headers: Headers) -> bool:
-        if "sec-fetch-site" not in headers and "origin" not in headers:
-            return True
-        sent = cookie_parser(headers.get("cookie", "")).get(_cookie_name(headers.get("host", "")), "")
-        return secrets.compare_digest(sent.encode(), self._session.cookie.encode())
 
 
 def _signed_in(request: Request, session: LaunchSession) -> Response:

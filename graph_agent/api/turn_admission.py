@@ -12,12 +12,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.requests import Request
+from starlette.responses import Response
 
-from graph_agent.api.errors import service_error_response
+from graph_agent.api.errors import busy, service_error_response
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import ServiceError
 from graph_agent.turn.run import TurnRun
+
+TURN_PATHS = frozenset({"/api/chat", "/api/chat/stream"})
 
 MAX_TURNS_IN_FLIGHT = 1024
 MIN_TURNS_IN_FLIGHT = 8
@@ -96,11 +99,16 @@ class TurnAdmission:
             started.add_done_callback(lambda: self.in_flight.release(user_id))
         return started
 
+    def refuse_while_full(self, request: Request) -> Response | None:
+        """Refuse a request for a new turn while none can be admitted, before authentication and routing, which take longer."""
+        if self.is_full and request.method == "POST" and request.scope["path"] in TURN_PATHS:
+            return service_error_response(self.refusal())
+        return None
+
     def refusal(self) -> ServiceError:
         """Count a refused turn and return its error."""
         self.refused += 1
-        text = "The service is busy. Please try again in a moment."
-        return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=1)
+        return busy()
 
     async def _wait_for_start(self, user_id: str) -> None:
         self.waiting.take(user_id)
@@ -125,21 +133,6 @@ class TurnAdmission:
             self.start_seconds += _WEIGHT * (min(measured, _MAX_GROWTH * self.start_seconds) - self.start_seconds)
             # A start that took no measurable time must not lead to a division by zero.
             self.start_seconds = max(self.start_seconds, 0.0001)
-
-
-class LoadShedding:
-    """Middleware that refuses new turns while none can be admitted, before authentication and routing, which take longer."""
-
-    def __init__(self, app: ASGIApp, admission: TurnAdmission, paths: frozenset[str]) -> None:
-        self._app = app
-        self._admission = admission
-        self._paths = paths
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] in self._paths and scope["method"] == "POST" and self._admission.is_full:
-            await service_error_response(self._admission.refusal())(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
 
 
 class _Places:
