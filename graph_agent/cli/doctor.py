@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import typer
 from rich.text import Text
 
-from graph_agent.bootstrap.adapters import check_endpoint, check_tool_choice, choose_model, model_name
+from graph_agent.bootstrap.adapters import choose_adapter
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy
@@ -18,8 +18,14 @@ from graph_agent.cli.escape import plain
 from graph_agent.cli.running import FAILED, Model
 from graph_agent.cli.show import stdout_console
 from graph_agent.errors import ConfigurationError, GraphAgentError
+from graph_agent.llm.config import LLMConfig
+from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.policy.constitution import Constitution
+from graph_agent.ports import LLMAdapter
 from graph_agent.settings import Settings, read_settings
+
+REQUEST_SECONDS = 10.0
+"""The time limit of the request by which the server shows whether it honors a required call."""
 
 _WIDTH = 14
 
@@ -40,8 +46,9 @@ class _Context:
     settings: Settings
     model: str | None
     stack: AsyncExitStack
+    adapter: LLMAdapter | None = None
     stores: Stores | None = None
-    """Set by the check that opens them."""
+    """Set by the check that opens them, like the adapter."""
 
 
 async def _run_checks(settings: Settings, model: str | None) -> bool:
@@ -61,17 +68,20 @@ async def _run_checks(settings: Settings, model: str | None) -> bool:
 
 
 async def _model(context: _Context) -> str:
-    choice = choose_model(context.settings, context.model)
-    name = model_name(context.settings, choice)
-    return f"{choice.kind} ({name}): {choice.reason}" if name else f"{choice.kind}: {choice.reason}"
+    limits = LLMConfig(api_key="-", timeout_seconds=REQUEST_SECONDS, max_retries=0)
+    context.adapter, reason = choose_adapter(context.settings, context.model, limits)
+    return reason
 
 
 async def _endpoint(context: _Context) -> str:
-    choice = choose_model(context.settings, context.model)
-    if wrong := await check_endpoint(context.settings, choice):
+    if context.adapter is None:
+        raise ConfigurationError("cannot be checked without a model")
+    if not isinstance(context.adapter, ProviderAdapter):
+        return "none needed"
+    context.stack.push_async_callback(context.adapter.aclose)
+    if wrong := await context.adapter.check():
         raise ConfigurationError(wrong)
-    requires_calls = await check_tool_choice(context.settings, choice)
-    return "none needed" if requires_calls is None else f"answers; requires calls: {requires_calls}"
+    return f"answers; requires calls: {await context.adapter.check_required_calls()}"
 
 
 async def _constitution(context: _Context) -> str:

@@ -99,14 +99,13 @@ class GeminiChat(ChatGoogleGenerativeAI):
         message = AIMessage(content="", response_metadata={"body": raw.body if raw else ""})
         return ChatResult(generations=[ChatGeneration(message=message)])
 
-    async def send(self, fields: dict[str, Any], system_instruction: str | None, settings: dict[str, Any]) -> str:
-        """Send one request and return the body of the response as text.
-
-        `fields` go to the wire unchanged; `settings` are generation settings and `timeout` in seconds.
-        """
-        opening: list[BaseMessage] = [SystemMessage(system_instruction)] if system_instruction else []
+    async def send(self, request: dict[str, Any], seconds: float) -> str:
+        """Send `fields` of the request unchanged, with its `system_instruction` and generation `settings`."""
+        instruction = request["system_instruction"]
+        opening: list[BaseMessage] = [SystemMessage(instruction)] if instruction else []
         # The library requires a message. On the wire `contents` in `fields` replaces it.
-        message = await self.ainvoke([*opening, HumanMessage("-")], fields=fields, **settings)
+        sent = [*opening, HumanMessage("-")]
+        message = await self.ainvoke(sent, fields=request["fields"], **request["settings"], timeout=seconds)
         return str(message.response_metadata.get("body") or "")
 
 
@@ -114,7 +113,7 @@ def _server_deadline(milliseconds: int | None) -> int:
     return max(_SHORTEST_SERVER_DEADLINE, -(-(milliseconds or 0) // 1000))
 
 
-def open_chat(http: httpx.AsyncClient, *, api_key: str, model: str, base_url: str | None) -> GeminiChat:
+def open_chat(http: httpx.AsyncClient, *, api_key: str, model: str, base_url: str) -> GeminiChat:
     """Return a `GeminiChat` that does not retry by itself and has no cache."""
     return GeminiChat(  # type: ignore[call-arg]  # the library accepts its fields by name and by alias; a checker knows the alias
         http=http,

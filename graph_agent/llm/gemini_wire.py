@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graph_agent.errors import InvalidResponseError
-from graph_agent.llm.families import Family
+from graph_agent.llm.families import Effort, Family, output_tokens, thinking_of
 from graph_agent.llm.pairing import pair_results
 from graph_agent.llm.provider_errors import blocked_error
 from graph_agent.llm.response_parsing import (
@@ -74,6 +74,18 @@ def build_contents(messages: Sequence[LLMMessage], family: Family) -> list[dict[
             results = [_result(call, response) for call, response in zip(calls, exchange.results, strict=True)]
             contents.append({"role": "user", "parts": results})
     return contents
+
+
+def build_settings(family: Family, temperature: float, max_tokens: int, effort: Effort) -> dict[str, Any]:
+    """Return the generation settings that the models of `family` accept."""
+    thinking = thinking_of(family, effort)
+    settings = {
+        "max_output_tokens": output_tokens(family, effort, max_tokens),
+        "thinking_level": thinking.level,
+        "thinking_budget": thinking.budget,
+        "temperature": temperature if family.takes_temperature else None,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def build_tools(declarations: Sequence[ToolDeclaration]) -> list[dict[str, Any]]:

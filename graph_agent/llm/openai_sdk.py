@@ -33,6 +33,3 @@ class OpenAIChat:
         """
         response = await self._sdk.post("/chat/completions", cast_to=httpx.Response, body=request, options={"timeout": seconds})
         return response.text
-
-    async def aclose(self) -> None:
-        await self._sdk.close()

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from graph_agent.errors import InvalidResponseError, LLMError
 from graph_agent.llm.provider_errors import StatusError
-from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDeclaration
-from graph_agent.ports import LLMAdapter
-from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
+from graph_agent.models.llm import LLMResponse, ToolChoice, ToolDeclaration
 
 _log = logging.getLogger(__name__)
 
@@ -70,25 +68,6 @@ class RequiredCalls:
         self.failures_in_a_row += 1
         if self.failures_in_a_row == FAILURES_BEFORE_GIVING_UP:
             _log.warning("the model %s does not support required calls: they are no longer required", self._model)
-
-
-class RequiringAdapter(LLMAdapter, Protocol):
-    """An adapter whose server may not support required calls."""
-
-    @property
-    def required_calls(self) -> RequiredCalls: ...
-
-
-async def check_required_calls(adapter: RequiringAdapter) -> str:
-    """Send one short required request; return "yes" or, in a few words, what the server does instead."""
-    messages = [LLMMessage(role="user", content="Hello!")]
-    try:
-        response = await adapter.generate(messages, list(REPLY_FORM_DECLARATIONS), tool_choice="required")
-    except LLMError as error:
-        return f"not known ({error.message})"
-    if adapter.required_calls.failures_in_a_row:
-        return "server refuses it"
-    return "yes" if response.function_calls else "server ignores it"
 
 
 class _UnusableError(Exception):

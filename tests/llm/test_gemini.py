@@ -11,7 +11,6 @@ import pytest
 from graph_agent.clock import SystemClock
 from graph_agent.deadlines import turn_deadline
 from graph_agent.errors import ConfigurationError, LLMError, LLMTimeoutError, ToolNotFoundError
-from graph_agent.llm import gemini
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import DEFAULT_MODEL
 from graph_agent.llm.gemini import GeminiAdapter
@@ -308,11 +307,11 @@ class TestCheck:
     )
     async def test_a_problem_is_one_sentence_without_the_key(self, status: int, sentence: str) -> None:
         async with serving(says({"error": {"message": "the-key"}}, status)) as wire:
-            assert await gemini.check("the-key", "gemini-2.0-flash", base_url=wire.url) == sentence
+            assert await GeminiAdapter("the-key", "gemini-2.0-flash", base_url=wire.url).check() == sentence
 
     async def test_an_endpoint_that_does_not_answer_is_reported_within_a_second(self) -> None:
         async with serving(hangs()) as wire:
-            assert await gemini.check("the-key", base_url=wire.url) == "the model did not answer in time"
+            assert await GeminiAdapter("the-key", base_url=wire.url).check() == "the model did not answer in time"
 
 
 def test_it_implements_the_port_and_declares_the_task_tools() -> None:

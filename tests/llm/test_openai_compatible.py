@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.llm import openai_compatible
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, OpenAICompatibleAdapter
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, TokenUsage
 from graph_agent.ports import LLMAdapter
@@ -222,7 +221,7 @@ def test_the_default_endpoint_is_geminis() -> None:
 
 async def test_the_check_distinguishes_a_wrong_address_from_a_wrong_key() -> None:
     async with serving(says({"data": []}), sends(b"not found", 404), says({}, 401)) as wire:
-        said = [await openai_compatible.check("the-key", base_url=wire.url) for _ in range(3)]
+        said = [await OpenAICompatibleAdapter("the-key", "m", base_url=wire.url).check() for _ in range(3)]
     assert said == [
         None,
         "the model's endpoint answers, but not as an OpenAI-compatible one: check the base URL",

@@ -10,7 +10,6 @@ from graph_agent.clock import SystemClock
 from graph_agent.deadlines import turn_deadline
 from graph_agent.errors import LLMError
 from graph_agent.llm.config import LLMConfig
-from graph_agent.llm.tool_choice import check_required_calls
 from graph_agent.models.llm import LLMMessage, ToolDeclaration
 from tests.llm.wire_apis import API, APIS, TOOL
 from tests.llm.wire_required import ANSWER
@@ -123,5 +122,5 @@ async def test_a_tool_without_parameters_is_declared_with_an_empty_object_schema
 async def test_the_check_reports_what_the_server_does_with_a_required_call(api: API, make_replies: Any, found: str) -> None:
     async with serving(*make_replies(api)) as wire:
         adapter = api.adapter(wire.url, CONFIG)
-        assert await check_required_calls(adapter) == found
+        assert await adapter.check_required_calls() == found
         await adapter.aclose()

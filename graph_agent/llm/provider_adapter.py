@@ -1,0 +1,155 @@
+"""The parts of an adapter that are the same for every provider: clients, retries, required calls, the check of the endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from graph_agent.errors import LLMError
+from graph_agent.llm.config import LLMConfig
+from graph_agent.llm.families import answering_model, routed_model
+from graph_agent.llm.loop_clients import LoopClients
+from graph_agent.llm.loop_throttle import LoopThrottle
+from graph_agent.llm.retries import call_with_retries, connection_slot
+from graph_agent.llm.tool_choice import RequiredCalls
+from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDeclaration, select_declarations
+from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
+from graph_agent.task_server.declarations import TASK_TOOLS
+
+if TYPE_CHECKING:
+    import httpx
+
+    from graph_agent.llm.http_client import ErrorTable
+
+
+class Chat(Protocol):
+    """A provider's SDK in one event loop."""
+
+    async def send(self, request: dict[str, Any], seconds: float) -> str:
+        """Send one request and return the body of the response as text."""
+        ...
+
+
+@dataclass(frozen=True)
+class _LoopClient:
+    """The client of one event loop: HTTP, the SDK on top of it, the throttle, and slots for calls in flight."""
+
+    http: httpx.AsyncClient
+    chat: Chat
+    throttle: LoopThrottle
+    slots: asyncio.Semaphore
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
+
+
+class ProviderAdapter(ABC):
+    """An `LLMAdapter` for one model at one endpoint. A subclass converts requests and responses for its provider."""
+
+    def __init__(
+        self, config: LLMConfig, base_url: str, errors: ErrorTable, declarations: Sequence[ToolDeclaration] | None
+    ) -> None:
+        """`errors` translates the exceptions of the SDK. Without `declarations` the adapter knows those of the task server."""
+        # httpx takes a while to load: not at import, for programs that use another model, and not in the first turn.
+        from graph_agent.llm import http_client, probe
+
+        self._http_client, self._probe = http_client, probe
+        self._config = config
+        self._base_url = base_url
+        self._errors = errors
+        self._declarations = TASK_TOOLS if declarations is None else tuple(declarations)
+        self._answering: str | None = None
+        self.required_calls = RequiredCalls(self.model)
+        self._clients: LoopClients[_LoopClient] = LoopClients(self._open_client, _LoopClient.aclose)
+
+    @property
+    def model(self) -> str:
+        return self._config.model
+
+    def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
+        return select_declarations(self._declarations, tools)
+
+    async def generate(
+        self,
+        messages: list[LLMMessage],
+        tools: list[ToolDeclaration],
+        temperature: float = 0.0,
+        max_tokens: int = 1024,
+        *,
+        system_instruction: str | None = None,
+        tool_choice: ToolChoice = "auto",
+    ) -> LLMResponse:
+        client = await self._clients.get()
+        async with connection_slot(client.slots):
+            await client.throttle.wait()
+            # Google routes retired models to newer ones without an error: the parameters are those of the model that answers.
+            answering = self._answering or answering_model(self.model, datetime.now(UTC).date())
+            request = self._build_request(answering, messages, tools, temperature, max_tokens, system_instruction)
+
+            async def send(require_call: bool) -> str:
+                sent = self._require_call(request) if require_call else request
+                return await call_with_retries(
+                    lambda seconds: client.chat.send(sent, seconds),
+                    lambda exc: self._http_client.translate_error(exc, self._errors, self.model),
+                    limit=self._config.timeout_seconds,
+                    retries=self._config.max_retries,
+                )
+
+            response = await self.required_calls.respond(tool_choice, tools, send, lambda body: self._parse(body, tools))
+        if response.response_model is not None:
+            self._answering = routed_model(self.model, response.response_model)
+        return response
+
+    async def check(self) -> str | None:
+        """Return None if the endpoint answers, else one sentence that says what is wrong. Takes at most a second."""
+        return await self._probe.probe(*self._probe_request())
+
+    async def check_required_calls(self) -> str:
+        """Send one short request that requires a call; return "yes" or, in a few words, what the server does instead."""
+        messages = [LLMMessage(role="user", content="Hello!")]
+        try:
+            response = await self.generate(messages, list(REPLY_FORM_DECLARATIONS), tool_choice="required")
+        except LLMError as error:
+            return f"not known ({error.message})"
+        if self.required_calls.failures_in_a_row:
+            return "server refuses it"
+        return "yes" if response.function_calls else "server ignores it"
+
+    async def aclose(self) -> None:
+        """Close the connections. A later `generate` opens new ones."""
+        await self._clients.aclose()
+
+    @abstractmethod
+    def _open_chat(self, http: httpx.AsyncClient) -> Chat: ...
+
+    @abstractmethod
+    def _build_request(
+        self,
+        answering: str,
+        messages: list[LLMMessage],
+        tools: list[ToolDeclaration],
+        temperature: float,
+        max_tokens: int,
+        system_instruction: str | None,
+    ) -> dict[str, Any]:
+        """Return the request for `Chat.send`, with the parameters that the model `answering` accepts."""
+
+    @abstractmethod
+    def _require_call(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy of `request` that requires a call."""
+
+    @abstractmethod
+    def _parse(self, body: str, tools: list[ToolDeclaration]) -> LLMResponse: ...
+
+    @abstractmethod
+    def _probe_request(self) -> tuple[str, dict[str, str], str]:
+        """Return the arguments of `probe`: address, headers, and the sentence for the status 404."""
+
+    def _open_client(self) -> _LoopClient:
+        throttle = LoopThrottle()
+        http = self._http_client.open_client(throttle)
+        return _LoopClient(http, self._open_chat(http), throttle, asyncio.Semaphore(self._http_client.MAX_CONNECTIONS))
