@@ -2,7 +2,8 @@
 
     GraphAgentError
     ├── ConfigurationError            the settings or files are not valid: one sentence
-    │   └── ConstitutionError         with the line number
+    │   ├── ConstitutionError         with the line number
+    │   └── ToolDefinitionError       a server's definition of a tool cannot be used; `tool` is its name
     ├── LLMError                      a model call failed; `code` says how
     │   ├── RateLimitError            `retry_after` in seconds, if the provider named a time
     │   ├── LLMTimeoutError           also a builtin TimeoutError; TimeoutError in the documents
@@ -31,6 +32,8 @@ class ToolErrorCode(StrEnum):
     VALIDATION_ERROR = "VALIDATION_ERROR"
     INTENT_ERROR = "INTENT_ERROR"
     TOOL_NOT_FOUND = "TOOL_NOT_FOUND"
+    TOOL_UNAVAILABLE = "TOOL_UNAVAILABLE"
+    """The tool is granted, but its server does not answer, or serves another definition of it. Nothing was done."""
     TOOL_EXECUTION_ERROR = "TOOL_EXECUTION_ERROR"
     DATABASE_ERROR = "DATABASE_ERROR"
     TIMEOUT_ERROR = "TIMEOUT_ERROR"
@@ -78,6 +81,14 @@ class ConstitutionError(ConfigurationError):
     def __init__(self, message: str, line: int | None = None) -> None:
         self.line = line
         super().__init__(f"constitution, line {line}: {message}" if line else f"constitution: {message}")
+
+
+class ToolDefinitionError(ConfigurationError):
+    """The definition of the tool called `tool` cannot be used."""
+
+    def __init__(self, tool: str, message: str) -> None:
+        self.tool = tool
+        super().__init__(message)
 
 
 class LLMError(GraphAgentError):

@@ -1,4 +1,4 @@
-"""The settings of a process. No other module reads environment variables.
+"""The settings of a process. No other module reads environment variables, but for those that the file of MCP servers names.
 
 The model does not use pydantic-settings, which would also read a variable with the name of a field (HOME for `home`) and takes
 long to import.
@@ -28,6 +28,8 @@ class Settings(BaseModel):
     log_database_url: str = Field(default="", alias="LOG_DATABASE_URL")
     """The record."""
     constitution: Path | None = Field(default=None, alias="GRAPH_AGENT_CONSTITUTION")
+    mcp: Path | None = Field(default=None, alias="GRAPH_AGENT_MCP")
+    """The file that lists the MCP servers; unset: the shipped task server."""
     secret: SecretStr | None = Field(default=None, alias="GRAPH_AGENT_SECRET", min_length=16)
     """Signs confirmations; required once authentication is configured."""
     previous_secrets: tuple[SecretStr, ...] = Field(default=(), alias="GRAPH_AGENT_PREVIOUS_SECRETS")

@@ -30,12 +30,12 @@ async def healthz() -> JSONResponse:
 
 @router.get("/readyz", response_model=Health, responses=errors(403, 503))
 async def readyz(request: Request) -> JSONResponse:
-    """Return `ready` if both databases and the tool server answer, and the server serves every tool of the constitution."""
+    """Return `ready` if both databases and all MCP servers answer, and they serve every tool of the constitution."""
     runtime: Any = request.app.state.runtime
     checks = {
         "task database": _answers(runtime.task_database),
         "log database": _answers(runtime.log_database),
-        "tools": runtime.tools.ready(),
+        **{f"MCP server '{name}'": executor.ready() for name, executor in runtime.tools.executors.items()},
         "constitution": _prepared(runtime.engine),
     }
     if isinstance(runtime.audit, SpoolingAuditWriter):

@@ -39,7 +39,10 @@ async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentService
     """Open the databases, the signing key and the shipped tools. Raises `ConfigurationError`."""
     constitution = Constitution.load(settings.constitution)
     clock, ids = SystemClock(), RandomIds()
-    async with open_stores(settings) as stores, open_tools(stores.tasks, clock=clock, ids=ids) as tools:
+    async with (
+        open_stores(settings) as stores,
+        open_tools(stores.tasks, file=settings.mcp, granted=constitution.whitelist, clock=clock, ids=ids) as tools,
+    ):
         yield AgentServices(
             constitution=constitution.text,
             tools=tools,

@@ -27,7 +27,7 @@ from graph_agent.ports import Clock, IdSource, LLMAdapter
 from graph_agent.record.spool import Spool, SpoolingAuditWriter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
-from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.hooks import TurnHook
 
@@ -42,7 +42,7 @@ class Runtime:
     task_database: Database
     """Tasks and conversations."""
     log_database: Database
-    tools: McpToolExecutor
+    tools: McpServerGroup
     adapter: LLMAdapter
     adapter_reason: str
     """The model and why it was chosen, in one line for the user."""
@@ -77,7 +77,9 @@ async def open_runtime(
         if isinstance(adapter, _Closing):
             stack.push_async_callback(adapter.aclose)
         stores = await stack.enter_async_context(open_stores(settings))
-        tools = await stack.enter_async_context(open_tools(stores.tasks, clock=clock, ids=ids))
+        tools = await stack.enter_async_context(
+            open_tools(stores.tasks, file=settings.mcp, granted=constitution.whitelist, clock=clock, ids=ids)
+        )
         key = chain_keys(settings)
         audit = SpoolingAuditWriter(stores.log, Spool(settings.home / "spool", key), clock=clock, chain_key=key)
         hooks: list[Callable[[], TurnHook]] = []

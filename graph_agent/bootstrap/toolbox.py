@@ -1,14 +1,16 @@
-"""The shipped task server: in this process, or served to other clients."""
+"""The tool servers of a runtime: those of a file, or the shipped task server in this process."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import os
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
@@ -19,15 +21,28 @@ from graph_agent.ports import Clock, IdSource
 from graph_agent.settings import Settings
 from graph_agent.task_server.serve import serve_stdio, streamable_http_app
 from graph_agent.task_server.server import build_task_server
-from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.tools.server_file import ServerConfig, read_server_file
+from graph_agent.tools.server_group import McpServerGroup
 
 
 @asynccontextmanager
 async def open_tools(
-    database: Database, *, clock: Clock | None = None, ids: IdSource | None = None
-) -> AsyncGenerator[McpToolExecutor]:
-    """Open a client of a task server in this process."""
-    tools = McpToolExecutor(build_task_server(database, clock, ids), clock=clock)
+    database: Database,
+    *,
+    file: Path | None = None,
+    granted: Collection[str] = (),
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+) -> AsyncGenerator[McpServerGroup]:
+    """Open a client of the MCP servers that `file` lists, or else of the task server in this process.
+
+    `granted` are the names in the constitution. Raises `ConfigurationError`.
+    """
+    if file is None:
+        servers = [ServerConfig("tasks", build_task_server(database, clock, ids), trusted=True)]
+    else:
+        servers = read_server_file(file, os.environ)
+    tools = McpServerGroup(servers, granted=granted, clock=clock)
     try:
         yield tools
     finally:
@@ -46,8 +61,9 @@ def tools_app(database: Database, user_id: str) -> Any:
 
 async def served_policy(settings: Settings, database: Database) -> Policy:
     """Return the policy: the constitution joined with the tools of the server. Raises `ConfigurationError`."""
-    async with open_tools(database) as tools:
-        return await _policy(settings, tools)
+    constitution = Constitution.load(settings.constitution)
+    async with open_tools(database, file=settings.mcp, granted=constitution.whitelist) as tools:
+        return await _policy(constitution, tools)
 
 
 async def call_tool(
@@ -57,15 +73,17 @@ async def call_tool(
 
     Raises `ServiceError` VALIDATION_ERROR if the guard does not permit the call.
     """
-    async with open_tools(database) as tools:
-        policy = await _policy(settings, tools)
+    constitution = Constitution.load(settings.constitution)
+    async with open_tools(database, file=settings.mcp, granted=constitution.whitelist) as tools:
+        policy = await _policy(constitution, tools)
         call = _permitted(policy, FunctionCall(name=name, arguments=arguments), user_id, consent=consent)
         return await tools.execute(call.tool_name, call.arguments, call.user_id, operation_key=call.operation_key)
 
 
-async def _policy(settings: Settings, tools: McpToolExecutor) -> Policy:
-    constitution = Constitution.load(settings.constitution)
+async def _policy(constitution: Constitution, tools: McpServerGroup) -> Policy:
     await tools.start()
+    if down := [f"'{name}' ({tools.failure(name)})" for name, executor in tools.executors.items() if not executor.connected]:
+        raise ConfigurationError(f"these MCP servers do not answer: {', '.join(down)}")
     served = tools.declarations()
     return compile_policy(constitution, served, {tool.name: tools.traits(tool.name) for tool in served})
 

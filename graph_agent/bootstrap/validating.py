@@ -38,7 +38,7 @@ async def open_validation(settings: Settings, *, model: str | None = None) -> As
         tasks = Database.open("sqlite://")
         stack.push_async_callback(tasks.close)
         migrate(tasks, "graph_agent.task_server")
-        tools = await stack.enter_async_context(open_tools(tasks))
+        tools = await stack.enter_async_context(open_tools(tasks, file=settings.mcp, granted=constitution.whitelist))
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
         runner = EngineRunner(adapter, tools, constitution.text, config=config)
         yield Validation(ValidationService(runner, stores.log), stores.log, reason)

@@ -14,12 +14,26 @@ from pydantic import ValidationError
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.cli.running import DONE, FAILED, AsJson, Conversation, Model, Run, User, print_stderr, wrong_usage
+from graph_agent.cli.files import command_settings
+from graph_agent.cli.running import (
+    DONE,
+    FAILED,
+    AsJson,
+    ConstitutionFile,
+    Conversation,
+    Mcp,
+    Model,
+    Run,
+    User,
+    print_stderr,
+    wrong_usage,
+)
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.sending import send_with_key
 from graph_agent.cli.show import json_line, print_answer, stdout_console
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer
+from graph_agent.settings import Settings
 
 _FAILURES = ("ERROR:", "REFUSAL:RATE_LIMITED")
 
@@ -44,6 +58,8 @@ def ask(
     ] = None,
     no: Annotated[str | None, typer.Option("--no", metavar="ID", help="Decline the action with this id.")] = None,
     model: Model = None,
+    mcp: Mcp = None,
+    constitution: ConstitutionFile = None,
     timeout: Annotated[
         float | None,
         typer.Option(
@@ -61,14 +77,15 @@ def ask(
     or confirm an action with --yes ID or decline it with --no ID; the ids are printed on stderr.
     """
     answers = _answer_by_id(yes, no)
+    settings = command_settings(mcp, constitution)
     if batch is not None:
         if any(given is not None for given in (text, conversation, user, answers)):
             wrong_usage("--batch reads its messages from a file: leave out TEXT, --user, --conversation, --yes and --no")
-        _ask_many(batch, model, timeout)
+        _ask_many(settings, batch, model, timeout)
     elif text is None and answers is None:
         wrong_usage("there is no message: graph-agent ask TEXT")
     else:
-        with open_command_runtime(model=model, timeout=timeout) as (runtime, run):
+        with open_command_runtime(settings, model=model, timeout=timeout) as (runtime, run):
             user_id = LOCAL_USER if user is None else user
             content = _from_stdin() if text == "-" else text
             sending = send_with_key(runtime.chat, user_id, content, conversation_id=conversation, answers=answers)
@@ -115,10 +132,10 @@ def failed(decision: AgentDecision) -> bool:
     return (decision.outcome_category or "").startswith(_FAILURES)
 
 
-def _ask_many(file: str, model: str | None, timeout: float | None) -> None:
+def _ask_many(settings: Settings, file: str, model: str | None, timeout: float | None) -> None:
     with ExitStack() as stack:
         lines = sys.stdin.buffer if file == "-" else stack.enter_context(_open_batch(file))
-        runtime, run = stack.enter_context(open_command_runtime(model=model, timeout=timeout, temporary=True))
+        runtime, run = stack.enter_context(open_command_runtime(settings, model=model, timeout=timeout, temporary=True))
         failures = 0
         for number, text in enumerate(_texts(lines), start=1):
             result = _ask_isolated(runtime, run, number, text)

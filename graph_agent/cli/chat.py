@@ -9,7 +9,8 @@ import typer
 from rich.text import Text
 
 from graph_agent.bootstrap import LOCAL_USER
-from graph_agent.cli.running import Conversation, Model, User, print_stderr
+from graph_agent.cli.files import command_settings
+from graph_agent.cli.running import ConstitutionFile, Conversation, Mcp, Model, User, print_stderr
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.sending import send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
@@ -27,12 +28,18 @@ Write what you want; for example: add a task to call mom, show my tasks, mark th
 _SHORTCUTS = {"/tasks": "show my tasks"}
 
 
-def chat(user: User = None, conversation: Conversation = None, model: Model = None) -> None:
+def chat(
+    user: User = None,
+    conversation: Conversation = None,
+    model: Model = None,
+    mcp: Mcp = None,
+    constitution: ConstitutionFile = None,
+) -> None:
     """Chat in one conversation, until /quit or the end of input.
 
     A question that needs a yes or no is highlighted. The changes that were made are listed below each reply.
     """
-    with open_command_runtime(model=model) as (runtime, run):
+    with open_command_runtime(command_settings(mcp, constitution), model=model) as (runtime, run):
         print_stderr("/help lists the commands, /quit leaves.")
         console = stdout_console()
         pending: PendingAction | None = None

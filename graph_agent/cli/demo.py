@@ -11,6 +11,7 @@ from graph_agent.cli.running import FAILED, print_stderr
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.cli.trace import print_record
+from graph_agent.settings import read_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,9 @@ def demo() -> None:
     It runs offline with the embedded rules and leaves your data alone. Exits with 1 if a decision is not the expected one.
     """
     console = stdout_console()
+    shipped = read_settings().model_copy(update={"mcp": None, "constitution": None})
     failures = 0
-    with open_command_runtime(model="rules", temporary=True) as (runtime, run):
+    with open_command_runtime(shipped, model="rules", temporary=True) as (runtime, run):
         conversation, traced = None, ""
         for number, scene in enumerate(SCENES):
             answer = run(runtime.chat.send("demo", scene.says, conversation_id=conversation))

@@ -15,14 +15,15 @@ from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy
 from graph_agent.cli.escape import plain
-from graph_agent.cli.running import FAILED, Model
+from graph_agent.cli.files import command_settings
+from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model
 from graph_agent.cli.show import stdout_console
 from graph_agent.errors import ConfigurationError, GraphAgentError
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
-from graph_agent.settings import Settings, read_settings
+from graph_agent.settings import Settings
 
 REQUEST_SECONDS = 10.0
 """The time limit of the request by which the server shows whether it honors a required call."""
@@ -30,12 +31,12 @@ REQUEST_SECONDS = 10.0
 _WIDTH = 14
 
 
-def doctor(model: Model = None) -> None:
+def doctor(model: Model = None, mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     """Check the model, the constitution, the databases, the tools and the key.
 
     The endpoint gets one short request, to find out whether the server honors a required call. Exits with 1 if a check fails.
     """
-    if not asyncio.run(_run_checks(read_settings(), model)):
+    if not asyncio.run(_run_checks(command_settings(mcp, constitution), model)):
         raise typer.Exit(FAILED)
 
 

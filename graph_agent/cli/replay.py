@@ -56,12 +56,19 @@ def replay(
     policy: Annotated[
         Path | None,
         typer.Option(
-            "--policy", metavar="FILE", help="Decide by this constitution instead of the recorded one.", show_default=False
+            "--policy",
+            "--constitution",
+            metavar="FILE",
+            help="Decide by this constitution instead of the recorded one.",
+            show_default=False,
         ),
     ] = None,
     steps: Annotated[bool, typer.Option("--step", help="Print each state and its changes.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Ask the current model; use the recorded tool results.")] = False,
     model: Model = None,
+    mcp: Annotated[  # noqa: ARG001 (accepted, so that all commands take the same options)
+        Path | None, typer.Option("--mcp", metavar="FILE", help="Ignored: the record has the tools.", show_default=False)
+    ] = None,
     user: UserFilter = None,
     conversation: ConversationFilter = None,
     since: Since = None,

@@ -40,6 +40,14 @@ Conversation = Annotated[
     str | None,
     typer.Option("--conversation", metavar="ID", help="Continue this conversation (default: a new one).", show_default=False),
 ]
+Mcp = Annotated[
+    Path | None,
+    typer.Option("--mcp", metavar="FILE", help="Use the MCP servers that this file lists.", show_default="the task server"),
+]
+ConstitutionFile = Annotated[
+    Path | None,
+    typer.Option("--constitution", metavar="FILE", help="Use this constitution.", show_default="the shipped one"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

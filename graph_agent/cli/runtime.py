@@ -11,7 +11,7 @@ from graph_agent.bootstrap.runtime import Runtime, open_runtime, temporary_runti
 from graph_agent.cli.running import Run, open_in_loop, print_stderr, wrong_usage
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.settings import Settings, read_settings
+from graph_agent.settings import Settings
 
 
 def check_model(settings: Settings, model: str | None) -> None:
@@ -25,10 +25,9 @@ def check_model(settings: Settings, model: str | None) -> None:
 
 @contextmanager
 def open_command_runtime(
-    *, model: str | None = None, timeout: float | None = None, temporary: bool = False
+    settings: Settings, *, model: str | None = None, timeout: float | None = None, temporary: bool = False
 ) -> Iterator[tuple[Runtime, Run[Any]]]:
     """Yield a runtime and its `run`; print on stderr which model answers, and why."""
-    settings = read_settings()
     check_model(settings, model)
     config = AgentEngineConfig(timeout_seconds=timeout or settings.timeout_seconds)
     open_one = temporary_runtime if temporary else open_runtime

@@ -12,12 +12,12 @@ import typer
 from graph_agent.api.app import create_app
 from graph_agent.api.server import BACKLOG, Server, ServerConfig
 from graph_agent.api.static_page import LaunchSession, Page, read_page
+from graph_agent.cli.files import command_settings
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_stderr
 from graph_agent.cli.loopback import is_loopback
-from graph_agent.cli.running import FAILED, Model, print_stderr, wrong_usage
+from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.errors import ConfigurationError
-from graph_agent.settings import read_settings
 
 _SHUTDOWN_MARGIN_SECONDS = 3
 """On shutdown a running turn gets its whole time limit, and this many seconds more to store and send its decision."""
@@ -27,6 +27,8 @@ def serve(
     host: Annotated[str, typer.Option("--host", help="Listen on this address.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
     model: Model = None,
+    mcp: Mcp = None,
+    constitution: ConstitutionFile = None,
     no_page: Annotated[
         bool, typer.Option("--no-page", help="Serve the API only; the path / then lists its routes as JSON.")
     ] = False,
@@ -38,14 +40,14 @@ def serve(
     Without bearer tokens configured (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it serves one local user, and only on a
     loopback address.
     """
-    settings = read_settings()
+    settings = command_settings(mcp, constitution)
     if not settings.authenticates and not is_loopback(host):
         wrong_usage(
             f"without authentication only loopback addresses are served, and {host} is not one: "
             "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
         )
     log_to_stderr(log_level, log_format)
-    with closing(_open_listener(host, port)) as listener, open_command_runtime(model=model) as (runtime, run):
+    with closing(_open_listener(host, port)) as listener, open_command_runtime(settings, model=model) as (runtime, run):
         shown, bound = (f"[{host}]" if ":" in host else host), listener.getsockname()[1]
         who = "bearer tokens" if settings.authenticates else "one local user, no authentication"
         url = f"http://{shown}:{bound}"

@@ -12,7 +12,17 @@ from rich.text import Text
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.ask import failed
-from graph_agent.cli.running import DONE, FAILED, Conversation, Model, User, print_stderr
+from graph_agent.cli.files import command_settings
+from graph_agent.cli.running import (
+    DONE,
+    FAILED,
+    ConstitutionFile,
+    Conversation,
+    Mcp,
+    Model,
+    User,
+    print_stderr,
+)
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.sending import send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
@@ -26,9 +36,11 @@ def step(
     user: User = None,
     conversation: Conversation = None,
     model: Model = None,
+    mcp: Mcp = None,
+    constitution: ConstitutionFile = None,
 ) -> None:
     """Send one message and print each state with its outcome and changes, then the reply."""
-    with open_command_runtime(model=model) as (runtime, run):
+    with open_command_runtime(command_settings(mcp, constitution), model=model) as (runtime, run):
         console = stdout_console()
         answer = run(
             send_with_key(

@@ -12,18 +12,28 @@ from rich.text import Text
 from graph_agent.bootstrap import LOCAL_USER, toolbox
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import call_tool, served_policy
+from graph_agent.cli.files import command_settings
 from graph_agent.cli.loopback import is_loopback
-from graph_agent.cli.running import FAILED, AsJson, User, open_in_loop, print_stderr, wrong_usage
+from graph_agent.cli.running import (
+    FAILED,
+    AsJson,
+    ConstitutionFile,
+    Mcp,
+    User,
+    open_in_loop,
+    print_stderr,
+    wrong_usage,
+)
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.settings import read_settings
 
 
-def list_tools(as_json: AsJson = False) -> None:
+def list_tools(mcp: Mcp = None, constitution: ConstitutionFile = None, as_json: AsJson = False) -> None:
     """List the tools that the constitution allows and the server serves.
 
     ! marks those that need the user's confirmation.
     """
-    settings = read_settings()
+    settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
         policy = run(served_policy(settings, stores.tasks))
     console = stdout_console()
@@ -49,6 +59,8 @@ def call(
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="Pass these arguments, one JSON object.")] = "{}",
     user: User = None,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the call, for a tool that needs it.")] = False,
+    mcp: Mcp = None,
+    constitution: ConstitutionFile = None,
 ) -> None:
     """Call one tool over MCP and print its result as JSON.
 
@@ -60,7 +72,7 @@ def call(
         given = None
     if not isinstance(given, dict):
         wrong_usage("the arguments must be one JSON object")
-    settings = read_settings()
+    settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
         owner = LOCAL_USER if user is None else user
         result = run(call_tool(settings, stores.tasks, name, given, owner, consent=yes))

@@ -14,11 +14,20 @@ from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap.validating import Validation, open_validation
 from graph_agent.cli.baseline import print_drift
 from graph_agent.cli.escape import plain
+from graph_agent.cli.files import command_settings
 from graph_agent.cli.progress import progress_bar
-from graph_agent.cli.running import FAILED, AsJson, Model, open_in_loop, print_stderr, wrong_usage
+from graph_agent.cli.running import (
+    FAILED,
+    AsJson,
+    ConstitutionFile,
+    Mcp,
+    Model,
+    open_in_loop,
+    print_stderr,
+    wrong_usage,
+)
 from graph_agent.cli.runtime import check_model
 from graph_agent.cli.show import json_line, stdout_console
-from graph_agent.settings import read_settings
 from graph_agent.validation.fixtures import shipped_suite
 from graph_agent.validation.report import FixtureResult, ValidationReport
 
@@ -31,6 +40,8 @@ def validate(
         ),
     ] = None,
     model: Model = None,
+    mcp: Mcp = None,
+    constitution: ConstitutionFile = None,
     only: Annotated[
         str | None,
         typer.Option("--only", metavar="PATTERN", help="Run the cases whose test_id matches: delete-*", show_default=False),
@@ -55,7 +66,7 @@ def validate(
     """
     if as_json and junit:
         wrong_usage("--json and --junit exclude each other")
-    settings = read_settings()
+    settings = command_settings(mcp, constitution)
     check_model(settings, model)
     with open_in_loop(open_validation(settings, model=model)) as (validation, run):
         print_stderr(f"model: {validation.adapter_reason}")

@@ -201,6 +201,8 @@ def _check(
     call: FunctionCall, index: int, sequence: int, policy: Policy, user_id: str, max_calls_per_turn: int
 ) -> tuple[ToolRule, dict[str, Any]]:
     rule = policy.rules.get(call.name)
+    if call.name in policy.unavailable:
+        raise _Refusal(ToolErrorCode.TOOL_UNAVAILABLE, "unavailable: the server of this tool does not serve it now")
     if rule is None:
         raise _Refusal(ToolErrorCode.TOOL_NOT_FOUND, "there is no such tool")
     if index >= MAX_CALLS_PER_ROUND:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from graph_agent.errors import ConfigurationError
+from graph_agent.errors import ConfigurationError, ToolDefinitionError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
@@ -63,15 +63,30 @@ class Policy:
 
     constitution: Constitution
     rules: Mapping[str, ToolRule]
+    unavailable: frozenset[str] = frozenset()
+    """The granted tools that their server does not serve now. The model sees them, and each call is refused with that word."""
 
     @property
     def declarations(self) -> list[ToolDeclaration]:
         """The tool declarations for the model, in the order of the constitution."""
-        return [rule.declaration for rule in self.rules.values()]
+        return [
+            rule.declaration if (rule := self.rules.get(grant.name)) else _unavailable(grant)
+            for grant in self.constitution.grants
+            if grant.name in self.rules or grant.name in self.unavailable
+        ]
 
     def tools_json(self) -> list[dict[str, Any]]:
         """Return declarations and traits as plain JSON, which a replay needs in addition to the constitution."""
-        return [{"declaration": rule.declaration.to_json(), "traits": rule.traits.to_json()} for rule in self.rules.values()]
+        rules = [{"declaration": rule.declaration.to_json(), "traits": rule.traits.to_json()} for rule in self.rules.values()]
+        return [*rules, *({"unavailable": name} for name in sorted(self.unavailable))]
+
+
+def _unavailable(grant: ToolGrant) -> ToolDeclaration:
+    return ToolDeclaration(
+        name=grant.name,
+        description=f"Unavailable: its server does not serve it now. {grant.summary}",
+        parameters={"type": "object", "properties": {}},
+    )
 
 
 def compile_policy(
@@ -80,15 +95,16 @@ def compile_policy(
     traits: Mapping[str, ToolTraits],
     *,
     partial: bool = False,
+    unavailable: Collection[str] = (),
 ) -> Policy:
     """Join the constitution's grants with the declarations of the servers.
 
-    Tools that are served but not listed are left out. Raises `ConfigurationError` for a tool that is listed but not served
-    (with `partial` it is left out), for a description or schema that exceeds the limits, and for markers that contradict what
-    the server declares.
+    Tools that are served but not listed are left out. Raises `ConfigurationError` for a tool that is listed but not served,
+    unless it is `unavailable` (with `partial` it is left out). Raises `ToolDefinitionError` for a description or schema that
+    exceeds the limits, and for markers that contradict what the server declares.
     """
     served = {declaration.name: declaration for declaration in declarations}
-    missing = [name for name in constitution.whitelist if name not in served]
+    missing = [name for name in constitution.whitelist if name not in served and name not in unavailable]
     if missing and not partial:
         raise ConfigurationError(f"the constitution lists tools that no server serves: {', '.join(missing)}")
     rules = {}
@@ -98,29 +114,31 @@ def compile_policy(
         if declaration is None:
             continue
         if len(declaration.description) > MAX_DESCRIPTION:
-            raise ConfigurationError(f"the description of the tool '{grant.name}' is too long for a prompt")
+            raise ToolDefinitionError(grant.name, f"the description of the tool '{grant.name}' is too long for a prompt")
         try:
             # Canonical JSON, because the order of keys decides which of several violations is reported first, and a replay
             # has to report the same one.
             schema = canonical_json(declaration.parameters)
         except (ValueError, TypeError, RecursionError):
-            raise ConfigurationError(f"the input schema of the tool '{grant.name}' is not plain JSON") from None
+            raise ToolDefinitionError(grant.name, f"the input schema of the tool '{grant.name}' is not plain JSON") from None
         check = _check_of(grant.name, schema)
         declared = traits.get(grant.name, ToolTraits())
         _require_consistent_markers(grant, declared)
         rules[grant.name] = ToolRule(grant, declaration, declared, check, names)
-    return Policy(constitution, rules)
+    return Policy(constitution, rules, frozenset(unavailable).intersection(constitution.whitelist).difference(rules))
 
 
 def _require_consistent_markers(grant: ToolGrant, traits: ToolTraits) -> None:
     if grant.reads and not traits.read_only and (traits.destructive or traits.ledger):
-        raise ConfigurationError(
-            f"the constitution marks the tool '{grant.name}' with (reads), but its server says that it writes"
+        raise ToolDefinitionError(
+            grant.name,
+            f"the constitution marks the tool '{grant.name}' with (reads), but its server says that it writes",
         )
     if traits.destructive and not (grant.requires_confirmation or grant.without_confirmation):
-        raise ConfigurationError(
+        raise ToolDefinitionError(
+            grant.name,
             f"the server marks the tool '{grant.name}' as destructive: its line in the constitution needs "
-            "(requires confirmation) or (without confirmation)"
+            "(requires confirmation) or (without confirmation)",
         )
 
 
@@ -130,4 +148,4 @@ def _check_of(name: str, schema: str) -> ArgumentCheck:
     try:
         return ArgumentCheck(schema)
     except SchemaRefusedError as exc:
-        raise ConfigurationError(f"the input schema of the tool '{name}' {exc}") from exc
+        raise ToolDefinitionError(name, f"the input schema of the tool '{name}' {exc}") from exc

@@ -63,13 +63,20 @@ class PolicySnapshot:
     @classmethod
     def from_texts(cls, texts: dict[str, str], digests: SnapshotDigests) -> Self:
         """Rebuild the snapshot that a record names. Raises KeyError if `texts` lacks one of its texts."""
-        tools = json.loads(texts[digests.tools])
+        stored = json.loads(texts[digests.tools])
+        tools = [tool for tool in stored if "declaration" in tool]
         declarations = [ToolDeclaration.model_validate(tool["declaration"]) for tool in tools]
         traits = {tool["declaration"]["name"]: ToolTraits.model_validate(tool["traits"]) for tool in tools}
         constitution = Constitution.parse(texts[digests.constitution])
         return cls(
-            # Partial, because a record of a turn whose server was unreachable has no declarations.
-            policy=compile_policy(constitution, declarations, traits, partial=True),
+            # Partial, because the record has only the tools that the turn could use.
+            policy=compile_policy(
+                constitution,
+                declarations,
+                traits,
+                partial=True,
+                unavailable=[tool["unavailable"] for tool in stored if "unavailable" in tool],
+            ),
             config=AgentEngineConfig.model_validate_json(texts[digests.settings]),
             prompt=texts[digests.prompt],
         )

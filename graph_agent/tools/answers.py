@@ -39,8 +39,12 @@ MAX_ERROR_CHARS = 300
 """The length to which an error text from a result envelope is cut."""
 
 
-class NotSentError(Exception):
-    """The call was not sent: the server is not connected, or no time is left."""
+class NotConnectedError(Exception):
+    """The call was not sent, because the server is not connected."""
+
+
+class NoTimeError(Exception):
+    """The call was not sent, because no time is left."""
 
 
 def _failure(code: ToolErrorCode, error: str) -> ToolResult:
@@ -52,10 +56,13 @@ CONNECTION_LOST = _failure(
     ToolErrorCode.UNKNOWN_ERROR, "The connection to the tool was lost; it is not known whether it acted."
 )
 UNUSABLE = _failure(ToolErrorCode.UNKNOWN_ERROR, "The tool's answer cannot be used; it is not known whether it acted.")
-UNREACHABLE = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool could not be reached; nothing was done.")
+UNAVAILABLE = _failure(
+    ToolErrorCode.TOOL_UNAVAILABLE, "The tool is unavailable now: its server does not answer; nothing was done."
+)
 REFUSED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool did not accept the call; nothing was done.")
 FAILED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool reported a failure.")
 INPUT_REQUIRED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool asked for more input, which is not supported.")
+NO_TIME = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "No time is left for the call; nothing was done.")
 NOT_FOUND = _failure(ToolErrorCode.NOT_FOUND, "There is nothing under this id.")
 NO_PREVIEW = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "What the call would act on cannot be shown.")
 OUTCOME_UNKNOWN = _failure(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
@@ -121,8 +128,8 @@ def from_preview(answer: ReadResourceResult | InputRequiredResult | BaseExceptio
 
 
 def _from_error(error: BaseException) -> ToolResult:
-    if isinstance(error, NotSentError):
-        return UNREACHABLE
+    if isinstance(error, NotConnectedError | NoTimeError):
+        return UNAVAILABLE if isinstance(error, NotConnectedError) else NO_TIME
     if isinstance(error, MCPError):
         return _BY_CODE.get(error.code, CONNECTION_LOST)
     # The call was made, but its result does not parse or violates the tool's output schema.

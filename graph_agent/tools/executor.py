@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
-from mcp import ClientSession, StdioServerParameters
-from mcp.server.mcpserver import MCPServer
+from mcp import ClientSession
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
@@ -25,7 +24,9 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.ports import Clock
 from graph_agent.tools import answers
+from graph_agent.tools.breaker import CircuitBreaker
 from graph_agent.tools.session import Session, attempt
+from graph_agent.tools.transport import Server
 
 T = TypeVar("T")
 
@@ -52,26 +53,46 @@ class McpToolExecutor:
 
     def __init__(
         self,
-        server: MCPServer[Any] | StdioServerParameters | str,
+        server: Server,
         *,
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         clock: Clock | None = None,
+        name: str = "",
     ) -> None:
+        """`name` is the name of the server in log messages."""
         self._server = server
+        self._name = name
         self._timeout = timeout
         self._clock = clock or SystemClock()
+        self._breaker = CircuitBreaker(self._clock)
+        self._failure: str | None = None
         self._session: Session | None = None
         self._listed_tools: list[Tool] | None = None
         self._tools: dict[str, Tool] = {}
+        self._declarations: list[ToolDeclaration] = []
 
     async def start(self) -> bool:
-        """Open the session; return False if the server cannot be reached. A later call tries again."""
-        return await self._open(self._timeout) is not None
+        """Open the session; return False if the server cannot be reached now.
+
+        A later call tries again. A server that has failed before is connected to in the background, so that turns do not wait.
+        """
+        return await self._open(0.0 if self._breaker.failing else self._timeout) is not None
 
     async def ready(self) -> bool:
         """Return True if the server answers a request now, over a new session if necessary. Takes at most two seconds."""
         answer = await self._ask(lambda session: session.list_tools(), min(self._timeout, READY_SECONDS))
         return answer is not None and not isinstance(answer, BaseException)
+
+    @property
+    def connected(self) -> bool:
+        """True if there is an open session."""
+        return self._session is not None and self._session.open
+
+    @property
+    def failure(self) -> str | None:
+        """The reason for which the server does not answer, in a few words, or None. It may contain text of the server."""
+        session = self._session
+        return self._failure if session is None else session.explanation
 
     async def aclose(self) -> None:
         """Close the session. A later call opens another one."""
@@ -96,11 +117,11 @@ class McpToolExecutor:
         return list(self._tools)
 
     def declarations(self) -> list[ToolDeclaration]:
-        """Return the declarations of the server's tools with unchanged schemas; empty before the first session."""
-        return [
-            ToolDeclaration(name=tool.name, description=tool.description or "", parameters=tool.input_schema)
-            for tool in self._tools.values()
-        ]
+        """Return the declarations of the server's tools with unchanged schemas; empty before the first session.
+
+        The list is the same object until the server lists its tools again.
+        """
+        return self._declarations
 
     def traits(self, tool_name: str) -> ToolTraits:
         """Return the traits of one tool; for a tool that the server does not have, the defaults."""
@@ -153,7 +174,7 @@ class McpToolExecutor:
         """Describe the target of a call, read-only; see `ToolServer`."""
         started = self._clock.monotonic()
         if await self._open(self._limit(deadline)) is None:
-            return self._with_duration(answers.UNREACHABLE, started)
+            return self._with_duration(answers.UNAVAILABLE, started)
         uri = self._preview_uri(tool_name, parameters)
         if uri is None:
             return self._with_duration(answers.NO_PREVIEW, started)
@@ -167,10 +188,14 @@ class McpToolExecutor:
         started = self._clock.monotonic()
         session = await self._open(limit)
         time_left = limit - (self._clock.monotonic() - started)
-        if session is None or self._session is None or time_left <= 0:
-            return answers.NotSentError()
+        if session is None or self._session is None:
+            return answers.NotConnectedError()
+        if time_left <= 0:
+            return answers.NoTimeError()
         self._session.unsolicited = 0
         answer = await attempt(request(session), time_left)
+        if answer is not None and not isinstance(answer, BaseException):
+            self._breaker.record_success()
         if isinstance(answer, BaseException) and answers.ends_session(answer) and self._session is not None:
             self._session.abandon()
         return answer
@@ -178,14 +203,22 @@ class McpToolExecutor:
     async def _open(self, seconds: float) -> ClientSession | None:
         """Return the session of this loop, opened if necessary; None if that fails or takes longer than `seconds`."""
         session = self._session
-        if session is None or session.dead or session.loop is not asyncio.get_running_loop():
-            if session is not None:
-                session.abandon()
-            session = self._session = Session(self._server, self._timeout)
+        if session is not None and (session.dead or session.loop is not asyncio.get_running_loop()):
+            self._failure = session.explanation or self._failure
+            session.abandon()
+            session = self._session = None
+        if session is None:
+            if self._breaker.open:
+                return None
+            session = self._session = Session(self._server, self._timeout, self._name, self._breaker.record_failure)
         opened = await session.ready(seconds)
         if opened is not None and session.tools is not self._listed_tools:
             self._listed_tools = session.tools
             self._tools = {tool.name: tool for tool in session.tools}
+            self._declarations = [
+                ToolDeclaration(name=tool.name, description=tool.description or "", parameters=tool.input_schema)
+                for tool in session.tools
+            ]
         return opened
 
     def _preview_uri(self, tool_name: str, parameters: dict[str, Any]) -> str | None:

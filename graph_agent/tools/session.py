@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
 from typing import TypeVar
 
-from mcp import Client, ClientSession
-from mcp.types import Tool
+import httpx2
+from mcp import Client, ClientSession, MCPError
+from mcp.types import CONNECTION_CLOSED, Tool
 
 from graph_agent.deadlines import wait_for_task
 from graph_agent.tools.tool_list import ToolListError, all_tools
@@ -33,12 +34,20 @@ LEAVE_SECONDS = 10.0
 class Session:
     """A connection that is opened in the background on creation and used until it is `dead`. It belongs to its event loop."""
 
-    def __init__(self, server: Server, connect_seconds: float) -> None:
+    def __init__(
+        self, server: Server, connect_seconds: float, name: str = "", on_failure: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_failure` is called once, when the connection fails or is lost."""
+        self._on_failure = on_failure
         self._server = server
+        self._name = f" '{name}'" if name else ""
         self._connect_seconds = connect_seconds
         self.loop = asyncio.get_running_loop()
         self.tools: list[Tool] = []
         self.dead = False
+        self.failure: str | None = None
+        """The reason for which the connection failed or was lost, in a few words without text of the server."""
+        self._stderr = b""
         self.unsolicited = 0
         """Messages from the server since the last request that are not a response."""
         self._leaving = asyncio.Event()
@@ -50,6 +59,19 @@ class Session:
         """Return the open session, or None if it cannot be opened within `seconds`."""
         done, _ = await asyncio.wait({self._ready}, timeout=seconds)
         return self._ready.result() if done and self._ready.exception() is None else None
+
+    @property
+    def open(self) -> bool:
+        """True after the connection was opened, until it is lost or closed."""
+        return not self.dead and self._ready.done() and self._ready.exception() is None
+
+    @property
+    def explanation(self) -> str | None:
+        """The reason for which the connection failed, with the last line of the command's stderr; None if it has not failed."""
+        if self.failure is None:
+            return None
+        last = self._stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return f"{self.failure}; the last line of its stderr: {last}" if last else self.failure
 
     async def leave(self) -> None:
         """Close the connection and wait for it, at most `LEAVE_SECONDS`."""
@@ -67,7 +89,7 @@ class Session:
     async def _run(self) -> None:
         try:
             async with contextlib.AsyncExitStack() as stack:
-                transport = transport_to(self._server, self._on_closed)
+                transport = transport_to(self._server, self._on_closed, self._on_stderr)
                 async with asyncio.timeout(self._connect_seconds):
                     # No response cache: the tool list is requested once, and every other request must reach the server.
                     client = await stack.enter_async_context(Client(transport, cache=None, message_handler=self._on_message))
@@ -75,7 +97,8 @@ class Session:
                 self._ready.set_result(client.session)
                 await self._leaving.wait()
         except Exception as error:
-            logger.warning("the connection to an MCP server failed (%s)", _reason(error))
+            self._fail(_reason(error))
+            logger.warning("the connection to the MCP server%s failed (%s)", self._name, self.failure)
             logger.debug("cause of the failed connection", exc_info=error)
         finally:
             self.dead = True
@@ -88,13 +111,23 @@ class Session:
         """Count notifications and malformed lines, which are ignored. A flood of them closes the session."""
         self.unsolicited += 1
         if self.unsolicited == MAX_UNSOLICITED:
-            logger.warning("an MCP server sends too many unsolicited messages; its connection is closed")
+            logger.warning("the MCP server%s sends too many unsolicited messages; its connection is closed", self._name)
             self._on_closed()
 
     def _on_closed(self) -> None:
         """Mark the session dead after the server has closed the connection, so that no call is sent into it."""
+        if not self.dead and not self._leaving.is_set():
+            self._fail("it closed the connection")
         self.dead = True
         self._leaving.set()
+
+    def _fail(self, reason: str) -> None:
+        if self.failure is None:
+            self._on_failure()
+        self.failure = reason
+
+    def _on_stderr(self, end: bytes) -> None:
+        self._stderr = end
 
 
 async def attempt(work: Awaitable[T], seconds: float) -> T | BaseException | None:
@@ -111,8 +144,20 @@ async def attempt(work: Awaitable[T], seconds: float) -> T | BaseException | Non
     return task.exception() or task.result()
 
 
+_REASONS: Mapping[type[BaseException], str] = {
+    FileNotFoundError: "there is no such command or folder",
+    PermissionError: "the command may not be run",
+    TimeoutError: "it does not answer in time",
+    httpx2.ConnectError: "nothing answers at its address",
+}
+
+
 def _reason(error: BaseException) -> str:
-    """Return the reason of a failure for the log: the text of our own errors, the type of all others."""
+    """Return the reason of a failure in words: the text of our own errors, a sentence or the type of all others."""
     if isinstance(error, BaseExceptionGroup):
-        return ", ".join(_reason(part) for part in error.exceptions)
-    return str(error) if isinstance(error, ToolListError) else type(error).__name__
+        return ", ".join(dict.fromkeys(_reason(part) for part in error.exceptions))
+    if isinstance(error, ToolListError):
+        return str(error)
+    if isinstance(error, MCPError):
+        return "it closed the connection" if error.code == CONNECTION_CLOSED else f"it answered with the MCP error {error.code}"
+    return next((words for kind, words in _REASONS.items() if isinstance(error, kind)), type(error).__name__)

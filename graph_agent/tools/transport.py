@@ -1,51 +1,65 @@
 """The transports to an MCP server: the pipes of a command, HTTP, or memory for a server in this process.
 
-A remote server is not trusted, so the size of its messages is limited. A command is trusted: the operator configured it.
+No server is trusted with memory, so the size of its messages is limited.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import httpx2
 from mcp import StdioServerParameters
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 
-Server: TypeAlias = MCPServer[Any] | StdioServerParameters | str
+from graph_agent.tools.stdio import stdio_transport
+
+
+@dataclass(frozen=True)
+class HttpServer:
+    """A server over streamable HTTP. The headers are sent with every request; they and the URL may contain secrets."""
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+Server: TypeAlias = MCPServer[Any] | StdioServerParameters | HttpServer | str
 """A server in this process, a command to start, or a URL."""
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """Limit for one body or one event over HTTP; reading stops there."""
 
 
-def transport_to(server: Server, on_closed: Callable[[], None]) -> Any:
-    """Return the transport for the SDK's client. `on_closed` is called when a server outside this process disconnects."""
+def transport_to(server: Server, on_closed: Callable[[], None], on_stderr: Callable[[bytes], None]) -> Any:
+    """Return the transport for the SDK's client. `on_closed` is called when a server outside this process disconnects.
+
+    `on_stderr` gets the end of a command's stderr each time it grows.
+    """
     if isinstance(server, StdioServerParameters):
-        # A line that is not UTF-8 is an invalid message; it must not end the connection.
-        readable = server.model_copy(update={"encoding_error_handler": "replace"})
-        return _observed(stdio_client(readable), on_closed)
+        return _observed(stdio_transport(server, on_stderr), on_closed)
     if isinstance(server, str):
-        return _observed(_over_http(server), on_closed)
-    return server
+        server = HttpServer(server)
+    return _observed(_over_http(server), on_closed) if isinstance(server, HttpServer) else server
 
 
 @asynccontextmanager
-async def _over_http(url: str) -> AsyncIterator[Any]:
+async def _over_http(server: HttpServer) -> AsyncIterator[Any]:
     async with (
-        size_limited_client() as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
+        size_limited_client(server.headers) as client,
+        streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
     ):
         yield streams
 
 
-def size_limited_client(transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
+def size_limited_client(
+    headers: Mapping[str, str] | None = None, transport: httpx2.AsyncBaseTransport | None = None
+) -> httpx2.AsyncClient:
     """Return an HTTP client that reads at most `MAX_MESSAGE_BYTES` of a body; the SDK limits the size of each event."""
     return httpx2.AsyncClient(
-        headers={"Accept-Encoding": "identity"},
+        headers={**(headers or {}), "Accept-Encoding": "identity"},
         # An event stream can be idle for a long time; every call has its own deadline.
         timeout=httpx2.Timeout(30, read=300),
         event_hooks={"response": [_limit_body]},

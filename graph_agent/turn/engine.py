@@ -26,6 +26,7 @@ from graph_agent.errors import (
     RecordUnavailableError,
     ServiceError,
     ServiceErrorCode,
+    ToolDefinitionError,
     ToolNotFoundError,
     TurnTakenOverError,
     outcome_unknown,
@@ -38,7 +39,7 @@ from graph_agent.models.decision import AgentDecision, DecisionContext
 from graph_agent.models.llm import ToolDeclaration, select_declarations
 from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind, InterruptReason, RecordEntry, RecordHeader
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import compile_policy
+from graph_agent.policy.rules import Policy, compile_policy
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot, SnapshotDigests
 from graph_agent.ports import AuditWriter, Clock, Confirmations, IdSource, LLMAdapter, ToolExecutor, ToolServer
@@ -122,6 +123,9 @@ class LLMAgentEngine:
             generate_seconds=self.config.iteration_timeout,
         )
         self._snapshot: PolicySnapshot | None = None
+        self._served: tuple[list[ToolDeclaration], bool] | None = None
+        """The declarations of `_snapshot`, and whether all servers answered."""
+        self._was_complete = False
         self._graph = graph
         self._hooks = tuple(hooks)
         self._runs: set[TurnRun[Any]] = set()
@@ -261,26 +265,42 @@ class LLMAgentEngine:
         return await self._interrupt(run, recorder, snapshot, InterruptReason.CANCELLED)
 
     async def prepare(self) -> PolicySnapshot:
-        """Join the constitution with the tools that the server serves. The result is kept once the server has answered.
+        """Join the constitution with the tools that the server serves now. The result is kept until these change.
 
-        Raises `ConfigurationError` if a server that answered does not serve a listed tool.
+        Raises `ConfigurationError` if a server that answers has never served a listed tool, or not in a usable form.
         """
-        if self._snapshot is not None:
-            return self._snapshot
         if not isinstance(self._tools, ToolServer):
-            policy = compile_policy(self.constitution, self._executor_declarations(), {}, partial=self._partial)
-        elif await self._server_answers():
-            served = self._tools.declarations()
-            traits = {tool.name: self._tools.traits(tool.name) for tool in served}
-            policy = compile_policy(self.constitution, served, traits, partial=self._partial)
-        else:
-            # No server answers: the model still sees the tools that the adapter can declare, every call fails with a result,
-            # and the next turn tries to connect again.
-            return PolicySnapshot(
-                compile_policy(self.constitution, self._adapter_declarations(), {}, partial=True), self.config, self._prompt
-            )
-        self._snapshot = PolicySnapshot(policy, self.config, self._prompt)
+            if self._snapshot is None:
+                policy = compile_policy(self.constitution, self._executor_declarations(), {}, partial=self._partial)
+                self._snapshot = PolicySnapshot(policy, self.config, self._prompt)
+            return self._snapshot
+        complete = await self._server_answers()
+        served = self._tools.declarations()
+        if self._snapshot is None or self._served != (served, complete):
+            policy = self._compile(served, strict=complete and not self._was_complete)
+            self._snapshot = PolicySnapshot(policy, self.config, self._prompt)
+            self._served = (served, complete)
+            self._was_complete |= complete
         return self._snapshot
+
+    def _compile(self, served: Sequence[ToolDeclaration], *, strict: bool) -> Policy:
+        """Compile the policy for the `served` tools. Unless `strict`, what is missing or unusable is unavailable.
+
+        The policy is strict once, when all servers answer for the first time: later a change of one server must not stop the
+        others.
+        """
+        assert isinstance(self._tools, ToolServer)
+        usable = {tool.name: tool for tool in served}
+        while True:
+            missing = [] if strict or self._partial else [name for name in self.constitution.whitelist if name not in usable]
+            traits = {name: self._tools.traits(name) for name in usable}
+            try:
+                return compile_policy(self.constitution, usable.values(), traits, partial=self._partial, unavailable=missing)
+            except ToolDefinitionError as exc:
+                if strict:
+                    raise
+                _log.warning("the tool %s is unavailable: %s", exc.tool, exc)
+                del usable[exc.tool]
 
     async def aclose(self) -> None:
         """End every turn that is still running, and wait until each is closed."""
@@ -296,13 +316,13 @@ class LLMAgentEngine:
         return PolicySnapshot.from_texts(await self.audit.texts(list(astuple(digests))), digests)
 
     async def _server_answers(self) -> bool:
-        """Connect to the tool server; False if it does not answer within the time that one call to it may take."""
+        """Connect to the tool servers; False if one does not answer within the time that one call to it may take."""
         assert isinstance(self._tools, ToolServer)
         limit = min(self._external.call_seconds, self.config.timeout_seconds / 2)
         try:
             return await run_with_timeout(limit, self._tools.start())
         except Exception as exc:
-            _log.warning("the tool server could not be reached", exc_info=not isinstance(exc, TimeoutError))
+            _log.warning("a tool server could not be reached", exc_info=not isinstance(exc, TimeoutError))
             return False
 
     def _executor_declarations(self) -> list[ToolDeclaration]:

@@ -27,7 +27,7 @@ def test_data_that_is_not_json_is_unusable_and_its_effect_unknown(data: dict[str
         (MCPError(-32001, "hunter2"), answers.TIMED_OUT),
         (MCPError(-32000, "hunter2"), answers.CONNECTION_LOST),
         (MCPError(-32600, "hunter2"), answers.CONNECTION_LOST),
-        (answers.NotSentError(), answers.UNREACHABLE),
+        (answers.NotConnectedError(), answers.UNAVAILABLE),
         (ValueError("hunter2"), answers.UNUSABLE),
         (KeyboardInterrupt(), answers.CONNECTION_LOST),
     ],
@@ -51,7 +51,7 @@ def settled(code: str | None, *, success: bool = False, is_error: bool = False) 
         (settled("VALIDATION_ERROR"), ToolErrorCode.UNKNOWN_ERROR),
         (CallToolResult(content=[], structured_content={"ok": True}), ToolErrorCode.UNKNOWN_ERROR),
         (None, ToolErrorCode.UNKNOWN_ERROR),
-        (answers.NotSentError(), ToolErrorCode.UNKNOWN_ERROR),
+        (answers.NotConnectedError(), ToolErrorCode.UNKNOWN_ERROR),
     ],
 )
 def test_only_the_ledger_itself_can_settle(answer: Any, code: ToolErrorCode | None) -> None:
@@ -75,7 +75,7 @@ def resource(text: str) -> ReadResourceResult:
         ReadResourceResult(contents=[BlobResourceContents(uri="task://1", blob="")]),
         None,
         MCPError(-32603, "hunter2"),
-        answers.NotSentError(),
+        answers.NotConnectedError(),
     ],
 )
 def test_a_preview_without_a_description_is_a_failure(answer: Any) -> None:

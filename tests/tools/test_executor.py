@@ -21,6 +21,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ElicitRequest, ElicitRequestFormParams, InputRequiredResult, TextContent
 
+from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -307,9 +308,9 @@ async def test_a_missing_command_is_not_ready_and_calls_are_not_sent() -> None:
     assert not await executor.start()
     assert not await executor.ready()
     result = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
-    assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, False)
+    assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_UNAVAILABLE, False)
     assert (await executor.settle("add_task", {"description": "a"}, "ann", operation_key="k")).unknown
-    assert (await executor.preview("delete_task", {}, "ann")).error_code is ToolErrorCode.TOOL_EXECUTION_ERROR
+    assert (await executor.preview("delete_task", {}, "ann")).error_code is ToolErrorCode.TOOL_UNAVAILABLE
     await executor.aclose()
 
 
@@ -386,10 +387,12 @@ async def test_the_same_calls_work_over_http(tasks: Database) -> None:
 
 async def test_a_server_that_goes_away_comes_back_without_a_restart(tasks: Database) -> None:
     async with served(tasks) as url:
-        executor = McpToolExecutor(url, timeout=60)
+        clock = ManualClock()
+        executor = McpToolExecutor(url, timeout=60, clock=clock)
         assert await executor.ready()
     assert not await executor.ready()
     assert not (await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")).success
+    clock.advance(minutes=1)  # the longest back-off
     async with served(tasks, int(url.split(":")[2].split("/")[0])):
         assert await executor.ready()
         assert (await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k2")).success

@@ -52,14 +52,14 @@ async def test_a_server_with_an_invalid_tool_list_is_not_used(what: str) -> None
         assert executor.get_available_tools() == []
         assert not await executor.ready()
         result = await executor.execute("act", {}, "ann", operation_key="k")
-        assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, False)
+        assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_UNAVAILABLE, False)
 
 
 @pytest.mark.parametrize("what", ["says nothing", "never greets", "never lists", "lists a schema without ground"])
 async def test_a_server_that_does_not_initialize_is_abandoned_in_time(what: str) -> None:
     async with hostile(what, seconds=2) as executor:
         result = await executor.execute("act", {}, "ann", deadline=0.2)
-        assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, False)
+        assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_UNAVAILABLE, False)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ async def test_a_rejected_tool_list_is_logged_without_server_text(
     async with hostile(what) as executor:
         assert executor.get_available_tools() == []
     lines = [record.getMessage() for record in caplog.records if record.name == session.logger.name]
-    assert lines == [f"the connection to an MCP server failed ({why})"]
+    assert lines == [f"the connection to the MCP server failed ({why})"]
 
 
 def nested(levels: int) -> dict[str, Any]:

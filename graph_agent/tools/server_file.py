@@ -1,0 +1,147 @@
+"""The file that lists MCP servers: the `mcpServers` JSON that MCP clients share.
+
+    {"mcpServers": {
+        "files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/data"]},
+        "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN}"}}
+    }}
+
+`${NAME}` in any text is replaced by that variable of the environment. Keys that are not listed here belong to other clients and
+are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from mcp import StdioServerParameters
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from graph_agent.errors import ConfigurationError
+from graph_agent.tools.transport import HttpServer, Server
+
+MAX_FILE_CHARS = 1024 * 1024
+DEFAULT_TIMEOUT_SECONDS = 10.0
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# No dot, because it separates the name of a server from the name of its tool.
+_SERVER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ -]{0,63}")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """One server of the file."""
+
+    name: str
+    server: Server = field(repr=False)
+    trusted: bool = False
+    """The server gets the user and the operation key, and its hints and its ledger are believed."""
+    prefixed: bool = False
+    """Its tools are named `server.tool`, even if no other server has a tool of the same name."""
+    timeout: float = DEFAULT_TIMEOUT_SECONDS
+    """The seconds for one call without a deadline of its own, and for connecting."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """The values of headers and variables, which no message may contain."""
+
+
+class _Entry(BaseModel):
+    """The JSON object of one server."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, hide_input_in_errors=True)
+
+    type: Literal["stdio", "http", "streamable-http", "streamableHttp"] | None = None
+    command: str | None = Field(default=None, min_length=1)
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    headers: dict[str, str] = {}
+    trusted: bool = False
+    prefix: bool = False
+    timeout: float = Field(default=DEFAULT_TIMEOUT_SECONDS, gt=0, le=3600)
+
+
+def read_server_file(path: Path, environment: Mapping[str, str]) -> list[ServerConfig]:
+    """Return the servers of the file at `path`, in its order.
+
+    Raises `ConfigurationError` that names the server and the key or variable, never a value.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            document = json.loads(file.read(MAX_FILE_CHARS))
+    except OSError as exc:
+        raise ConfigurationError(f"the file of MCP servers {path} cannot be read") from exc
+    except (ValueError, RecursionError) as exc:
+        raise ConfigurationError(f"the file of MCP servers {path} is not JSON") from exc
+    entries = document.get("mcpServers") if isinstance(document, dict) else None
+    if not isinstance(entries, dict):
+        raise ConfigurationError(f'{path} has no object "mcpServers"')
+    servers = [_read_server(name, entry, environment) for name, entry in entries.items()]
+    configured = [server for server in servers if server is not None]
+    if not configured:
+        raise ConfigurationError(f"{path} lists no MCP server")
+    return configured
+
+
+def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> ServerConfig | None:
+    if not _SERVER_NAME.fullmatch(name):
+        raise ConfigurationError(f"the name of an MCP server has 1 to 64 letters, digits, '_', '-' or spaces, unlike {name!r}")
+    if isinstance(entry, dict) and entry.get("disabled") is True:
+        return None
+    values: list[str] = []
+    try:
+        read = _Entry.model_validate(_with_variables(entry, name, environment, values))
+    except ValidationError as exc:
+        where = ".".join(str(part) for part in exc.errors(include_input=False)[0]["loc"])
+        raise ConfigurationError(f"the MCP server '{name}': {where or 'its entry'} is not valid") from None
+    over_http = read.url is not None
+    if over_http is (read.command is not None) or (read.type is not None and over_http is (read.type == "stdio")):
+        raise ConfigurationError(f"the MCP server '{name}' needs either a command or a url, and a type that fits")
+    secrets = {*values, *read.env.values(), *read.headers.values()}
+    return ServerConfig(
+        name=name,
+        server=_server(name, read),
+        trusted=read.trusted,
+        prefixed=read.prefix,
+        timeout=read.timeout,
+        secrets=tuple(sorted(filter(None, secrets), key=len, reverse=True)),
+    )
+
+
+def _server(name: str, read: _Entry) -> Server:
+    if read.command is not None:
+        return StdioServerParameters(command=read.command, args=read.args, env=read.env, cwd=read.cwd)
+    assert read.url is not None
+    for header, value in read.headers.items():
+        # Checked here, because an HTTP library puts an invalid value into its exception.
+        if not _HEADER_NAME.fullmatch(header) or not _HEADER_VALUE.fullmatch(value):
+            raise ConfigurationError(f"the MCP server '{name}': the header {header!r} is not valid")
+    return HttpServer(read.url, read.headers)
+
+
+def _with_variables(value: Any, server: str, environment: Mapping[str, str], values: list[str]) -> Any:
+    """Return `value` with the variables that its texts refer to; what was read is added to `values`."""
+
+    def read(reference: re.Match[str]) -> str:
+        variable = reference[1]
+        if not _VARIABLE.fullmatch(variable):
+            raise ConfigurationError(f"the MCP server '{server}': '{reference[0]}' names no variable of the environment")
+        if variable not in environment:
+            raise ConfigurationError(f"the MCP server '{server}' needs the variable {variable}, which is not set")
+        values.append(environment[variable])
+        return environment[variable]
+
+    if isinstance(value, str):
+        return _REFERENCE.sub(read, value)
+    if isinstance(value, list):
+        return [_with_variables(item, server, environment, values) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_variables(item, server, environment, values) for key, item in value.items()}
+    return value

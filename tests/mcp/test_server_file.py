@@ -1,0 +1,100 @@
+"""The file that lists MCP servers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import StdioServerParameters
+
+from graph_agent.errors import ConfigurationError
+from graph_agent.tools.server_file import ServerConfig, read_server_file
+from graph_agent.tools.transport import HttpServer
+
+
+def read(tmp_path: Path, entries: Any, **environment: str) -> list[ServerConfig]:
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+    return read_server_file(file, environment)
+
+
+def test_commands_and_urls_are_read_with_their_variables(tmp_path: Path) -> None:
+    command, url = read(
+        tmp_path,
+        {
+            "files": {
+                "type": "stdio",
+                "command": "npx",
+                "args": ["-y", "${PACKAGE}"],
+                "env": {"KEY": "a${KEY}b"},
+                "cwd": "/",
+                "alwaysAllow": ["x"],
+            },
+            "wiki": {
+                "url": "https://wiki.example/mcp",
+                "headers": {"Authorization": "Bearer ${KEY}"},
+                "trusted": True,
+                "prefix": True,
+                "timeout": 3,
+            },
+            "off": {"command": "${NOT_SET}", "disabled": True},
+        },
+        PACKAGE="server-files",
+        KEY="s3cret",
+    )
+    assert command == ServerConfig(
+        name="files",
+        server=StdioServerParameters(command="npx", args=["-y", "server-files"], env={"KEY": "as3cretb"}, cwd="/"),
+        secrets=("server-files", "as3cretb", "s3cret"),
+    )
+    assert url == ServerConfig(
+        name="wiki",
+        server=HttpServer("https://wiki.example/mcp", {"Authorization": "Bearer s3cret"}),
+        trusted=True,
+        prefixed=True,
+        timeout=3,
+        secrets=("Bearer s3cret", "s3cret"),
+    )
+    assert "s3cret" not in repr(command) + repr(url)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"a": {"command": "${GONE}"}}, "the MCP server 'a' needs the variable GONE, which is not set"),
+        ({"a": {"command": "${GONE:-x}"}}, "the MCP server 'a': '${GONE:-x}' names no variable of the environment"),
+        ({"a": {}}, "the MCP server 'a' needs either a command or a url, and a type that fits"),
+        (
+            {"a": {"command": "x", "url": "https://x"}},
+            "the MCP server 'a' needs either a command or a url, and a type that fits",
+        ),
+        ({"a": {"type": "http", "command": "x"}}, "the MCP server 'a' needs either a command or a url, and a type that fits"),
+        ({"a": {"type": "sse", "url": "https://x"}}, "the MCP server 'a': type is not valid"),
+        ({"a": {"url": "file:///etc/passwd"}}, "the MCP server 'a': url is not valid"),
+        ({"a": {"command": "x", "args": "-y"}}, "the MCP server 'a': args is not valid"),
+        ({"a": {"command": "x", "trusted": "yes"}}, "the MCP server 'a': trusted is not valid"),
+        ({"a": {"url": "https://x", "headers": {"X": "${LINES}"}}}, "the MCP server 'a': the header 'X' is not valid"),
+        ({"a": 7}, "the MCP server 'a': its entry is not valid"),
+        ({"a.b": {"command": "x"}}, "the name of an MCP server has 1 to 64 letters, digits, '_', '-' or spaces, unlike 'a.b'"),
+    ],
+)
+def test_an_invalid_entry_is_named_without_its_value(tmp_path: Path, entries: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read(tmp_path, entries, LINES="s3cret\nInjected: yes")
+    assert str(refused.value) == message
+
+
+def test_a_file_without_servers_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "servers.json"
+    for text, message in {
+        "{": "is not JSON",
+        "[]": 'has no object "mcpServers"',
+        '{"mcpServers": {}}': "lists no MCP server",
+    }.items():
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigurationError, match=message):
+            read_server_file(file, {})
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_server_file(tmp_path / "none.json", {})

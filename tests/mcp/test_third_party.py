@@ -1,0 +1,156 @@
+"""The command line and the API with third-party MCP servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from graph_agent.bootstrap.runtime import Runtime, open_runtime
+from graph_agent.models.decision import DecisionContext
+from graph_agent.models.record import DecisionRecord
+from graph_agent.settings import Settings
+from tests.cli.conftest import Cli
+from tests.mcp.conftest import Servers, notes_server
+
+Script = Callable[..., str]
+
+
+def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"function_calls": [{"name": tool, "arguments": arguments}], "finish_reason": "tool_calls"}
+
+
+SAID = {"content": "Done.", "finish_reason": "stop"}
+
+
+def settings(tmp_path: Path, mcp: Path, constitution: Path, model: str) -> Settings:
+    return Settings(
+        home=tmp_path,
+        mcp=mcp,
+        constitution=constitution,
+        model=model,
+        database_url="sqlite://",
+        log_database_url="sqlite://",
+        secret=SecretStr("x" * 32),
+        timeout_seconds=600,
+    )
+
+
+async def decide(runtime: Runtime) -> DecisionRecord:
+    context = DecisionContext(user_id="ann", message="go", conversation_id="c")
+    return (await runtime.engine.run(context)).record
+
+
+def text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def granted(constitution: Path, lines: str) -> None:
+    constitution.write_text(lines, encoding="utf-8")
+
+
+def executable(file: Path, command: str) -> Path:
+    file.write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+    file.chmod(0o755)
+    return file
+
+
+def test_every_command_takes_the_files(cli: Cli, script: Script, servers: Servers, constitution: Path, notes: Path) -> None:
+    files = ("--mcp", str(servers()), "--constitution", str(constitution))
+
+    listed = cli("tools", "list", *files)
+    assert [line.split()[:2] for line in listed.out.splitlines()] == [
+        ["read_note", "reads"],
+        ["write_note", "changes"],
+        ["write_two", "changes"],
+    ]
+    assert cli("tools", "call", "write_note", '{"name": "a", "text": "tea"}', *files).json()["success"]
+    asked = cli("ask", "note: milk", *files, "--model", script(call("write_note", name="b", text="milk"), SAID))
+    assert "✓ Write note: name = b, text = milk" in asked.out
+    stepped = cli("step", "read it", *files, "--model", script(call("read_note", name="b"), SAID))
+    assert "APPEND_RESULTS" in stepped.out
+    assert {file.name: file.read_text() for file in notes.iterdir()} == {"a": "tea", "b": "milk"}
+    assert cli("replay", "--all", "--mcp", files[1]).out == "2 of 2 identical\n"
+    assert cli("doctor", *files).code == 0
+
+
+def test_the_variables_name_the_files_too(
+    cli: Cli,
+    servers: Servers,
+    constitution: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_MCP", str(servers()))
+    monkeypatch.setenv("GRAPH_AGENT_CONSTITUTION", str(constitution))
+    assert [json.loads(line)["name"] for line in cli("tools", "list", "--json").out.splitlines()] == [
+        "read_note",
+        "write_note",
+        "write_two",
+    ]
+
+
+def test_doctor_names_the_server_that_is_down_and_hides_its_secrets(
+    cli: Cli,
+    servers: Servers,
+    constitution: Path,
+    notes: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PASSWORD", "hunter2")
+    broken = notes_server(notes, "crash", env={"TOKEN": "${PASSWORD}"})
+    file = servers(notes=notes_server(notes), base=broken)
+    ended = cli("doctor", "--mcp", str(file), "--constitution", str(constitution))
+    assert ended.code == 1
+    assert "'base' (" in ended.out
+    assert "the last line of its stderr: no such database, password ***" in " ".join(ended.out.split())
+    assert "'notes'" not in ended.out
+    assert "hunter2" not in ended.out + ended.err
+
+
+async def test_a_server_that_was_down_at_the_start_is_unavailable_and_returns_without_a_restart(
+    tmp_path: Path, servers: Servers, constitution: Path, notes: Path, script: Script
+) -> None:
+    launcher = executable(tmp_path / "launcher.sh", "exit 1")
+    file = servers(notes={**notes_server(notes), "command": str(launcher)})
+    steps = [call("write_note", name="a", text="1"), SAID, call("write_note", name="a", text="1"), SAID]
+    async with open_runtime(settings(tmp_path, file, constitution, script(*steps))) as runtime:
+        record = await decide(runtime)
+        invocation = record.invocations[0]
+        assert (invocation.disposition, invocation.error_code) == ("refused", "TOOL_UNAVAILABLE")
+        assert invocation.error_message.startswith("unavailable:")
+        snapshot = await runtime.engine.prepare()
+        assert snapshot.policy.declarations[0].description.startswith("Unavailable:")
+
+        executable(launcher, f'exec {sys.executable} "$@"')
+        while not await runtime.tools.start():
+            await runtime.tools.executors["notes"].ready()
+        record = await decide(runtime)
+        assert (record.invocations[0].disposition, record.invocations[0].success) == ("executed", True)
+    assert text(notes / "a") == "1"
+
+
+async def test_one_server_is_killed_and_the_other_continues(
+    tmp_path: Path, servers: Servers, constitution: Path, notes: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    file = servers(notes=notes_server(notes), other=notes_server(other, prefix=True))
+    granted(constitution, "## Available Tools\n- notes.pid: Id (reads)\n- other.write_note: Write\n")
+    async with open_runtime(settings(tmp_path, file, constitution, "rules")) as runtime:
+        tools = runtime.tools
+        killed = await tools.execute("notes.pid", {}, "ann")
+        assert isinstance(killed.data, dict)
+        os.kill(killed.data["pid"], signal.SIGKILL)
+        assert (await tools.execute("other.write_note", {"name": "a", "text": "1"}, "ann")).success
+        again = await tools.execute("notes.pid", {}, "ann")
+        while not again.success:
+            again = await tools.execute("notes.pid", {}, "ann")
+        assert again.data != killed.data
+    assert text(other / "a") == "1"
