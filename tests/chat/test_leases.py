@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 import pytest
 
 from graph_agent.chat.leases import LEASE
 from graph_agent.clock import ManualClock
+from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from tests.chat.environment import Environment, GatedModel, calls, says
 from tests.frozen_clock import freeze_loop_time
 
 
-async def _advance(clock: ManualClock, seconds: float) -> None:
-    """Advance the clock in small steps, and let the databases work between them."""
+async def _advance(environment: Environment, clock: ManualClock, seconds: float) -> None:
+    """Advance the clock in small steps, and wait for the renewals that each step starts."""
     for _ in range(round(seconds / 0.5)):
         clock.advance(seconds=0.5)
-        for _ in range(10):
-            await asyncio.to_thread(time.sleep, 0.001)
+        for _ in range(2):
+            for _ in range(10):
+                await asyncio.to_thread(time.sleep, 0.001)
+            # A database writes in the order of the calls, so a renewal that was started has ended now.
+            with suppress(DatabaseUnavailableError):
+                await environment.tasks.write(lambda _: None)
 
 
 async def test_a_turn_that_runs_longer_than_a_lease_keeps_its_claim(environment: Environment, clock: ManualClock) -> None:
@@ -27,7 +33,7 @@ async def test_a_turn_that_runs_longer_than_a_lease_keeps_its_claim(environment:
     model = GatedModel([says("hi")])
     running = asyncio.create_task(environment.chat(model).send("ann", "hello"))
     await model.asked.acquire()
-    await _advance(clock, 3 * LEASE.total_seconds())
+    await _advance(environment, clock, 3 * LEASE.total_seconds())
     assert await environment.chat().sweep() == 0
     model.gate.set()
     assert (await running).reply == "hi"
@@ -40,7 +46,7 @@ async def test_a_turn_whose_claim_is_lost_neither_acts_nor_writes(environment: E
     running = asyncio.create_task(environment.chat(model).send("ann", "add milk", idem_key="k"))
     await model.asked.acquire()
     await environment.tasks.write(lambda connection: connection.exec_driver_sql("UPDATE turns SET attempt = 2") and None)
-    await _advance(clock, 3)
+    await _advance(environment, clock, 3)
     model.gate.set()
     with pytest.raises(ServiceError) as refused:
         await running
@@ -57,7 +63,7 @@ async def test_a_turn_that_cannot_renew_its_lease_is_fenced_and_its_outcome_is_u
     running = asyncio.create_task(environment.chat(model).send("ann", "hello"))
     await model.asked.acquire()
     await asyncio.to_thread(environment.tasks.close_now)
-    await _advance(clock, LEASE.total_seconds() + 1)
+    await _advance(environment, clock, LEASE.total_seconds() + 1)
     with pytest.raises(ServiceError) as unknown:
         await running
     assert unknown.value.code is ServiceErrorCode.OUTCOME_UNKNOWN

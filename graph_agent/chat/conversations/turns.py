@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, Row, func, select
 
 from graph_agent.chat.conversations import asked, statements, turn_rows
 from graph_agent.chat.conversations.limits import count_turn
 from graph_agent.chat.conversations.reading import owned_conversation
-from graph_agent.chat.conversations.tables import Role, TurnState
+from graph_agent.chat.conversations.tables import Role, TurnState, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.clock import RandomIds
 from graph_agent.db import Database
@@ -85,26 +85,37 @@ class TurnStore:
         Raises `ServiceError`: CONVERSATION_NOT_FOUND, ACCESS_DENIED, RATE_LIMITED, IDEMPOTENCY_KEY_REUSED,
         REQUEST_IN_PROGRESS, CONVERSATION_BUSY.
         """
-        wanted = (request.user_id, request.idem_key, request.conversation_id)
         for _ in range(_TRIES):
             try:
                 return await statements.write(self._database, lambda connection: self._claim(connection, request))
             except _ConflictError:
-                found = await statements.read(
-                    self._database, lambda connection: turn_rows.conflicting_turn(connection, *wanted)
-                )
+                found = await statements.read(self._database, lambda connection: _conflicting_turn(connection, request))
                 if found is not None:
                     return self._resolve(found, request)
         raise busy()
 
     async def take_over(self, turn: AbandonedTurn) -> ClaimedTurn | None:
-        """Claim a turn whose lease has expired; None if another process was faster."""
+        """Claim the next attempt of a turn; None if another process was faster, or the lease has been renewed."""
         now = self._clock.now()
         lease_until = now + self._lease
+        attempted = {"turn": turn.decision_id, "claimed_attempt": turn.attempt, "now": now, "longest": lease_until}
+        lease = {"new_owner": self._owner, "new_attempt": turn.attempt + 1, "new_lease": lease_until}
 
         def work(connection: Connection) -> ClaimedTurn | None:
-            return turn_rows.take_over(
-                connection, turn.decision_id, turn.attempt, owner=self._owner, now=now, lease_until=lease_until
+            if connection.execute(turn_rows.TAKE_OVER, {**attempted, **lease}).rowcount != 1:
+                return None
+            row = connection.execute(turn_rows.FIND, attempted).one()
+            number, content = connection.execute(turn_rows.MESSAGE_OF_TURN, attempted).one()
+            pending = connection.execute(turn_rows.PENDING, {"conversation": row.conversation_id}).scalar_one()
+            return ClaimedTurn(
+                decision_id=row.id,
+                user_id=row.user_id,
+                conversation_id=row.conversation_id,
+                attempt=row.attempt,
+                content=content,
+                history=turn_rows.history(connection, row.conversation_id, number),
+                pending=turn_rows.pending_action(pending),
+                answers=None if row.answers is None else ConfirmationAnswer.model_validate(row.answers),
             )
 
         return await statements.write(self._database, work)
@@ -130,51 +141,70 @@ class TurnStore:
             "created_at": now,
         }
 
+        waiting = None if pending is None else pending.to_json()
+
         def work(connection: Connection) -> dict[str, Any]:
-            if turn_rows.complete(connection, turn, answer, message, None if pending is None else pending.to_json(), now):
-                if pending is not None:
-                    asked.store(connection, turn.user_id, turn.conversation_id, pending)
-                return answer
-            earlier = turn_rows.find_answer(connection, turn.decision_id)
-            if earlier is None:
-                raise TurnTakenOverError(f"turn {turn.decision_id} is claimed by another process")
-            return earlier
+            if connection.execute(turn_rows.ANSWER, {**turn.key, "given": answer}).rowcount != 1:
+                earlier = _stored_answer(connection, turn.decision_id)
+                if earlier is None:
+                    raise TurnTakenOverError(f"turn {turn.decision_id} is claimed by another process")
+                return earlier
+            connection.execute(turn_rows.INSERT_MESSAGE, message)
+            connection.execute(turn_rows.UPDATE_CONVERSATION, {**turn.key, "waiting": waiting, "now": now})
+            if pending is not None:
+                asked.store(connection, turn.user_id, turn.conversation_id, pending)
+            return answer
 
         return await statements.write(self._database, work)
 
     async def release(self, turn: ClaimedTurn) -> None:
         """Undo a claim: delete the turn, its user message, and the conversation if it was created for it."""
-        await statements.write(self._database, lambda connection: turn_rows.delete_turn(connection, turn))
+
+        def work(connection: Connection) -> None:
+            if connection.execute(turn_rows.DELETE, turn.key).rowcount == 1:
+                connection.execute(turn_rows.DELETE_MESSAGES, turn.key)
+                connection.execute(turn_rows.DELETE_IF_EMPTY, turn.key)
+
+        await statements.write(self._database, work)
 
     async def expire(self, turn: ClaimedTurn) -> None:
         """Expire the lease now, so that a repeated request need not wait for it."""
-        now = self._clock.now()
-        await statements.write(self._database, lambda connection: turn_rows.expire(connection, turn, now))
+        row = {**turn.key, "now": self._clock.now()}
+        await statements.write(self._database, lambda connection: connection.execute(turn_rows.EXPIRE, row).close())
 
     async def renew(self, claimed: Sequence[ClaimedTurn]) -> set[str]:
         """Renew the leases of these attempts in one transaction; return the ids of those that are still claimed."""
         lease_until = self._clock.now() + self._lease
-        return await statements.write(self._database, lambda connection: turn_rows.renew(connection, claimed, lease_until))
+
+        def work(connection: Connection) -> set[str]:
+            renewal = {turn.decision_id: {**turn.key, "new_lease": lease_until} for turn in claimed}
+            return {name for name, row in renewal.items() if connection.execute(turn_rows.RENEW, row).rowcount == 1}
+
+        return await statements.write(self._database, work)
 
     async def answer(self, decision_id: str) -> dict[str, Any] | None:
         """Return the answer of a turn; None if it has none."""
-        return await statements.read(self._database, lambda connection: turn_rows.find_answer(connection, decision_id))
+        return await statements.read(self._database, lambda connection: _stored_answer(connection, decision_id))
 
     async def abandoned(self, limit: int = 100) -> list[AbandonedTurn]:
         """Return the running turns whose lease has expired, oldest first."""
         now = self._clock.now()
-        rows = await statements.read(
-            self._database, lambda connection: turn_rows.abandoned(connection, now, self._lease, limit)
-        )
-        return [AbandonedTurn(*row) for row in rows]
+        wanted = select(turns.c.id, turns.c.attempt).where(turns.c.state == TurnState.RUNNING, turn_rows.EXPIRED)
+        oldest = wanted.order_by(turns.c.lease_until).limit(limit)
+        times = {"now": now, "longest": now + self._lease}
+        rows = await statements.read(self._database, lambda connection: connection.execute(oldest, times).all())
+        return [AbandonedTurn(row.id, row.attempt) for row in rows]
 
     async def count_open(self) -> int:
         """Return the number of running turns that this store has claimed."""
-        return await statements.read(self._database, lambda connection: turn_rows.count_running(connection, self._owner))
+        own = turns.c.owner == self._owner, turns.c.state == TurnState.RUNNING
+        wanted = select(func.count()).select_from(turns).where(*own)
+        return await statements.read(self._database, lambda connection: connection.execute(wanted).scalar_one())
 
     async def running(self, decision_ids: Sequence[str]) -> set[str]:
         """Return those of `decision_ids` that are running turns."""
-        return await statements.read(self._database, lambda connection: turn_rows.running(connection, decision_ids))
+        wanted = select(turns.c.id).where(turns.c.id.in_(list(decision_ids)), turns.c.state == TurnState.RUNNING)
+        return await statements.read(self._database, lambda connection: set(connection.execute(wanted).scalars()))
 
     def _claim(self, connection: Connection, request: TurnRequest) -> ClaimedTurn:
         now = self._clock.now()
@@ -189,7 +219,7 @@ class TurnStore:
             conversation_id = self._ids.new()
             title = " ".join(request.content.split())[:_TITLE_LENGTH]
             row = {"id": conversation_id, "user_id": request.user_id, "title": title, "created_at": now, "updated_at": now}
-            turn_rows.insert_conversation(connection, row)
+            connection.execute(turn_rows.INSERT_CONVERSATION, row)
         else:
             conversation = owned_conversation(connection, request.user_id, asked_in)
             conversation_id, pending = conversation.id, turn_rows.pending_action(conversation.pending)
@@ -209,7 +239,7 @@ class TurnStore:
             "answers": None if answers is None else answers.to_json(),
             "created_at": now,
         }
-        if not turn_rows.insert_turn(connection, turn):
+        if connection.execute(turn_rows.CLAIM[connection.dialect.name], turn).one_or_none() is None:
             raise _ConflictError
         count_turn(connection, request.user_id, now, self._turns_per_minute)
         if asked_in is not None:
@@ -222,7 +252,7 @@ class TurnStore:
             "decision_id": decision_id,
             "created_at": now,
         }
-        turn_rows.insert_message(connection, message)
+        connection.execute(turn_rows.INSERT_MESSAGE, message)
         return ClaimedTurn(decision_id, request.user_id, conversation_id, 1, request.content, history, pending, answers)
 
     def _resolve(self, found: Row[Any], request: TurnRequest) -> AnsweredTurn | AbandonedTurn:
@@ -242,6 +272,22 @@ class TurnStore:
 
 class _ConflictError(Exception):
     """The claim conflicts with an existing turn; its transaction is rolled back."""
+
+
+def _conflicting_turn(connection: Connection, request: TurnRequest) -> Row[Any] | None:
+    """Return the turn that prevents a claim: the same request, or the running turn of its conversation."""
+    found = None
+    if request.idem_key is not None:
+        same = {"user": request.user_id, "key": request.idem_key}
+        found = connection.execute(turn_rows.FIND_SAME_REQUEST, same).one_or_none()
+    if found is None and request.conversation_id is not None:
+        found = connection.execute(turn_rows.FIND_RUNNING, {"conversation": request.conversation_id}).one_or_none()
+    return found
+
+
+def _stored_answer(connection: Connection, decision_id: str) -> dict[str, Any] | None:
+    answer: dict[str, Any] | None = connection.execute(turn_rows.FIND_ANSWER, {"turn": decision_id}).scalar_one_or_none()
+    return answer
 
 
 def in_progress() -> ServiceError:
