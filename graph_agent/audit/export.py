@@ -20,6 +20,7 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.record import SNAPSHOT_TEXTS
 from graph_agent.record.statements import read
 from graph_agent.record.tables import decision_logs, record_blobs
 
@@ -97,4 +98,4 @@ def header_digests(header: str | None) -> list[str]:
     if header is None:
         return []
     fields = json.loads(header)
-    return [fields[name] for name in ("constitution", "tools", "settings", "prompt")]
+    return [fields[name] for name in SNAPSHOT_TEXTS]

@@ -16,7 +16,7 @@ from graph_agent.db import Database
 from graph_agent.db.insert import insert_new
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import canonical_json, digest
-from graph_agent.models.record import DecisionRecord, RecordHeader
+from graph_agent.models.record import DecisionRecord
 from graph_agent.record.blobs import store_texts
 from graph_agent.record.chain import ChainKey, ChainWriter
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
@@ -71,7 +71,7 @@ async def _import_batch(
         new = [record for name, record in by_id.items() if name not in existing]
         referenced: set[str] = set()
         for record in new:
-            named = {name: texts[name] for name in _digests(record.header) if name in texts}
+            named = {name: texts[name] for name in record.header.digests.values() if name in texts}
             store_texts(connection, named, record.header.started_at)
             referenced |= named.keys()
         if new:
@@ -86,10 +86,6 @@ async def _import_batch(
         )
 
     return await write(database, work)
-
-
-def _digests(header: RecordHeader) -> tuple[str, str, str, str]:
-    return header.constitution, header.tools, header.settings, header.prompt
 
 
 def _sum(one: ImportReport, other: ImportReport) -> ImportReport:

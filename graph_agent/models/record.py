@@ -67,6 +67,10 @@ class RecordEntry(Frozen):
     at: UtcDatetime | None = None
 
 
+SNAPSHOT_TEXTS = ("constitution", "tools", "settings", "prompt")
+"""The texts of a policy snapshot; a header has the digest of each."""
+
+
 class RecordHeader(Frozen):
     """The start of a turn: its input and the digests of its policy snapshot."""
 
@@ -83,6 +87,11 @@ class RecordHeader(Frozen):
     """Digest of the engine's settings."""
     prompt: str
     """Digest of the system prompt: the constitution's text, unless the caller gave another prompt."""
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digests of the four texts, by the name of the text."""
+        return {name: getattr(self, name) for name in SNAPSHOT_TEXTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

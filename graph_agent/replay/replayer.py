@@ -19,7 +19,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot, SnapshotDigests
 from graph_agent.ports import LLMAdapter, TurnPorts
-from graph_agent.replay.playback import PlaybackPorts
+from graph_agent.replay.playback import PlaybackRecorder
 from graph_agent.replay.report import Difference, ReplayReport, compare_outcomes, compare_paths, compare_records
 from graph_agent.replay.what_if import WhatIfPorts
 from graph_agent.turn.finished import compose_record
@@ -27,7 +27,6 @@ from graph_agent.turn.recorder import Recorder
 
 _MAX_SNAPSHOTS = 64
 """Policy snapshots that are kept, because compiling one costs more than replaying a turn."""
-_DIGEST_NAMES = ("constitution", "tools", "settings", "prompt")
 _BEFORE_THE_GRAPH = frozenset({OutcomeCategory.RATE_LIMITED, OutcomeCategory.USER_INPUT})
 """Outcomes of messages that are refused before the graph runs."""
 
@@ -89,12 +88,13 @@ class Replayer:
             snapshot = _with_constitution(snapshot, other)
         return await self._replay_what_if(record, snapshot, WhatIfPorts(record, played, live))
 
-    async def _replay_unchanged(self, record: DecisionRecord, snapshot: PolicySnapshot) -> tuple[ReplayReport, PlaybackPorts]:
-        recorder = Recorder(record.header, clock=SystemClock(), replayed=record.entries)
-        ports = PlaybackPorts(recorder)
-        steps, departure = await self._walk(record, snapshot, ports)
+    async def _replay_unchanged(
+        self, record: DecisionRecord, snapshot: PolicySnapshot
+    ) -> tuple[ReplayReport, PlaybackRecorder]:
+        recorder = PlaybackRecorder(record)
+        steps, departure = await self._walk(record, snapshot, recorder)
         if departure is not None or steps[-1].turn.decision is None:
-            return ReplayReport(record, compare_paths(record, steps), departure, steps), ports
+            return ReplayReport(record, compare_paths(record, steps), departure, steps), recorder
         replayed = _compose(recorder, steps, record.ended_at)
         differences = compare_records(record, replayed)
         if not recorder.finished:
@@ -102,7 +102,7 @@ class Replayer:
             departure = f"the turn ended before it requested entry {unused.n} of the record ({unused.kind})"
         if differences and record.header.version == 1:
             differences = (_VERSION_1, *differences)
-        return ReplayReport(record, differences, departure, steps, replayed), ports
+        return ReplayReport(record, differences, departure, steps, replayed), recorder
 
     async def _replay_what_if(self, record: DecisionRecord, snapshot: PolicySnapshot, ports: WhatIfPorts) -> ReplayReport:
         steps, departure = await self._walk(record, snapshot, ports)
@@ -128,10 +128,10 @@ class Replayer:
         return tuple(steps), None if steps else "the graph ran no step"
 
     def _snapshot_of(self, header: RecordHeader, texts: Mapping[str, str]) -> PolicySnapshot:
-        digests = SnapshotDigests(*(getattr(header, name) for name in _DIGEST_NAMES))
+        digests = SnapshotDigests(**header.digests)
         snapshot = self._snapshots.get(digests)
         if snapshot is None:
-            snapshot = PolicySnapshot.from_texts({name: texts[name] for name in dataclasses.astuple(digests)}, digests)
+            snapshot = PolicySnapshot.from_texts({name: texts[name] for name in header.digests.values()}, digests)
             if len(self._snapshots) >= _MAX_SNAPSHOTS:
                 self._snapshots.clear()
             self._snapshots[digests] = snapshot
@@ -156,8 +156,7 @@ def _invalid_fields(record: DecisionRecord) -> tuple[Difference, ...]:
 def _invalid_texts(header: RecordHeader, texts: Mapping[str, str]) -> tuple[Difference, ...]:
     """Check that the referenced texts exist and match their digests."""
     wrong = []
-    for name in _DIGEST_NAMES:
-        wanted = getattr(header, name)
+    for name, wanted in header.digests.items():
         if wanted not in texts:
             wrong.append(Difference(f"the text of the {name}", wanted, "nothing"))
         elif digest(texts[wanted]) != wanted:

@@ -40,9 +40,7 @@ async def load_from_log(database: Database, decision_id: str) -> LoadedRecord:
     if not isinstance(record, DecisionRecord):
         state = "is not closed yet" if record is not None else "does not exist"
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, f"The decision {decision_id} {state}.")
-    header = record.header
-    digests = [header.constitution, header.tools, header.settings, header.prompt]
-    return LoadedRecord(decision_id, record, await writer.texts(digests))
+    return LoadedRecord(decision_id, record, await writer.texts(list(record.header.digests.values())))
 
 
 async def read_log(database: Database, filters: DecisionFilter) -> AsyncIterator[LoadedRecord]:

@@ -15,7 +15,7 @@ from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import LLMAdapter
-from graph_agent.replay.playback import PlaybackPorts, call_text
+from graph_agent.replay.playback import PlaybackRecorder, call_text
 from graph_agent.turn.contract_calls import AdapterCall, failed_response
 
 UNSIGNED = "unsigned"
@@ -32,8 +32,7 @@ class WhatIfPorts:
     With `live` the model is really called. A tool never is: a call that is not in the record ends the replay.
     """
 
-    def __init__(self, record: DecisionRecord, played: PlaybackPorts, live: LLMAdapter | None) -> None:
-        self._record = record
+    def __init__(self, record: DecisionRecord, played: PlaybackRecorder, live: LLMAdapter | None) -> None:
         self._live = live
         self._exchanges = deque(played.exchanges)
         self._answers = {key: deque(results) for key, results in played.answers.items()}

@@ -6,7 +6,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, insert, select
 
 from graph_agent.db import Database
 from graph_agent.models.canonical import digest
@@ -15,7 +15,7 @@ from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 from graph_agent.record.blobs import store_texts
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
-from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
+from graph_agent.record.tables import decision_logs, llm_call_logs, reports_table, tool_invocation_logs
 
 NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 CONSTITUTION = "the constitution"
@@ -105,3 +105,9 @@ def store_records(log: Database, *records: DecisionRecord, texts: dict[str, str]
                 connection.execute(insert(model), rows)
 
     log.write_now(work)
+
+
+async def stored_reports(log: Database, kind: str) -> list[dict[str, Any]]:
+    """Return the stored reports of one kind."""
+    wanted = select(reports_table.c.report).where(reports_table.c.kind == kind)
+    return await log.read(lambda connection: list(connection.execute(wanted).scalars()))

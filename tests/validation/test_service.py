@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from graph_agent.audit.drift.baselines import BaselineService
-from graph_agent.audit.drift.reports import ReportKind, latest_reports
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -23,6 +22,7 @@ from graph_agent.validation.fixtures import Fixture, shipped_suite
 from graph_agent.validation.report import FixtureResult
 from graph_agent.validation.runner import EngineRunner
 from graph_agent.validation.service import ValidationService
+from tests.audit.builders import stored_reports
 
 CONSTITUTION = (Path(__file__).parents[2] / "constitution.md").read_text(encoding="utf-8")
 Service = Callable[[LLMAdapter], ValidationService]
@@ -74,7 +74,7 @@ async def test_the_shipped_suite_passes_with_the_embedded_model(service: Service
     assert [(result.test_id, result.failures) for result in report.results if not result.passed] == []
     assert (report.test_count, report.pass_count, report.fail_count) == (len(results), len(results), 0)
     assert report.models == ["rules"]
-    assert (await latest_reports(log, ReportKind.VALIDATION)) == [report.to_json()]
+    assert await stored_reports(log, "validation") == [report.to_json()]
 
 
 async def test_a_deliberate_regression_is_found_and_named(service: Service) -> None:

@@ -6,10 +6,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert
 
 from graph_agent.db import Database
-from graph_agent.record.statements import read, write
+from graph_agent.record.statements import write
 from graph_agent.record.tables import reports_table
 
 
@@ -26,14 +26,3 @@ async def store_report(
     """Store a report. Raises `ServiceError` STORAGE_ERROR."""
     row = {"report_id": report_id, "kind": kind.value, "created_at": created_at, "passed": passed, "report": report}
     await write(database, lambda connection: connection.execute(insert(reports_table), row) and None)
-
-
-async def latest_reports(database: Database, kind: ReportKind, limit: int = 20) -> list[dict[str, Any]]:
-    """Return the newest reports of this kind, newest first."""
-    wanted = (
-        select(reports_table.c.report)
-        .where(reports_table.c.kind == kind.value)
-        .order_by(reports_table.c.created_at.desc())
-        .limit(limit)
-    )
-    return await read(database, lambda connection: list(connection.execute(wanted).scalars()))

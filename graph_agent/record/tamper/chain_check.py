@@ -26,7 +26,6 @@ READ_SECONDS = 60.0
 _LINKS_PER_READ = 200
 _NEIGHBOURS = 50
 """How many positions around a broken link are tried to find where its record was sealed."""
-_TEXT_FIELDS = ("constitution", "tools", "settings", "prompt")
 
 
 Progress = Callable[[int, int], None]
@@ -170,8 +169,8 @@ class ChainCheck:
             text = f"the record of decision {decision_id} cannot be read"
             self.violations.add(ViolationKind.EDITED, text, decision_id=decision_id)
             return
-        for name in _TEXT_FIELDS:
-            self.referenced_texts.setdefault(getattr(record.header, name), decision_id)
+        for name in record.header.digests.values():
+            self.referenced_texts.setdefault(name, decision_id)
         stored = {
             decision_logs: [row],
             tool_invocation_logs: section.invocations.get(decision_id, []),

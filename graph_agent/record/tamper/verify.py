@@ -5,10 +5,10 @@ It reads in small transactions, so that writers and pruning continue meanwhile. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Column, Connection, Row, Select, func, select
 
 from graph_agent.db import Database
 from graph_agent.models.canonical import digest
@@ -22,8 +22,7 @@ from graph_agent.record.tamper.chain_check import READ_SECONDS, ChainCheck, Prog
 from graph_agent.record.tamper.heads import ChainHead, SignedHeads, current_heads
 from graph_agent.record.tamper.violations import VerifyReport, ViolationKind, ViolationList
 
-_IDS_PER_READ = 1000
-_TEXTS_PER_READ = 200
+_ROWS_PER_READ = 200
 
 
 async def verify_log(
@@ -84,68 +83,38 @@ async def _compare_heads(database: Database, sealer: Sealer, heads: SignedHeads,
 async def _find_unsealed_decisions(database: Database, violations: ViolationList) -> None:
     """Report closed decisions that are in no chain."""
     linked = select(record_links.c.decision_id).where(record_links.c.decision_id == decision_logs.c.decision_id).exists()
-    after = ""
-    while True:
-        query = (
-            select(decision_logs.c.decision_id)
-            .where(decision_logs.c.status != RecordStatus.PENDING, ~linked, decision_logs.c.decision_id > after)
-            .order_by(decision_logs.c.decision_id)
-            .limit(_IDS_PER_READ)
-        )
-        unsealed = await read(database, _scalars(query), seconds=READ_SECONDS)
-        for decision_id in unsealed:
-            violations.add(ViolationKind.ADDED, f"decision {decision_id} is in no chain", decision_id=decision_id)
-        if len(unsealed) < _IDS_PER_READ:
-            return
-        after = unsealed[-1]
+    unsealed = select(decision_logs.c.decision_id).where(decision_logs.c.status != RecordStatus.PENDING, ~linked)
+    async for row in _rows_by_key(database, unsealed, decision_logs.c.decision_id):
+        text = f"decision {row.decision_id} is in no chain"
+        violations.add(ViolationKind.ADDED, text, decision_id=row.decision_id)
 
 
 async def _find_unsealed_openings(database: Database, sealer: Sealer, violations: ViolationList) -> None:
     """Report open decisions that no holder of the key has opened."""
-    after = ""
-    while True:
-        query = (
-            select(*CHECKED_COLUMNS)
-            .where(decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.decision_id > after)
-            .order_by(decision_logs.c.decision_id)
-            .limit(_IDS_PER_READ)
-        )
-        rows = await read(database, _rows(query), seconds=READ_SECONDS)
-        for row in rows:
-            if not has_valid_seal(row, sealer):
-                text = f"decision {row.decision_id} is open without a valid seal: it was added or changed by hand"
-                violations.add(ViolationKind.ADDED, text, decision_id=row.decision_id)
-        if len(rows) < _IDS_PER_READ:
-            return
-        after = rows[-1].decision_id
+    still_open = select(*CHECKED_COLUMNS).where(decision_logs.c.status == RecordStatus.PENDING)
+    async for row in _rows_by_key(database, still_open, decision_logs.c.decision_id):
+        if not has_valid_seal(row, sealer):
+            text = f"decision {row.decision_id} is open without a valid seal: it was added or changed by hand"
+            violations.add(ViolationKind.ADDED, text, decision_id=row.decision_id)
 
 
 async def _find_links_without_chain(database: Database, violations: ViolationList) -> None:
     """Report chains that have links but no row of their own."""
     listed = select(record_chains.c.chain).where(record_chains.c.chain == record_links.c.chain).exists()
-    for chain in await read(database, _scalars(select(record_links.c.chain).where(~listed).distinct())):
+    orphans = select(record_links.c.chain).where(~listed).distinct()
+    for chain in await read(database, lambda connection: connection.execute(orphans).scalars().all()):
         violations.add(ViolationKind.REMOVED, f"chain {chain} has links, but its own row is missing", chain=chain)
 
 
 async def _check_texts(database: Database, referenced: dict[str, str], violations: ViolationList) -> None:
     """Check that every shared text matches its digest, and that no `referenced` text (digest to decision) is missing."""
     missing = dict(referenced)
-    after = ""
-    while True:
-        query = (
-            select(record_blobs.c.digest, record_blobs.c.text)
-            .where(record_blobs.c.digest > after)
-            .order_by(record_blobs.c.digest)
-        )
-        rows = await read(database, _rows(query.limit(_TEXTS_PER_READ)), seconds=READ_SECONDS)
-        for row in rows:
-            decision_id = missing.pop(row.digest, None)
-            if digest(row.text) != row.digest:
-                text = f"the shared text {row.digest} does not match its digest"
-                violations.add(ViolationKind.TEXT, text, decision_id=decision_id)
-        if len(rows) < _TEXTS_PER_READ:
-            break
-        after = rows[-1].digest
+    texts = select(record_blobs.c.digest, record_blobs.c.text)
+    async for row in _rows_by_key(database, texts, record_blobs.c.digest):
+        decision_id = missing.pop(row.digest, None)
+        if digest(row.text) != row.digest:
+            text = f"the shared text {row.digest} does not match its digest"
+            violations.add(ViolationKind.TEXT, text, decision_id=decision_id)
     for name, decision_id in missing.items():
         text = f"the shared text {name} is missing, and decision {decision_id} references it"
         violations.add(ViolationKind.TEXT, text, decision_id=decision_id)
@@ -162,12 +131,17 @@ def _read_head(head: ChainHead) -> Callable[[Connection], tuple[Any, str | None]
     return work
 
 
-def _scalars(query: Select[Any]) -> Callable[[Connection], list[str]]:
-    return lambda connection: list(connection.execute(query).scalars())
+async def _rows_by_key(database: Database, query: Select[Any], key: Column[str]) -> AsyncIterator[Row[Any]]:
+    """Yield the rows of `query` in the order of its column `key`, a limited number in each read."""
+    after = ""
+    while rows := await read(database, _rows(query.where(key > after).order_by(key)), seconds=READ_SECONDS):
+        for row in rows:
+            yield row
+        after = getattr(rows[-1], key.name)
 
 
-def _rows(query: Select[Any]) -> Callable[[Connection], list[Any]]:
-    return lambda connection: list(connection.execute(query))
+def _rows(query: Select[Any]) -> Callable[[Connection], Sequence[Row[Any]]]:
+    return lambda connection: connection.execute(query.limit(_ROWS_PER_READ)).all()
 
 
 def _count_open(connection: Connection) -> int:

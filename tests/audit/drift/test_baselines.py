@@ -12,14 +12,13 @@ import pytest
 from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.audit.drift.compare import MIN_DECISIONS
 from graph_agent.audit.drift.profiles import build_profiles, observe
-from graph_agent.audit.drift.reports import ReportKind, latest_reports
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord
-from tests.audit.builders import NOON, make_record, store_records
+from tests.audit.builders import NOON, make_record, store_records, stored_reports
 
 WEEK = timedelta(days=7)
 CHAT: dict[str, Any] = {
@@ -65,7 +64,7 @@ async def test_unchanged_behaviour_is_no_drift_and_changed_behaviour_is(log: Dat
     flagged = {(one.dimension, one.name) for one in moved.groups[0].flagged}
     assert {("intents", "GENERAL_CHAT"), ("tool_frequency", "add_task"), ("decision_types", "RESPOND_ONLY")} <= flagged
     assert not [one for one in moved.groups[0].flagged if one.dimension in ("error_rate", "latency")]
-    stored = await latest_reports(log, ReportKind.DRIFT)
+    stored = await stored_reports(log, "drift")
     assert {report["report_id"] for report in stored} == {same.report_id, moved.report_id}
 
 
