@@ -11,7 +11,7 @@ from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
 from starlette.middleware import Middleware
 
-from graph_agent.api import chat, conversations, decisions, errors, events, health, topology
+from graph_agent.api import agui, chat, conversations, decisions, errors, events, health, topology
 from graph_agent.api.auth import authenticator
 from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts, refuse_other_origins, refuse_two_lengths
 from graph_agent.api.static_page import Page, description_router, page_router
@@ -78,7 +78,7 @@ def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
     app.state.streams = asyncio.Semaphore(MAX_STREAMS)
     app.state.stream = TurnStream(runtime.chat, runtime.engine)
     errors.install(app)
-    for router in (chat.router, conversations.router, decisions.router, events.router, topology.router):
+    for router in (agui.router, chat.router, conversations.router, decisions.router, events.router, topology.router):
         # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
         app.include_router(router, dependencies=[Security(HTTPBearer(auto_error=False))] if settings.authenticates else [])
     app.include_router(health.router)

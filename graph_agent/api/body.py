@@ -13,32 +13,33 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 MAX_BODY_BYTES = 64 * 1024
 
 
-async def read_object(request: Request) -> dict[str, Any]:
-    """Return the JSON object in the body. Its strings may still contain lone surrogates, which JSON allows.
+async def read_object(request: Request, max_bytes: int = MAX_BODY_BYTES) -> dict[str, Any]:
+    """Return the JSON object in the body of at most `max_bytes`.
 
+    Its strings may still contain lone surrogates, which JSON allows.
     Raises `ServiceError`: UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, VALIDATION_ERROR.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         text = "The request body must be application/json."
         raise ServiceError(ServiceErrorCode.UNSUPPORTED_MEDIA_TYPE, text)
-    return _parsed(await _read(request))
+    return _parsed(await _read(request, max_bytes))
 
 
 def invalid(text: str) -> ServiceError:
     return ServiceError(ServiceErrorCode.VALIDATION_ERROR, text)
 
 
-async def _read(request: Request) -> bytes:
+async def _read(request: Request, max_bytes: int) -> bytes:
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and len(declared) < 20 and int(declared) > MAX_BODY_BYTES:
-        raise _too_large()
+    if declared.isdecimal() and len(declared) < 20 and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise _too_large()
+        if size > max_bytes:
+            raise _too_large(max_bytes)
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -64,6 +65,6 @@ def _finite(text: str) -> float:
     return number
 
 
-def _too_large() -> ServiceError:
-    text = f"The request body is larger than {MAX_BODY_BYTES // 1024} KB."
+def _too_large(max_bytes: int) -> ServiceError:
+    text = f"The request body is larger than {max_bytes // 1024} KB."
     return ServiceError(ServiceErrorCode.PAYLOAD_TOO_LARGE, text)

@@ -109,10 +109,13 @@ def _parse_event_id(event_id: str) -> tuple[str, int]:
 
 
 def _event_stream(request: Request, decision_id: str, events: AsyncIterator[NumberedEvent] | None) -> Response:
-    if events is None:
-        return Response(status_code=204)
+    return Response(status_code=204) if events is None else stream_of(request, _messages(decision_id, events))
+
+
+def stream_of(request: Request, messages: AsyncIterator[ServerSentEvent]) -> Response:
+    """Return a response that streams `messages`, if the server has a place for one more subscriber."""
     state = request.app.state
-    return _Stream(_messages(decision_id, events), state.streams, state.runtime.engine.config.timeout_seconds)
+    return _Stream(messages, state.streams, state.runtime.engine.config.timeout_seconds)
 
 
 class _Stream(EventSourceResponse):
@@ -122,7 +125,7 @@ class _Stream(EventSourceResponse):
         super().__init__(
             messages,
             ping=KEEP_ALIVE_SECONDS,
-            ping_message_factory=lambda: ServerSentEvent(comment="keep-alive"),
+            ping_message_factory=lambda: ServerSentEvent(comment="keep-alive", sep="\n"),
             # On shutdown the running turns are ended first, and their last events are still sent.
             shutdown_grace_period=turn_seconds,
         )

@@ -35,6 +35,7 @@ PAGE_POLICY = "; ".join(
 )
 """The Content-Security-Policy of the page: no inline code, no eval, no other origin, and no HTML from strings."""
 
+_API_PATHS = ("/api/", "/agui")
 _DOCUMENT = "index.html"
 _SIGN_IN_MARK = "SIGN-IN"
 _MEDIA_TYPES = MappingProxyType({".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"})
@@ -54,7 +55,7 @@ class LaunchSession:
 
     def refuse_other_browsers(self, request: Request) -> Response | None:
         """Refuse a request of a browser to the API without the session's cookie."""
-        if not request.scope["path"].startswith("/api/") or self._admits(request):
+        if not request.scope["path"].startswith(_API_PATHS) or self._admits(request):
             return None
         text = "Open the page with the link that `graph-agent serve` printed."
         return service_error_response(ServiceError(ServiceErrorCode.UNAUTHENTICATED, text))

@@ -20,7 +20,7 @@ from graph_agent.chat.answer import ChatAnswer
 from graph_agent.errors import ServiceError
 from graph_agent.turn.run import TurnRun
 
-TURN_PATHS = frozenset({"/api/chat", "/api/chat/stream"})
+TURN_PATHS = frozenset({"/api/chat", "/api/chat/stream", "/agui"})
 
 MAX_TURNS_IN_FLIGHT = 1024
 MIN_TURNS_IN_FLIGHT = 8

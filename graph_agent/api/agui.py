@@ -1,0 +1,179 @@
+"""POST /agui: a turn in the AG-UI protocol 1.0, for front ends that speak it.
+
+A run is a turn. The last user message is sent; the server keeps the conversation itself, and the client names it in its state,
+which it got with the first run. A confirmation ends the run with the outcome `interrupt`; the next run brings the answer in
+`resume`. The run's id is the idempotency key: a run that is sent again gets the same answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from ag_ui.core import (
+    BaseEvent,
+    Interrupt,
+    ResumeEntry,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedSuccessOutcome,
+    RunStartedEvent,
+    StateSnapshotEvent,
+    StepFinishedEvent,
+    StepStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+    UserMessage,
+)
+from fastapi import APIRouter, Request
+from pydantic import ValidationError
+from sse_starlette import ServerSentEvent
+from starlette.responses import Response
+
+from graph_agent.api.auth import AuthenticatedCaller
+from graph_agent.api.body import invalid, read_object
+from graph_agent.api.chat import Sent, start_turn
+from graph_agent.api.errors import stream_error_body
+from graph_agent.api.events import stream_of
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.stream import NumberedEvent, TurnStream
+from graph_agent.models.decision import ConfirmationAnswer
+from graph_agent.turn.events import EventKind, TurnEvent
+
+PATH = "/agui"
+MAX_BODY_BYTES = 1024 * 1024
+"""A client sends the whole conversation with every run."""
+
+_YES_OR_NO = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"], "additionalProperties": False}
+
+router = APIRouter()
+
+
+# Not in the OpenAPI document: the protocol has a schema of its own.
+@router.post(PATH, include_in_schema=False)
+async def run_agent(request: Request, caller: AuthenticatedCaller) -> Response:
+    """Run one turn and stream its events. The turn continues if the client disconnects."""
+    state = request.app.state
+    stream: TurnStream = state.stream
+    run = _read_run(await read_object(request, MAX_BODY_BYTES))
+    started = await start_turn(state, caller, _sent(run), run.run_id)
+    if isinstance(started, ChatAnswer):
+        events = await stream.answered(started)
+    else:
+        events = stream.follow(started)
+    return stream_of(request, _messages(run, events))
+
+
+def _read_run(body: dict[str, Any]) -> RunAgentInput:
+    try:
+        return RunAgentInput.model_validate(body)
+    except (ValidationError, RecursionError):
+        raise invalid("The request body must be the RunAgentInput of AG-UI 1.0.") from None
+
+
+def _sent(run: RunAgentInput) -> Sent:
+    """Return the message or the answer that a run brings. Raises `ServiceError` VALIDATION_ERROR if there is none."""
+    conversation_id = run.state.get("conversation_id") if isinstance(run.state, dict) else None
+    if conversation_id is not None and not isinstance(conversation_id, str):
+        raise invalid("The state's 'conversation_id' must be text.")
+    if run.resume:
+        return Sent(None, conversation_id, _answer(run.resume))
+    last = run.messages[-1] if run.messages else None
+    if not isinstance(last, UserMessage):
+        raise invalid("The last message must be the user's.")
+    if isinstance(last.content, str):
+        return Sent(last.content, conversation_id, None)
+    texts = [part.text for part in last.content if part.type == "text"]
+    if len(texts) < len(last.content):
+        raise invalid("A message may contain only text.")
+    return Sent("\n".join(texts), conversation_id, None)
+
+
+def _answer(entries: list[ResumeEntry]) -> ConfirmationAnswer:
+    """Return the user's yes or no. An interrupt that is cancelled is a no."""
+    entry = entries[0]
+    payload = {"yes": False} if entry.status == "cancelled" else entry.payload
+    if len(entries) > 1 or not isinstance(payload, dict) or not isinstance(payload.get("yes"), bool):
+        raise invalid('One interrupt is answered at a time, with the payload {"yes": true} or {"yes": false}.')
+    return ConfirmationAnswer(pending_action=entry.interrupt_id, yes=payload["yes"])
+
+
+async def _messages(run: RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[ServerSentEvent]:
+    translation = _Translation(run)
+    try:
+        yield _encoded(RunStartedEvent(thread_id=run.thread_id, run_id=run.run_id))
+        async for numbered in events:
+            for event in translation.of(numbered.event):
+                yield _encoded(event)
+    except Exception as failure:
+        error = stream_error_body(failure)["error"]
+        yield _encoded(RunErrorEvent(message=error["message"], code=error["code"]))
+
+
+def _encoded(event: BaseEvent) -> ServerSentEvent:
+    # With plain line feeds, because the protocol's own client does not know CRLF.
+    return ServerSentEvent(event.model_dump_json(by_alias=True), sep="\n")
+
+
+class _Translation:
+    """Translates the events of one turn."""
+
+    def __init__(self, run: RunAgentInput) -> None:
+        self._run = run
+        self._state: str | None = None
+
+    def of(self, event: TurnEvent) -> Iterator[BaseEvent]:
+        """Yield the events of the protocol for one event of the turn."""
+        data = event.data
+        match event.kind:
+            case EventKind.STATE:
+                yield from self._leave_state()
+                self._state = data["state"]
+                yield StepStartedEvent(step_name=data["state"])
+            case EventKind.TOOL_CALL:
+                call_id = self._call_id(data["sequence"])
+                yield ToolCallStartEvent(tool_call_id=call_id, tool_call_name=data["tool_name"])
+                yield ToolCallEndEvent(tool_call_id=call_id)
+                shown = {name: data[name] for name in ("title", "disposition", "success", "error_code")}
+                yield ToolCallResultEvent(message_id=f"{call_id}:result", tool_call_id=call_id, content=json.dumps(shown))
+            case EventKind.DECISION:
+                yield from self._leave_state()
+                yield from self._end(data)
+
+    def _end(self, reply: dict[str, Any]) -> Iterator[BaseEvent]:
+        message_id = reply["message_id"] or reply["decision_id"]
+        yield TextMessageStartEvent(message_id=message_id, role="assistant")
+        yield TextMessageContentEvent(message_id=message_id, delta=reply["reply"])
+        yield TextMessageEndEvent(message_id=message_id)
+        yield StateSnapshotEvent(snapshot={name: reply[name] for name in ("conversation_id", "decision_id", "decision")})
+        yield RunFinishedEvent(thread_id=self._run.thread_id, run_id=self._run.run_id, outcome=_outcome(reply["decision"]))
+
+    def _leave_state(self) -> Iterator[BaseEvent]:
+        if self._state is not None:
+            yield StepFinishedEvent(step_name=self._state)
+        self._state = None
+
+    def _call_id(self, sequence: int) -> str:
+        return f"{self._run.run_id}:{sequence}"
+
+
+def _outcome(decision: dict[str, Any]) -> RunFinishedSuccessOutcome | RunFinishedInterruptOutcome:
+    pending = decision.get("pending_action")
+    if pending is None:
+        return RunFinishedSuccessOutcome()
+    interrupt = Interrupt(
+        id=pending["id"],
+        reason="confirmation",
+        message=pending["description"],
+        response_schema=_YES_OR_NO,
+        expires_at=pending["expires_at"],
+        metadata={"tool_name": pending["tool_name"], "arguments": pending["arguments"]},
+    )
+    return RunFinishedInterruptOutcome(interrupts=[interrupt])

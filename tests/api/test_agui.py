@@ -1,0 +1,103 @@
+"""POST /agui: turns in the AG-UI protocol."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from ag_ui.core import RunFinishedInterruptOutcome
+from ag_ui.core.events import Event
+from pydantic import TypeAdapter
+
+EVENT: TypeAdapter[Any] = TypeAdapter(Event)
+
+
+def run_input(text: str | None = None, *, run_id: str = "r1", state: Any = None, **more: Any) -> dict[str, Any]:
+    messages = [] if text is None else [{"id": "m1", "role": "user", "content": text}]
+    return {"threadId": "t1", "runId": run_id, "state": state or {}, "messages": messages, "tools": [], "context": [], **more}
+
+
+async def run(client: httpx.AsyncClient, body: dict[str, Any]) -> list[Any]:
+    answer = await client.post("/agui", json=body)
+    assert answer.status_code == 200, answer.text
+    lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
+    return [EVENT.validate_json(line) for line in lines]
+
+
+def text_of(events: list[Any]) -> str:
+    return "".join(event.delta for event in events if event.type == "TEXT_MESSAGE_CONTENT")
+
+
+def state_of(events: list[Any]) -> Any:
+    (snapshot,) = [event.snapshot for event in events if event.type == "STATE_SNAPSHOT"]
+    return snapshot
+
+
+async def test_a_run_has_steps_tool_calls_text_and_state(client: httpx.AsyncClient) -> None:
+    events = await run(client, run_input("add a task to call mom"))
+    assert (events[0].type, events[-1].type) == ("RUN_STARTED", "RUN_FINISHED")
+    assert (events[-1].thread_id, events[-1].run_id, events[-1].outcome.type) == ("t1", "r1", "success")
+    started = [event.step_name for event in events if event.type == "STEP_STARTED"]
+    assert started == [event.step_name for event in events if event.type == "STEP_FINISHED"]
+    assert (started[0], started[-1]) == ("BUILD_REQUEST", "BUILD_DECISION")
+    calls = [event.tool_call_name for event in events if event.type == "TOOL_CALL_START"]
+    (result,) = [json.loads(event.content) for event in events if event.type == "TOOL_CALL_RESULT"]
+    assert calls == ["add_task"]
+    assert result["success"] is True
+    assert text_of(events) == "Added 'call mom' to your list."
+    assert state_of(events)["decision"]["effects"] == ["added 'call mom'"]
+
+
+@pytest.mark.parametrize(
+    ("resume", "reply"),
+    [
+        ({"status": "resolved", "payload": {"yes": True}}, "Done: deleted 'call mom'."),
+        ({"status": "resolved", "payload": {"yes": False}}, "OK, I won't do that."),
+        ({"status": "cancelled"}, "OK, I won't do that."),
+    ],
+)
+async def test_a_confirmation_is_an_interrupt_and_resume_answers_it(
+    client: httpx.AsyncClient, resume: dict[str, Any], reply: str
+) -> None:
+    first = state_of(await run(client, run_input("add a task to call mom")))
+    asked = await run(client, run_input("delete call mom", run_id="r2", state=first))
+    assert state_of(asked)["conversation_id"] == first["conversation_id"]
+    outcome = asked[-1].outcome
+    assert isinstance(outcome, RunFinishedInterruptOutcome)
+    (interrupt,) = outcome.interrupts
+    assert interrupt.message == "Delete 'call mom'"
+    assert interrupt.metadata is not None
+    assert interrupt.metadata["tool_name"] == "delete_task"
+    answered = await run(client, run_input(run_id="r3", state=first, resume=[{"interruptId": interrupt.id, **resume}]))
+    assert text_of(answered).startswith(reply)
+    assert answered[-1].outcome.type == "success"
+
+
+async def test_a_run_that_is_sent_again_gets_the_same_answer(client: httpx.AsyncClient) -> None:
+    body = run_input("add a task to call mom")
+    once, again = await run(client, body), await run(client, body)
+    assert state_of(once) == state_of(again)
+    assert "call mom" in text_of(await run(client, run_input("show my tasks", run_id="r2")))
+    assert text_of(await run(client, run_input("show my tasks", run_id="r3"))).count("call mom") == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        run_input(),
+        run_input("hi", state={"conversation_id": 7}),
+        run_input("hi", messages=[{"id": "m1", "role": "assistant", "content": "hi"}]),
+        run_input(resume=[{"interruptId": "p1", "status": "resolved", "payload": "yes"}]),
+        run_input(resume=[{"interruptId": "p1", "status": "cancelled"}, {"interruptId": "p2", "status": "cancelled"}]),
+        run_input(
+            messages=[{"id": "m1", "role": "user", "content": [{"type": "image", "source": {"type": "url", "value": "x"}}]}]
+        ),
+    ],
+)
+async def test_a_run_that_cannot_be_read_is_refused(client: httpx.AsyncClient, body: dict[str, Any]) -> None:
+    answer = await client.post("/agui", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["code"] == "VALIDATION_ERROR"
