@@ -35,11 +35,9 @@ def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
     Without the page `/` describes the API.
     """
     settings = runtime.settings
-    turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds)
     middleware = [
         Middleware(SecurityHeaders),
         Middleware(Gate, refuse_two_lengths),
-        Middleware(Gate, turn_admission.refuse_while_full),
         Middleware(errors.UnexpectedErrors),
     ]
     if not settings.authenticates:
@@ -74,7 +72,7 @@ def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
     # Set at the end of the lifespan: the number of turns that this process leaves open, None if that is unknown.
     app.state.open_turns = 0
     app.state.authenticator = authenticator(settings)
-    app.state.turn_admission = turn_admission
+    app.state.turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=not settings.authenticates)
     app.state.streams = asyncio.Semaphore(MAX_STREAMS)
     app.state.stream = TurnStream(runtime.chat, runtime.engine)
     errors.install(app)

@@ -64,6 +64,7 @@ async def start_turn(state: State, caller: Caller, sent: Sent, idem_key: str | N
     """Start the turn of a message once it is admitted, or return the answer that it got before."""
     admission: TurnAdmission = state.turn_admission
     chat_service: ChatService = state.runtime.chat
+    arrived_at = state.runtime.clock.monotonic()
     return await admission.start(
         caller.user_id,
         lambda: chat_service.start(
@@ -72,6 +73,7 @@ async def start_turn(state: State, caller: Caller, sent: Sent, idem_key: str | N
             conversation_id=sent.conversation_id,
             answers=sent.answers,
             idem_key=idem_key,
+            arrived_at=arrived_at,
         ),
     )
 

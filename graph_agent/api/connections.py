@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 MAX_CONNECTIONS = 8192
-ACCEPTS_PER_TICK = 64
-"""The largest number of connections that the event loop accepts before it counts them."""
+MAX_ACCEPTS_PER_TICK = 256
 RESERVED_DESCRIPTORS = 256
 """Descriptors for databases, tool servers and models, and for connections that are accepted or closed but not yet counted."""
 
@@ -31,12 +30,14 @@ class ConnectionLimits:
     total: int
     per_address: int
     """Less than `total`, so that one client cannot keep the others out; a proxy counts as one client."""
+    accepts_per_tick: int = MAX_ACCEPTS_PER_TICK
+    """The largest number that the event loop accepts before it counts them. A burst waits for as many ticks as it takes."""
 
     @classmethod
     def below(cls, descriptors: int) -> ConnectionLimits:
         """Return the limits for a process that may open this many descriptors."""
         total = min(MAX_CONNECTIONS, max(descriptors - RESERVED_DESCRIPTORS, descriptors // 2, 2))
-        return cls(total, max(1, total * 3 // 4))
+        return cls(total, max(1, total * 3 // 4), max(1, min(MAX_ACCEPTS_PER_TICK, (descriptors - total) // 4)))
 
 
 class OpenConnections:

@@ -9,18 +9,22 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from graph_agent.api.connections import ACCEPTS_PER_TICK, ConnectionLimits, OpenConnections, raise_descriptor_limit
+from graph_agent.api.connections import ConnectionLimits, OpenConnections, raise_descriptor_limit
 from graph_agent.api.errors import error_body
+from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.errors import ServiceErrorCode
 
 _log = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 10.0
 """The time in which a request must arrive, from its first byte (or the start of the connection) to the end of its body."""
+
+_TURN_REQUESTS = (b"POST /api/chat ", b"POST /api/chat/stream ", b"POST /agui ")
 
 BACKLOG = 2048
 """The number of connections that the kernel keeps until the event loop accepts them."""
@@ -35,9 +39,14 @@ class ServerConfig(uvicorn.Config):
         *,
         limits: ConnectionLimits | None = None,
         request_seconds: float = REQUEST_SECONDS,
+        admission: TurnAdmission | None = None,
         **settings: Any,
     ) -> None:
-        """Without `limits` the limit on descriptors is raised and used. `settings` are those of `uvicorn.Config`."""
+        """Without `limits` the limit on descriptors is raised and used. `settings` are those of `uvicorn.Config`.
+
+        While `admission` is full, requests for turns are refused before anything of them is parsed.
+        """
+        limits = limits or ConnectionLimits.below(raise_descriptor_limit())
         super().__init__(
             app,
             http=BoundedProtocol,
@@ -45,11 +54,12 @@ class ServerConfig(uvicorn.Config):
             log_config=None,
             access_log=False,
             server_header=False,
-            backlog=ACCEPTS_PER_TICK,
+            backlog=limits.accepts_per_tick,
             **settings,
         )
-        self.open_connections = OpenConnections(limits or ConnectionLimits.below(raise_descriptor_limit()))
+        self.open_connections = OpenConnections(limits)
         self.request_seconds = request_seconds
+        self.admission = admission
 
 
 class Server(uvicorn.Server):
@@ -98,6 +108,11 @@ class BoundedProtocol(H11Protocol):
             return
         if self._deadline is None and not self._is_serving:
             self._start_deadline()
+        admission = self.config.admission
+        if admission is not None and admission.is_full and self._begins_request and data.startswith(_TURN_REQUESTS):
+            refusal = admission.refusal()
+            self._end(503, refusal.code, refusal.message)
+            return
         super().data_received(data)
         self._update()
 
@@ -109,6 +124,11 @@ class BoundedProtocol(H11Protocol):
     def _is_serving(self) -> bool:
         """True from the end of a request to the end of its response."""
         return self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete
+
+    @property
+    def _begins_request(self) -> bool:
+        """True if the next byte is the first one of a request."""
+        return self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
 
     def _update(self) -> None:
         if self._is_serving:

@@ -2,8 +2,9 @@
 
 A burst of turns competes for one event loop: if all began at once, all of them would reach their deadline together, and none
 could be closed in time. Therefore only a few begin at the same time, and the time that one start takes is measured. From it
-follow the number of turns that may wait for their start, and the number of turns that may be in flight. The others are refused
-at once, before anything was done for them.
+follow the number of turns that may wait for their start, and the number of turns that may be in flight. A turn that waits for
+its model costs nothing meanwhile, so what counts is the work of starting and ending it. The others are refused at once, before
+anything was done for them.
 """
 
 from __future__ import annotations
@@ -12,27 +13,24 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from starlette.requests import Request
-from starlette.responses import Response
-
-from graph_agent.api.errors import busy, service_error_response
+from graph_agent.api.errors import busy
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.errors import ServiceError
 from graph_agent.turn.run import TurnRun
 
-TURN_PATHS = frozenset({"/api/chat", "/api/chat/stream", "/agui"})
-
 MAX_TURNS_IN_FLIGHT = 1024
 MIN_TURNS_IN_FLIGHT = 8
-MAX_STARTING = 8
-"""The number of turns that begin at the same time; few, so that other requests are answered in between."""
+MAX_STARTING = 32
+"""The number of turns that begin at the same time. Their commits are made together."""
 MAX_WAIT_SECONDS = 2.0
-"""The longest wait for a start; a tenth of the turn's deadline if that is less."""
-FIRST_ESTIMATE_SECONDS = 0.02
+"""The longest wait for a start; a quarter of the turn's deadline if that is less."""
+FIRST_ESTIMATE_SECONDS = 0.005
 """The assumed time of one start before the first is measured."""
 
-_STARTS_OF_DEADLINE = 0.5
-"""The part of the deadline in which all turns in flight could have been started; the other part is left for ending them."""
+_STARTS_PER_TURN = 3.0
+"""The work of a turn, in starts: to end one takes about twice as long as to start it, measured with a model that hangs."""
+_WORK_OF_DEADLINE = 0.5
+"""The part of the deadline that the work of all turns in flight may take."""
 _WEIGHT = 0.1
 _MAX_GROWTH = 4.0
 """One slow start, such as the first of a process, raises the estimate by no more than `_WEIGHT` times this factor."""
@@ -43,24 +41,27 @@ _SHARE = 4
 class TurnAdmission:
     """Admits turns, refuses the others with SERVICE_UNAVAILABLE, and measures how long a start takes."""
 
-    def __init__(self, deadline_seconds: float, *, seconds: Callable[[], float] = time.monotonic) -> None:
-        """`seconds` is a monotonic clock."""
+    def __init__(
+        self, deadline_seconds: float, *, one_user: bool = False, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`one_user`: there is only one, who may have every place. `seconds` is a monotonic clock."""
         self._deadline = deadline_seconds
-        self._max_wait = min(MAX_WAIT_SECONDS, deadline_seconds / 10)
+        self._max_wait = min(MAX_WAIT_SECONDS, deadline_seconds / 4)
+        self._share = None if one_user else _SHARE
         self._seconds = seconds
         self._starting = 0
         self._may_start = asyncio.Semaphore(MAX_STARTING)
         self.start_seconds = FIRST_ESTIMATE_SECONDS
         """The measured time of one start: its duration divided by the number of starts at the same time."""
-        self.in_flight = _Places()
+        self.in_flight = _Places(self._share)
         """The admitted turns that have not ended, with those that wait for their start."""
-        self.waiting = _Places()
+        self.waiting = _Places(self._share)
         """The admitted turns that wait for their start."""
         self.refused = 0
 
     @property
     def max_in_flight(self) -> int:
-        affordable = int(self._deadline * _STARTS_OF_DEADLINE / self.start_seconds)
+        affordable = int(self._deadline * _WORK_OF_DEADLINE / (_STARTS_PER_TURN * self.start_seconds))
         return min(MAX_TURNS_IN_FLIGHT, max(MIN_TURNS_IN_FLIGHT, affordable))
 
     @property
@@ -99,12 +100,6 @@ class TurnAdmission:
             started.add_done_callback(lambda: self.in_flight.release(user_id))
         return started
 
-    def refuse_while_full(self, request: Request) -> Response | None:
-        """Refuse a request for a new turn while none can be admitted, before authentication and routing, which take longer."""
-        if self.is_full and request.method == "POST" and request.scope["path"] in TURN_PATHS:
-            return service_error_response(self.refusal())
-        return None
-
     def refusal(self) -> ServiceError:
         """Count a refused turn and return its error."""
         self.refused += 1
@@ -119,6 +114,10 @@ class TurnAdmission:
             raise self.refusal() from None
         finally:
             self.waiting.release(user_id)
+        if self.in_flight.total - self.waiting.total > self.max_in_flight:
+            # Starts have turned out to take longer than when this turn was admitted.
+            self._may_start.release()
+            raise self.refusal()
 
     async def _measured(
         self, begin: Callable[[], Awaitable[TurnRun[ChatAnswer] | ChatAnswer]]
@@ -138,14 +137,15 @@ class TurnAdmission:
 class _Places:
     """Places that users have taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: int | None) -> None:
+        self._share = share
         self.total = 0
         self._taken: dict[str, int] = {}
 
     def has_room(self, user_id: str, limit: int) -> bool:
         """True if one of `limit` places is free, and the user has not more than a fair share of them."""
         free = limit - self.total
-        return free > 0 and self._taken.get(user_id, 0) < _SHARE * free
+        return free > 0 and (self._share is None or self._taken.get(user_id, 0) < self._share * free)
 
     def take(self, user_id: str) -> None:
         self.total += 1

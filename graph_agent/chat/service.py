@@ -111,9 +111,13 @@ class ChatService:
         conversation_id: str | None = None,
         answers: ConfirmationAnswer | None = None,
         idem_key: str | None = None,
+        arrived_at: float | None = None,
     ) -> TurnRun[ChatAnswer] | ChatAnswer:
-        """Like `send`, but return once the turn has begun; it then continues, whether or not the caller is cancelled."""
-        started = await self._start(_request(user_id, content, conversation_id, answers, idem_key))
+        """Like `send`, but return once the turn has begun; it then continues, whether or not the caller is cancelled.
+
+        The deadline counts from `arrived_at`, in seconds of the clock's monotonic time; by default from now.
+        """
+        started = await self._start(_request(user_id, content, conversation_id, answers, idem_key), arrived_at=arrived_at)
         if not isinstance(started, ChatAnswer):
             await started.begun()
         return started
@@ -163,7 +167,9 @@ class ChatService:
         """End every running turn, and wait until each has its terminal row and its answer."""
         await self._engine.aclose()
 
-    async def _start(self, request: TurnRequest, hooks: Iterable[TurnHook] = ()) -> TurnRun[ChatAnswer] | ChatAnswer:
+    async def _start(
+        self, request: TurnRequest, hooks: Iterable[TurnHook] = (), arrived_at: float | None = None
+    ) -> TurnRun[ChatAnswer] | ChatAnswer:
         since = self._clock.monotonic()
         turn = await self._accept(request)
         if isinstance(turn, AnsweredTurn):
@@ -173,7 +179,7 @@ class ChatService:
             with self._leases.keep_claim(turn, run, since):
                 return await self._answer(run, turn)
 
-        return self._engine.start(answer, turn.user_id, decision_id=turn.decision_id, hooks=hooks)
+        return self._engine.start(answer, turn.user_id, decision_id=turn.decision_id, hooks=hooks, arrived_at=arrived_at)
 
     async def _accept(self, request: TurnRequest) -> ClaimedTurn | AnsweredTurn:
         """Claim the turn of a message. A message that is refused for its content or the rate limit is logged."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import socket
+import sys
 from contextlib import ExitStack, closing, suppress
 from typing import Annotated
 
@@ -19,6 +21,7 @@ from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model, print_
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.errors import ConfigurationError
 
+SWITCH_SECONDS = 0.0005
 _SHUTDOWN_MARGIN_SECONDS = 3
 """On shutdown a running turn gets its whole time limit, and this many seconds more to store and send its decision."""
 
@@ -47,6 +50,8 @@ def serve(
             "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
         )
     log_to_stderr(log_level, log_format)
+    # The event loop gives up the interpreter lock at each system call; a database thread then keeps it for this long.
+    sys.setswitchinterval(SWITCH_SECONDS)
     with closing(_open_listener(host, port)) as listener, open_command_runtime(settings, model=model) as (runtime, run):
         shown, bound = (f"[{host}]" if ":" in host else host), listener.getsockname()[1]
         who = "bearer tokens" if settings.authenticates else "one local user, no authentication"
@@ -54,13 +59,16 @@ def serve(
         page = None if no_page else read_page(None if settings.authenticates else LaunchSession())
 
         def announce() -> None:
+            # The modules are never garbage, but a full collection in a burst would stop all requests while it walks them.
+            gc.collect()
+            gc.freeze()
             print_stderr(f"serving {url} ({who})")
             if not no_page:
                 print_stderr(_how_to_open(page, url))
 
         app = create_app(runtime, page)
         grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
-        config = ServerConfig(app, lifespan="on", timeout_graceful_shutdown=grace)
+        config = ServerConfig(app, admission=app.state.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
         # Uvicorn shuts down in order and then raises the signal once more.
         with suppress(KeyboardInterrupt):
             run(_serve(Server(config, announce), listener))

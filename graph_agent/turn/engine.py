@@ -34,6 +34,7 @@ from graph_agent.errors import (
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk
+from graph_agent.llm.loop_throttle import LoopThrottle
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, DecisionContext
 from graph_agent.models.llm import ToolDeclaration, select_declarations
@@ -130,6 +131,7 @@ class LLMAgentEngine:
         self._hooks = tuple(hooks)
         self._runs: set[TurnRun[Any]] = set()
         self._closing = asyncio.Semaphore(_CLOSED_TOGETHER)
+        self._throttle = LoopThrottle()
 
     @property
     def graph(self) -> CompiledGraph:
@@ -169,9 +171,14 @@ class LLMAgentEngine:
         *,
         decision_id: str | None = None,
         hooks: Iterable[TurnHook] = (),
+        arrived_at: float | None = None,
     ) -> TurnRun[T]:
-        """Start a run whose owner task does `work`: `decide` or `resume`, and what the caller adds to it."""
-        run: TurnRun[T] = TurnRun(decision_id or self._ids.new(), user_id, [*(make() for make in self._hooks), *hooks])
+        """Start a run whose owner task does `work`: `decide` or `resume`, and what the caller adds to it.
+
+        The deadline counts from `arrived_at`, in seconds of the monotonic clock; by default from now.
+        """
+        made = [make() for make in self._hooks]
+        run: TurnRun[T] = TurnRun(decision_id or self._ids.new(), user_id, [*made, *hooks], arrived_at)
         self._runs.add(run)
         run.start(work(run), on_end=lambda: self._runs.discard(run))
         return run
@@ -395,11 +402,11 @@ class LLMAgentEngine:
     async def _drive(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, cancellable: bool) -> FinishedTurn:
         """Run the graph in the driver task, and close the record whatever ends it."""
         reserve = _reserve(snapshot)
-        seconds = snapshot.config.timeout_seconds
-        run.deadline = self._clock.monotonic() + seconds
+        now = self._clock.monotonic()
+        run.deadline = (now if run.arrived_at is None else run.arrived_at) + snapshot.config.timeout_seconds
         with turn_deadline(self._clock, run.deadline - reserve):
             driver = asyncio.create_task(self._walk(run, recorder, snapshot))
-        reason = await run.wait_for(driver, seconds - reserve, cancellable=cancellable)
+        reason = await run.wait_for(driver, max(0.0, run.deadline - reserve - now), cancellable=cancellable)
         if driver.done() and not driver.cancelled():
             failure = driver.exception()
             if failure is None:
@@ -419,6 +426,8 @@ class LLMAgentEngine:
         return await self._interrupt(run, recorder, snapshot, reason)
 
     async def _walk(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot) -> list[Step]:
+        # A burst of turns must not keep the event loop busy: what else the process does is done between their beginnings.
+        await self._throttle.wait()
         run.begin()
         steps: list[Step] = []
         async for step in walk(self.graph, _first(recorder.header), TurnRuntime(recorder, snapshot)):

@@ -25,11 +25,15 @@ T_co = TypeVar("T_co", covariant=True)
 class TurnRun(Generic[T_co]):
     """A turn while it runs, and its result afterwards. The engine creates runs: see `LLMAgentEngine.start`."""
 
-    def __init__(self, decision_id: str, user_id: str | None, hooks: Iterable[TurnHook] = ()) -> None:
+    def __init__(
+        self, decision_id: str, user_id: str | None, hooks: Iterable[TurnHook] = (), arrived_at: float | None = None
+    ) -> None:
         self.decision_id = decision_id
         self.user_id = user_id
         """None if only the record knows it."""
         self.hooks = HookList(hooks)
+        self.arrived_at = arrived_at
+        """When the request arrived, if it had to wait: the deadline counts from then."""
         self.deadline: float | None = None
         """When the turn must have ended, in seconds of the engine's monotonic clock; None until the graph is started."""
         self.steps: list[Step] = []

@@ -81,6 +81,34 @@ async def test_few_turns_begin_at_once_and_the_rest_of_a_burst_is_refused() -> N
     assert (turns.begun, admission.is_full) == (refusals.count(False), False)
 
 
+async def test_turns_that_were_admitted_too_optimistically_are_refused_before_they_start() -> None:
+    admission, clock = _admission()
+    turns = Turns(clock)
+    for number in range(1500):
+        await _refused(admission, f"user {number}", turns)
+    admitted = admission.in_flight.total
+    # The first starts turn out to take a second.
+    turns.seconds = 32.0
+    turns.may_begin.set()
+    results = await asyncio.gather(*turns.waiting, return_exceptions=True)
+    refused = [error for error in results if isinstance(error, ServiceError)]
+    assert len(turns.runs) + len(refused) == admitted
+    assert 0 < len(turns.runs) < admitted
+    turns.waiting.clear()
+    await turns.end()
+    assert (admission.in_flight.total, admission.waiting.total) == (0, 0)
+
+
+async def test_the_only_user_may_have_every_place() -> None:
+    clock = ManualClock()
+    admission = TurnAdmission(20.0, one_user=True, seconds=clock.monotonic)
+    turns = Turns(clock)
+    while not await _refused(admission, "local", turns):
+        pass
+    assert admission.is_full
+    await turns.end()
+
+
 async def test_one_user_leaves_places_for_others() -> None:
     admission, clock = _admission()
     turns = Turns(clock)
@@ -92,7 +120,7 @@ async def test_one_user_leaves_places_for_others() -> None:
 
 
 async def test_slow_starts_lower_the_limits_and_quick_ones_raise_them() -> None:
-    admission, clock = _admission(deadline=20.0)
+    admission, clock = _admission(deadline=60.0)
     turns = Turns(clock, seconds=1.0)
     turns.may_begin.set()
     turns.may_end.set()
@@ -106,7 +134,7 @@ async def test_slow_starts_lower_the_limits_and_quick_ones_raise_them() -> None:
         await admission.start("ann", turns.begin)
         await turns.runs[-1].ended()
     quick = admission.max_in_flight, admission.max_waiting
-    # A second for each start: ten of them fit into half of the deadline, two into the longest wait.
+    # A second for each start and two for each end: ten turns fit into half of the deadline, two starts into the longest wait.
     assert slow == pytest.approx((10, 2), abs=1)
     assert slow < before < quick
 
