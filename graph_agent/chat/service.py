@@ -37,6 +37,7 @@ from graph_agent.errors import (
     TurnTakenOverError,
     outcome_unknown,
 )
+from graph_agent.llm.loop_throttle import LoopThrottle
 from graph_agent.models.decision import ConfirmationAnswer, OutcomeCategory, content_problem
 from graph_agent.ports import Clock, IdSource
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
@@ -81,6 +82,7 @@ class ChatService:
         self._conversations = ConversationStore(database)
         self._turns = TurnStore(database, clock=clock, ids=self._ids, lease=LEASE, turns_per_minute=turns_per_minute)
         self._leases = LeaseKeeper(self._turns, clock=clock)
+        self._throttle = LoopThrottle()
         self._recovery = TurnRecovery(engine, self._turns, self._leases, clock=clock, ids=self._ids)
 
     async def send(
@@ -177,6 +179,8 @@ class ChatService:
 
         async def answer(run: TurnRun[ChatAnswer]) -> ChatAnswer:
             with self._leases.keep_claim(turn, run, since):
+                # The claims of a burst are committed together; other requests are answered between the turns that begin then.
+                await self._throttle.wait()
                 return await self._answer(run, turn)
 
         return self._engine.start(answer, turn.user_id, decision_id=turn.decision_id, hooks=hooks, arrived_at=arrived_at)

@@ -34,7 +34,6 @@ from graph_agent.errors import (
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk
-from graph_agent.llm.loop_throttle import LoopThrottle
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, DecisionContext
 from graph_agent.models.llm import ToolDeclaration, select_declarations
@@ -131,7 +130,6 @@ class LLMAgentEngine:
         self._hooks = tuple(hooks)
         self._runs: set[TurnRun[Any]] = set()
         self._closing = asyncio.Semaphore(_CLOSED_TOGETHER)
-        self._throttle = LoopThrottle()
 
     @property
     def graph(self) -> CompiledGraph:
@@ -426,8 +424,6 @@ class LLMAgentEngine:
         return await self._interrupt(run, recorder, snapshot, reason)
 
     async def _walk(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot) -> list[Step]:
-        # A burst of turns must not keep the event loop busy: what else the process does is done between their beginnings.
-        await self._throttle.wait()
         run.begin()
         steps: list[Step] = []
         async for step in walk(self.graph, _first(recorder.header), TurnRuntime(recorder, snapshot)):
