@@ -34,7 +34,7 @@ def maintenance_jobs(
 
     return [
         audit.drain,
-        OutcomeSettler(tools, stores.log, clock=clock).settle_unknown,
+        OutcomeSettler(tools, stores.log, clock=clock, chain_key=chain_key).settle_unknown,
         ConversationPruning(stores.tasks, clock=clock).prune,
         prune_operations,
         prune_log,

@@ -102,7 +102,8 @@ def _permitted(policy: Policy, call: FunctionCall, user_id: str, *, consent: boo
         [call],
         policy=policy,
         user_id=user_id,
-        decision_id=key,
+        # Its ledger row names no decision, which `log verify` would look for.
+        decision_id=f"tools-call:{key}",
         max_calls_per_turn=1,
         confirmed=confirmed if consent else None,
     )

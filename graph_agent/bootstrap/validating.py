@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from graph_agent.bootstrap.adapters import choose_adapter
+from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.db import Database, migrate
@@ -41,4 +42,4 @@ async def open_validation(settings: Settings, *, model: str | None = None) -> As
         tools = await stack.enter_async_context(open_tools(tasks, file=settings.mcp, granted=constitution.whitelist))
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
         runner = EngineRunner(adapter, tools, constitution.text, config=config)
-        yield Validation(ValidationService(runner, stores.log), stores.log, reason)
+        yield Validation(ValidationService(runner, stores.log, chain_key=chain_keys(settings)), stores.log, reason)

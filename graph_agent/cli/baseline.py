@@ -10,10 +10,12 @@ from rich.table import Table
 
 from graph_agent.audit.drift.baselines import BaselineService, DriftReport
 from graph_agent.audit.drift.result import Comparison, Drift
+from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.cli.escape import plain
 from graph_agent.cli.filters import ModelFilter, Since, Until, UserFilter, build_filter, open_log
 from graph_agent.cli.running import FAILED, AsJson
 from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.settings import read_settings
 
 
 def create(
@@ -30,7 +32,8 @@ def create(
     """Create a baseline from the decisions in a time range."""
     with open_log() as (database, run):
         filters = build_filter(since=since, until=until, user_id=user, model=by_model)
-        baseline = run(BaselineService(database).create_baseline(name, description=description, filters=filters))
+        service = BaselineService(database, chain_key=chain_keys(read_settings()))
+        baseline = run(service.create_baseline(name, description=description, filters=filters))
     if as_json:
         typer.echo(json_line(baseline.to_json()))
     else:
@@ -76,7 +79,8 @@ def compare(
     """
     with open_log() as (database, run):
         filters = build_filter(since=since, until=until, user_id=user, model=by_model)
-        report: DriftReport = run(BaselineService(database).compare_to_baseline(name, threshold=threshold, filters=filters))
+        service = BaselineService(database, chain_key=chain_keys(read_settings()))
+        report: DriftReport = run(service.compare_to_baseline(name, threshold=threshold, filters=filters))
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:

@@ -9,15 +9,18 @@ import typer
 from rich.text import Text
 
 from graph_agent.bootstrap.secret import chain_keys
+from graph_agent.bootstrap.stores import open_stores
+from graph_agent.chat.conversations.references import answered_turns
 from graph_agent.cli.filters import open_log
 from graph_agent.cli.progress import progress_bar
-from graph_agent.cli.running import DONE, FAILED, AsJson, print_stderr, read_text, wrong_usage
+from graph_agent.cli.running import DONE, FAILED, AsJson, open_in_loop, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.clock import SystemClock
 from graph_agent.record.tamper.heads import MAX_CHARACTERS, SignedHeads, sign_heads
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.settings import read_settings
+from graph_agent.task_server.ledger import OperationLedger
 
 
 def verify(
@@ -31,12 +34,15 @@ def verify(
 ) -> None:
     """Verify the log: compare every row with its record and every record with its chain.
 
+    Turns and changes of tasks whose decision is missing are found too.
     Exits with 1 if anything differs.
     """
     given = None if heads is None else read_text(heads, MAX_CHARACTERS + 1)
-    with open_log() as (database, run), progress_bar("verifying") as advance:
+    settings = read_settings()
+    with open_in_loop(open_stores(settings)) as (stores, run), progress_bar("verifying") as advance:
         signed = None if given is None else SignedHeads.from_text(given)
-        report = run(verify_log(database, key=chain_keys(read_settings()), heads=signed, on_progress=advance))
+        named = {"a turn": answered_turns(stores.tasks), "an operation": OperationLedger(stores.tasks).deciding()}
+        report = run(verify_log(stores.log, key=chain_keys(settings), heads=signed, references=named, on_progress=advance))
     if as_json:
         typer.echo(json_line({"intact": report.intact, **report.to_json()}))
     else:
@@ -71,9 +77,9 @@ def _print_report(report: VerifyReport, *, compared: bool) -> None:
         console.print(Text.assemble((f"{violation.kind:<11}", "bold red"), violation.text))
     if report.count > len(report.violations):
         console.print(f"... and {report.count - len(report.violations)} more")
-    seen = f"{report.records} records in {report.chains} chains"
-    more = [f"{report.pruned} pruned" if report.pruned else "", f"{report.open} turns still open" if report.open else ""]
-    seen = ", ".join([seen, *filter(None, more)])
+    more = {"pruned": report.pruned, "turns still open": report.open, "turns and operations compared": report.references}
+    counts = [f"{count} {what}" for what, count in more.items() if count]
+    seen = ", ".join([f"{report.records} records in {report.chains} chains", *counts])
     if report.intact:
         console.print(Text.assemble(("intact", "bold green"), f": {seen}"))
         if not compared:

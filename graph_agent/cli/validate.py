@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from graph_agent.audit.drift.baselines import BaselineService
+from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.validating import Validation, open_validation
 from graph_agent.cli.baseline import print_drift
 from graph_agent.cli.escape import plain
@@ -101,7 +102,7 @@ async def _validated(
 
         report = await service.run_validation(fixtures, baseline, suite=source.stem, parallel=parallel, on_result=on_result)
     if save_baseline is not None:
-        await BaselineService(validation.log).store_profiles(
+        await BaselineService(validation.log, chain_key=chain_keys(read_settings())).store_profiles(
             save_baseline, report.profiles, description=f"validation of {source.stem}"
         )
     return report

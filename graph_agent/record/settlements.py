@@ -17,6 +17,8 @@ from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import CallDisposition, RecordHeader, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
+from graph_agent.record.chain import Sealer
+from graph_agent.record.row_seal import with_seal
 from graph_agent.record.tables import decision_logs, reports_table, tool_invocation_logs
 
 KIND = "settlement"
@@ -70,7 +72,7 @@ def find_unknown_calls(connection: Connection, tools: Collection[str], since: da
     ]
 
 
-def store_settlement(connection: Connection, settlement: Settlement) -> None:
+def store_settlement(connection: Connection, settlement: Settlement, sealer: Sealer) -> None:
     """Store a settlement, unless the call has one."""
     row = {
         "report_id": f"{KIND}:{settlement.decision_id}:{settlement.sequence}",
@@ -79,7 +81,7 @@ def store_settlement(connection: Connection, settlement: Settlement) -> None:
         "passed": settlement.result.success,
         "report": settlement.to_json(),
     }
-    insert_new(connection, reports_table, [row])
+    insert_new(connection, reports_table, [with_seal(connection, reports_table, row, sealer)])
 
 
 def settlements_of(connection: Connection, decision_id: str) -> list[Settlement]:

@@ -127,6 +127,7 @@ baselines_table = Table(
     Column("until", UtcDateTime),
     Column("decisions", Integer, nullable=False),
     Column("profiles", JsonText, nullable=False),
+    Column("seal", String(64)),
     UniqueConstraint("name"),
 )
 
@@ -138,6 +139,7 @@ reports_table = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("passed", Boolean, nullable=False),
     Column("report", JsonText, nullable=False),
+    Column("seal", String(64)),
     Index("ix_reports_kind", "kind", "created_at"),
 )
 

@@ -8,14 +8,16 @@ including its effect, is rolled back, and the loser then reads the row of the wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.db import Database
+from graph_agent.db.paging import read_pages
 from graph_agent.errors import ToolErrorCode
 from graph_agent.task_server.models import Outcome
 from graph_agent.task_server.tables import OperationState, operations
@@ -25,6 +27,10 @@ Effect = Callable[[Connection], Outcome]
 _GET = select(operations).where(operations.c.key == bindparam("wanted"))
 _INSERT = insert(operations)
 _PRUNED_AT_ONCE = 200
+_AGENT_KEY = re.compile("[0-9a-f-]{36}:[0-9]+")
+
+LONGEST_TURN = timedelta(hours=1)
+"""An operation takes effect at most this long after its decision was opened."""
 
 VOIDED = Outcome.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "This operation was voided: it did not happen and never will.")
 OTHER_REQUEST = Outcome.failed(
@@ -87,6 +93,17 @@ class OperationLedger:
         while batch := await self._database.write(once):
             removed += batch
         return removed
+
+    async def deciding(self) -> AsyncIterator[list[tuple[str, datetime]]]:
+        """Yield the decision of every operation that took effect, and a time at which it had started, in pages.
+
+        The keys of an agent are DECISION:NUMBER. Operations under other keys, as of a confirmed call, are left out.
+        """
+        done = select(operations.c.key, operations.c.created_at).where(
+            operations.c.state == OperationState.DONE, operations.c.key.like("%:%")
+        )
+        async for page in read_pages(self._database.read, done, operations.c.key):
+            yield [(key.rpartition(":")[0], at - LONGEST_TURN) for key, at in page if _AGENT_KEY.fullmatch(key)]
 
     async def _retry_after_conflict(self, once: Effect) -> Outcome:
         try:

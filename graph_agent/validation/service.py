@@ -20,6 +20,7 @@ from graph_agent.db import Database
 from graph_agent.errors import GraphAgentError
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, IdSource
+from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.validation.fixtures import Fixture, load_fixtures
 from graph_agent.validation.judge import judge, outcome_of
 from graph_agent.validation.report import FixtureResult, ValidationReport
@@ -36,12 +37,14 @@ class ValidationService:
         runner: FixtureRunner,
         database: Database | None = None,
         *,
+        chain_key: ChainKey = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        """Without `database` no report is stored and `baseline_id` is ignored."""
+        """Without `database` no report is stored and `baseline_id` is ignored. `chain_key` seals the reports."""
         self._runner = runner
         self._database = database
+        self._sealer = Sealer(chain_key)
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
 
@@ -108,6 +111,7 @@ class ValidationService:
                 report.created_at,
                 passed=report.passed,
                 report=report.to_json(),
+                sealer=self._sealer,
             )
         return report
 

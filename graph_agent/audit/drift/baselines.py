@@ -20,11 +20,16 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import unstorable
 from graph_agent.ports import Clock, IdSource
+from graph_agent.record.chain import ChainKey, Sealer
+from graph_agent.record.row_seal import with_seal
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import baselines_table
 
 _READ_SECONDS = 60.0
 """Time limit for reading profiles: they cover all decisions of the range."""
+
+
+_COLUMNS = [column for column in baselines_table.columns if column.name != "seal"]
 
 
 class Baseline(Frozen):
@@ -62,8 +67,12 @@ class DriftReport(Drift):
 class BaselineService:
     """Creates baselines from the log and compares the log with them."""
 
-    def __init__(self, database: Database, *, clock: Clock | None = None, ids: IdSource | None = None) -> None:
+    def __init__(
+        self, database: Database, *, chain_key: ChainKey = None, clock: Clock | None = None, ids: IdSource | None = None
+    ) -> None:
+        """`chain_key` seals what is stored, as it seals decisions."""
         self._database = database
+        self._sealer = Sealer(chain_key)
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
 
@@ -119,8 +128,12 @@ class BaselineService:
             text = f"A baseline needs at least {MIN_DECISIONS} closed decisions; there are {decisions}."
             raise ServiceError(ServiceErrorCode.INSUFFICIENT_DATA, text)
         row = {**dict(baseline), "profiles": [profile.to_json() for profile in profiles]}
+
+        def work(connection: Connection) -> None:
+            connection.execute(insert(baselines_table), with_seal(connection, baselines_table, row, self._sealer))
+
         try:
-            await write(self._database, lambda connection: connection.execute(insert(baselines_table), row) and None)
+            await write(self._database, work)
         except ServiceError as exc:
             if isinstance(exc.__cause__, IntegrityError):
                 raise _duplicate(name) from exc
@@ -129,7 +142,7 @@ class BaselineService:
 
     async def list_baselines(self) -> list[Baseline]:
         """Return all baselines, newest first."""
-        wanted = select(baselines_table).order_by(baselines_table.c.created_at.desc(), baselines_table.c.name)
+        wanted = select(*_COLUMNS).order_by(baselines_table.c.created_at.desc(), baselines_table.c.name)
 
         def work(connection: Connection) -> list[Baseline]:
             return [Baseline.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
@@ -183,6 +196,7 @@ class BaselineService:
             report.created_at,
             passed=not report.drift_detected,
             report=report.to_json(),
+            sealer=self._sealer,
         )
         return report
 
@@ -192,7 +206,7 @@ class BaselineService:
     async def _find(self, name_or_id: str) -> Baseline | None:
         # If a baseline has the id of another one as its name, the name wins.
         wanted = (
-            select(baselines_table)
+            select(*_COLUMNS)
             .where(or_(baselines_table.c.name == name_or_id, baselines_table.c.baseline_id == name_or_id))
             .order_by((baselines_table.c.name == name_or_id).desc())
             .limit(1)

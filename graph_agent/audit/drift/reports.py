@@ -6,9 +6,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert
 
 from graph_agent.db import Database
+from graph_agent.record.chain import Sealer
+from graph_agent.record.row_seal import with_seal
 from graph_agent.record.statements import write
 from graph_agent.record.tables import reports_table
 
@@ -21,8 +23,19 @@ class ReportKind(StrEnum):
 
 
 async def store_report(
-    database: Database, kind: ReportKind, report_id: str, created_at: datetime, *, passed: bool, report: dict[str, Any]
+    database: Database,
+    kind: ReportKind,
+    report_id: str,
+    created_at: datetime,
+    *,
+    passed: bool,
+    report: dict[str, Any],
+    sealer: Sealer,
 ) -> None:
-    """Store a report. Raises `ServiceError` STORAGE_ERROR."""
+    """Store a report with its seal. Raises `ServiceError` STORAGE_ERROR."""
     row = {"report_id": report_id, "kind": kind.value, "created_at": created_at, "passed": passed, "report": report}
-    await write(database, lambda connection: connection.execute(insert(reports_table), row) and None)
+
+    def work(connection: Connection) -> None:
+        connection.execute(insert(reports_table), with_seal(connection, reports_table, row, sealer))
+
+    await write(database, work)

@@ -32,7 +32,7 @@ def row_differences(
     dialect: Dialect, table: Table, expected: Sequence[Mapping[str, Any]], stored: Sequence[Any]
 ) -> Iterator[str]:
     """Describe each difference between the rows of one decision in `table`: `expected` by its record, and `stored`."""
-    encode = _encoders(dialect, table)
+    encode = encoders(dialect, table)
     expected_rows = {row.get("sequence"): row for row in expected}
     stored_rows = {row._mapping.get("sequence"): row._mapping for row in stored}
     for sequence in [*expected_rows, *(sequence for sequence in stored_rows if sequence not in expected_rows)]:
@@ -49,7 +49,7 @@ def row_differences(
 
 # Cached: a verification asks for the same three tables once for every decision.
 @lru_cache(maxsize=16)
-def _encoders(dialect: Dialect, table: Table) -> dict[str, Callable[[Any], Any]]:
+def encoders(dialect: Dialect, table: Table) -> dict[str, Callable[[Any], Any]]:
     """Return, for each column, the function that converts a value to the form in which the driver stores it."""
     processors = {column.name: column.type.dialect_impl(dialect).bind_processor(dialect) for column in table.columns}
     return {name: processor or _unchanged for name, processor in processors.items()}

@@ -1,28 +1,39 @@
-"""The verification of the log: chains, signed heads, decisions outside of any chain, and shared texts.
+"""The verification of the log: chains, signed heads, decisions outside of any chain, sealed rows, shared texts, and decisions
+that other databases name.
 
 It reads in small transactions, so that writers and pruning continue meanwhile. Each transaction sees a consistent state.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Column, Connection, Row, Select, func, select
 
 from graph_agent.db import Database
+from graph_agent.db.paging import read_pages
 from graph_agent.models.canonical import digest
 from graph_agent.models.record import RecordStatus
 from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.chain_tables import record_chains, record_links
 from graph_agent.record.opening_seal import CHECKED_COLUMNS, has_valid_seal
+from graph_agent.record.row_seal import row_seal
 from graph_agent.record.statements import read
-from graph_agent.record.tables import decision_logs, record_blobs
+from graph_agent.record.tables import baselines_table, decision_logs, record_blobs, reports_table
 from graph_agent.record.tamper.chain_check import READ_SECONDS, ChainCheck, Progress
 from graph_agent.record.tamper.heads import ChainHead, SignedHeads, current_heads
+from graph_agent.record.tamper.pruned import pruned_until
+from graph_agent.record.tamper.row_comparison import select_raw
 from graph_agent.record.tamper.violations import VerifyReport, ViolationKind, ViolationList
 
 _ROWS_PER_READ = 200
+
+References = AsyncIterator[Sequence[tuple[str, datetime]]]
+"""Pages of decision ids, each with a time at which the decision had started."""
 
 
 async def verify_log(
@@ -30,11 +41,13 @@ async def verify_log(
     *,
     key: ChainKey,
     heads: SignedHeads | None = None,
+    references: Mapping[str, References] = MappingProxyType({}),
     on_progress: Progress | None = None,
 ) -> VerifyReport:
     """Verify the whole log under `key`; `heads` are signed heads that were kept outside, to be compared with the chains.
 
-    Records that are closed meanwhile are not covered. Raises `ServiceError` STORAGE_ERROR.
+    `references` are decisions that other databases name, under the noun for what names them ("a turn"). One that is neither in
+    the log nor pruned is missing. Records that are closed meanwhile are not covered. Raises `ServiceError` STORAGE_ERROR.
     """
     sealer, violations = Sealer(key), ViolationList()
     ends = await read(database, current_heads, seconds=READ_SECONDS)
@@ -44,15 +57,18 @@ async def verify_log(
         await chains.check(end)
     if heads is not None:
         await _compare_heads(database, sealer, heads, violations)
+    compared = [await _find_missing_decisions(database, sealer, *named, violations) for named in references.items()]
     await _find_unsealed_decisions(database, violations)
     await _find_unsealed_openings(database, sealer, violations)
     await _find_links_without_chain(database, violations)
+    await _check_sealed_rows(database, sealer, violations)
     await _check_texts(database, chains.referenced_texts, violations)
     return VerifyReport(
         records=chains.records,
         chains=len(ends),
         pruned=chains.pruned,
         open=await read(database, _count_open),
+        references=sum(compared),
         keyed=key is not None,
         count=violations.count,
         violations=violations.listed,
@@ -78,6 +94,37 @@ async def _compare_heads(database: Database, sealer: Sealer, heads: SignedHeads,
         elif mac != head.mac:
             text = f"chain {head.chain} was rewritten: its seal at position {head.n} is not the signed one"
             violations.add(ViolationKind.EDITED, text, chain=head.chain, n=head.n)
+
+
+async def _find_missing_decisions(
+    database: Database, sealer: Sealer, noun: str, references: References, violations: ViolationList
+) -> int:
+    """Report the decisions that `references` name and that are missing; return the number of references."""
+    compared = 0
+    async for page in references:
+        compared += len(page)
+        named = dict(page)
+        stored = select(decision_logs.c.decision_id).where(decision_logs.c.decision_id.in_(list(named)))
+
+        def work(connection: Connection, stored: Select[Any] = stored) -> tuple[set[str], datetime | None]:
+            # In one snapshot, because decisions may be pruned meanwhile.
+            return set(connection.execute(stored).scalars()), pruned_until(connection, sealer)
+
+        present, pruned = await read(database, work, seconds=READ_SECONDS)
+        for decision_id in named.keys() - present:
+            if pruned is None or named[decision_id] > pruned:
+                text = f"decision {decision_id} is missing: {noun} of {named[decision_id]:%Y-%m-%d %H:%M:%S} names it"
+                violations.add(ViolationKind.REMOVED, text, decision_id=decision_id)
+    return compared
+
+
+async def _check_sealed_rows(database: Database, sealer: Sealer, violations: ViolationList) -> None:
+    """Report baselines and reports, with settlements, that are not as they were sealed."""
+    for table, key in ((baselines_table, baselines_table.c.baseline_id), (reports_table, reports_table.c.report_id)):
+        async for row in _rows_by_key(database, select_raw(table), key):
+            if not sealer.accepts(row.seal, partial(row_seal, table, row._mapping)):
+                text = f"{row[0]} of the table {table.name} was added or changed by hand"
+                violations.add(ViolationKind.EDITED if row.seal else ViolationKind.ADDED, text)
 
 
 async def _find_unsealed_decisions(database: Database, violations: ViolationList) -> None:
@@ -132,16 +179,10 @@ def _read_head(head: ChainHead) -> Callable[[Connection], tuple[Any, str | None]
 
 
 async def _rows_by_key(database: Database, query: Select[Any], key: Column[str]) -> AsyncIterator[Row[Any]]:
-    """Yield the rows of `query` in the order of its column `key`, a limited number in each read."""
-    after = ""
-    while rows := await read(database, _rows(query.where(key > after).order_by(key)), seconds=READ_SECONDS):
-        for row in rows:
+    """Yield the rows of `query` in the order of its first column `key`, a limited number in each read."""
+    async for page in read_pages(partial(read, database, seconds=READ_SECONDS), query, key, _ROWS_PER_READ):
+        for row in page:
             yield row
-        after = getattr(rows[-1], key.name)
-
-
-def _rows(query: Select[Any]) -> Callable[[Connection], Sequence[Row[Any]]]:
-    return lambda connection: connection.execute(query.limit(_ROWS_PER_READ)).all()
 
 
 def _count_open(connection: Connection) -> int:

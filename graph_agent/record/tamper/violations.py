@@ -48,6 +48,8 @@ class VerifyReport(Frozen):
     pruned: int
     open: int
     """Turns that are not closed yet: only their opening rows are sealed."""
+    references: int = 0
+    """References of other databases to decisions of the log, which were looked up."""
     keyed: bool
     count: int
     violations: list[Violation]

@@ -1,0 +1,56 @@
+"""`graph-agent log verify` with the turns and the ledger of the other database."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from tests.cli.conftest import Cli
+
+
+def execute(file: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(file)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+
+
+def removed(cli: Cli) -> list[tuple[str, str]]:
+    """Return the decisions that `log verify` reports as missing, each with what names it."""
+    ended = cli("log", "verify", "--json")
+    assert ended.code == 1
+    texts = [(one["decision_id"], one["text"]) for one in ended.json()["violations"] if one["kind"] == "removed"]
+    return sorted((decision_id, text.partition(": ")[2].partition(" of ")[0]) for decision_id, text in texts)
+
+
+def test_a_removed_decision_or_log_file_is_found_by_the_turns_and_the_ledger(cli: Cli, home: Path) -> None:
+    added, listed = (cli("ask", text, "--json").json()["decision_id"] for text in ("add a task to call mom", "show my tasks"))
+    before = cli("log", "verify")
+    assert before.code == 0
+    assert "2 records in 2 chains, 3 turns and operations compared" in before.out
+
+    execute(
+        home / "log.db",
+        "PRAGMA foreign_keys=OFF",
+        f"DELETE FROM record_chains WHERE chain = (SELECT chain FROM record_links WHERE decision_id = '{listed}')",
+        *(f"DELETE FROM {table} WHERE decision_id = '{listed}'" for table in ("record_links", "llm_call_logs")),
+        *(f"DELETE FROM {table} WHERE decision_id = '{listed}'" for table in ("tool_invocation_logs", "decision_logs")),
+    )
+    assert removed(cli) == [(listed, "a turn")]
+    for file in home.glob("log.db*"):
+        file.unlink()
+    assert removed(cli) == sorted([(added, "a turn"), (added, "an operation"), (listed, "a turn")])
+
+
+def test_pruned_decisions_are_not_missing(cli: Cli, home: Path) -> None:
+    cli("ask", "add a task to call mom")
+    for file, table in (("log.db", "decision_logs"), ("graph_agent.db", "turns"), ("graph_agent.db", "operations")):
+        execute(home / file, f"UPDATE {table} SET created_at = '2026-01-01T00:00:00.000000+00:00'")
+    assert "1 decisions" in cli("log", "prune", "--days", "1").out
+    ended = cli("log", "verify")
+    assert (ended.code, "0 records in 1 chains, 1 pruned, 2 turns and operations compared" in ended.out) == (0, True)
+
+
+def test_a_call_without_a_decision_is_not_compared(cli: Cli) -> None:
+    assert cli("tools", "call", "add_task", '{"description": "call mom"}').code == 0
+    assert cli("log", "verify").out == "intact: 0 records in 0 chains\n"
