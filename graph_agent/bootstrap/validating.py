@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap.adapters import choose_adapter
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.stores import open_stores
@@ -23,7 +24,7 @@ class Validation:
     """An open validation service; `adapter_reason` says in one line which model it validates."""
 
     service: ValidationService
-    log: Database
+    baselines: BaselineService
     adapter_reason: str
 
 
@@ -42,4 +43,6 @@ async def open_validation(settings: Settings, *, model: str | None = None) -> As
         tools = await stack.enter_async_context(open_tools(tasks, file=settings.mcp, granted=constitution.whitelist))
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
         runner = EngineRunner(adapter, tools, constitution.text, config=config)
-        yield Validation(ValidationService(runner, stores.log, chain_key=chain_keys(settings)), stores.log, reason)
+        keys = chain_keys(settings)
+        service = ValidationService(runner, stores.log, chain_key=keys)
+        yield Validation(service, BaselineService(stores.log, chain_key=keys), reason)

@@ -10,8 +10,6 @@ from xml.etree import ElementTree
 import typer
 from rich.text import Text
 
-from graph_agent.audit.drift.baselines import BaselineService
-from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.validating import Validation, open_validation
 from graph_agent.cli.baseline import print_drift
 from graph_agent.cli.escape import plain
@@ -102,9 +100,8 @@ async def _validated(
 
         report = await service.run_validation(fixtures, baseline, suite=source.stem, parallel=parallel, on_result=on_result)
     if save_baseline is not None:
-        await BaselineService(validation.log, chain_key=chain_keys(read_settings())).store_profiles(
-            save_baseline, report.profiles, description=f"validation of {source.stem}"
-        )
+        named = f"validation of {source.stem}"
+        await validation.baselines.store_profiles(save_baseline, report.profiles, description=named)
     return report
 
 
