@@ -15,7 +15,7 @@ from graph_agent.rules_model import replies
 from graph_agent.rules_model.grammar import description, read_clause
 from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import part
-from graph_agent.rules_model.references import is_foreign, read_reference
+from graph_agent.rules_model.references import as_plan, is_foreign, read_reference
 from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.text import Clause, clause_of, without_politeness
@@ -253,7 +253,7 @@ def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None
 def _another(new: Clause, context: Context) -> Request:
     match context.change:
         case "complete":
-            return Complete(_placed(read_reference(new), context), reported=True)
+            return Complete(_placed(read_reference(new), context), instead=as_plan(new))
         case "delete":
             return Delete(_placed(read_reference(new), context))
         case _:

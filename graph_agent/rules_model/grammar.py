@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from graph_agent.rules_model import vocabulary
 from graph_agent.rules_model.patterns import part, tables
 from graph_agent.rules_model.references import (
+    as_plan,
     base_form,
     is_action,
     is_foreign,
@@ -34,7 +36,8 @@ from graph_agent.rules_model.requests import (
     Status,
     Update,
 )
-from graph_agent.rules_model.text import EMPTY, Clause, clause_of, corrected, with_known_commands, without_politeness
+from graph_agent.rules_model.text import EMPTY, Clause, clause_of, corrected, with_known_list, without_politeness
+from graph_agent.rules_model.vocabulary import plain_words
 
 Groups = defaultdict[str, Clause]
 Builder = Callable[[Clause, Groups], Request | None]
@@ -54,20 +57,32 @@ def read_clause(clause: Clause) -> Request:
     for attempt in (clause, without_politeness(clause)):
         if (talk := _first(attempt, "talk")) is not None:
             return talk
-    clause = with_known_commands(without_politeness(clause))
-    request = _first(clause, "requests", "inside")
-    if request is None and len(clause.text) < 200 and (other := corrected(clause)) != clause:
-        request = _first(other, "requests", "inside")
-    return _leftover(clause) if request is None else request
+    clause = with_known_list(without_politeness(clause))
+    attempts = [clause]
+    if len(clause.text) < 200:
+        attempts += [other for other in (corrected(clause),) if other != clause]
+        attempts += _commands_inside(clause)
+    for table in ("requests", "last"):
+        for attempt in attempts:
+            if (request := _first(attempt, table)) is not None:
+                return request
+    return _leftover(clause)
 
 
-def can_follow(clause: Clause, before: Request) -> bool:
+def _commands_inside(clause: Clause) -> Iterator[Clause]:
+    """Yield what follows unknown words, from a command on ("it'd be grand to have milk put on my list")."""
+    for found in islice(part("INSIDE").finditer(clause.key), 3):
+        if not part("ASIDE").search(clause.key[: found.start()]):
+            yield clause.cut(found.start())
+
+
+def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
     """True if the clause is a command that can follow `before` after "and". The text of a new task may contain "and" itself.
 
     So what follows a new task must name a task, a place, the list or a change.
     """
-    clause = with_known_commands(without_politeness(clause))
-    request = _first(clause, "requests")
+    clause = with_known_list(without_politeness(clause))
+    request = _first(clause, "requests", "last")
     if not isinstance(before, Add | Offer | Say):
         return isinstance(request, Add | Complete | Delete | Show | Update)
     match request:
@@ -80,6 +95,7 @@ def can_follow(clause: Clause, before: Request) -> bool:
             return (
                 (bare != clause.key and not texts)
                 or (bare == clause.key and bool(texts))
+                or new_sentence
                 or starts_with_action(clause.cut(4))
                 or bool(part("TASK").search(bare))
             )
@@ -164,10 +180,6 @@ def _remind(clause: Clause, groups: Groups) -> Request | None:
     return Offer(description(text)) if before[-1:] == ["of"] and not clear else _add(clause, groups)
 
 
-def _add_nothing(_clause: Clause, _groups: Groups) -> Request:
-    return Add()
-
-
 def _add_items(clause: Clause, groups: Groups) -> Request:
     text = description(groups["text"])
     items = items_of(text)
@@ -193,9 +205,10 @@ def _other_list(_clause: Clause, groups: Groups) -> Request:
 
 
 def _complete(_clause: Clause, groups: Groups) -> Request | None:
-    if groups["ref"].key.partition(" ")[0] in vocabulary.NO_REFERENCE - {"do"}:
+    ref = groups["ref"] if groups["ref"].key else groups["at"]
+    if ref.key.partition(" ")[0] in vocabulary.NO_REFERENCE - {"do"}:
         return None
-    return Complete(read_reference(groups["ref"])) if may_name_task(groups["ref"]) else None
+    return Complete(read_reference(ref)) if may_name_task(ref) else None
 
 
 def _complete_named(_clause: Clause, groups: Groups) -> Request | None:
@@ -204,35 +217,32 @@ def _complete_named(_clause: Clause, groups: Groups) -> Request | None:
 
 
 def _report(_clause: Clause, groups: Groups) -> Request | None:
-    """ "I called mom": the verb and its object, if the verb is a chore."""
-    ref = groups["ref"]
-    verb, _, rest = ref.key.partition(" ")
-    is_chore = verb in vocabulary.CHORES_PAST and rest and not re.match(r"my mind|(?:back|off|up|home|in|done)\b", rest)
-    return (
-        Complete(read_reference(ref), reported=True) if is_chore and len(ref.key.split()) <= 8 and not is_foreign(ref) else None
+    """ "I called mom", "i'm done watering the plants", "the rent has been paid"."""
+    said, about = groups["ref"] if groups["ref"].key else groups["doing"], groups["about"]
+    verb = (groups["verb"] if about.key else said).key.partition(" ")[0]
+    if about.key:
+        first = about.key.partition(" ")[0]
+        strange = first in vocabulary.NO_REFERENCE | vocabulary.SEE | {"if", "get", "has"} or starts_with_action(about)
+        if (
+            strange
+            or vocabulary.NO_TASK.intersection(about.key.split())
+            or not may_name_task(about)
+            or len(about.key.split()) > 4
+        ):
+            return None
+        particle = groups["particle"].text.partition(" ")[0]
+        said = clause_of(" ".join(filter(None, (verb, particle, read_reference(about).words or about.text))))
+    # "read" and "did" may begin an order or a question: "read my list", "did mom call".
+    told = bool(groups["doing"].key) or (verb in vocabulary.PAST_FORMS and bool(groups["who"].key))
+    is_past = told or (base_form(verb) != verb and verb != "did")
+    wanted = (
+        is_past and is_action(verb) and verb not in vocabulary.NO_REPORT and verb.endswith("ing") <= bool(groups["doing"].key)
     )
-
-
-def _reported(_clause: Clause, groups: Groups) -> Request | None:
-    """ "the rent has been paid", "plants are watered"."""
-    verb, ref = groups["verb"].key, groups["ref"]
-    words = " ".join(filter(None, (verb, groups["particle"].key)))
-    is_past = verb in vocabulary.CHORES_PAST or (is_action(verb) and base_form(verb) != verb and not verb.endswith("ing"))
-    first = ref.key.partition(" ")[0]
-    if first in vocabulary.NO_REFERENCE | vocabulary.SHOW_OPENERS | {"if", "get", "has"} or starts_with_action(ref):
+    if not wanted or is_foreign(said) or not 2 <= len(said.key.split()) <= 8:
         return None
-    if (vocabulary.QUESTION_WORDS | {"i"}).intersection(ref.key.split()):
+    if not about.key and part("NO_OBJECT").match(said.key):
         return None
-    if not is_past or not may_name_task(ref) or is_foreign(ref) or len(ref.key.split()) > 4:
-        return None
-    return Complete(read_reference(clause_of(f"{words} {read_reference(ref).words or ref.text}")), reported=True)
-
-
-def _doing(_clause: Clause, groups: Groups) -> Request | None:
-    """ "i'm done watering the plants"."""
-    text = groups["text"]
-    named = starts_with_action(text) and not is_foreign(text) and not re.search(r"\b(?:you|it|this|that|here)\b", text.key)
-    return Complete(read_reference(text), reported=True) if named else None
+    return Complete(read_reference(said), instead=as_plan(said))
 
 
 _OTHER_DATA: Final = re.compile(r"\b(?:all|every).* (?:data|account|history|files|stuff)\b")
@@ -251,11 +261,16 @@ def _delete(_clause: Clause, groups: Groups) -> Request | None:
     return Delete(read_reference(groups["ref"])) if may_name_task(groups["ref"]) or groups["ref"].key.isalpha() else None
 
 
-def _delete_named(_clause: Clause, groups: Groups) -> Request | None:
-    return Delete(read_reference(groups["ref"])) if groups["ref"].key and names_task(groups["ref"]) else None
+def _delete_named(clause: Clause, groups: Groups) -> Request | None:
+    ref = groups["ref"]
+    if ref.key and names_task(ref):
+        return Delete(read_reference(ref))
+    unwanted = re.match(r"(?:cancel|forget|never|i|we)\b", clause.key) and re.match(r"(?:the|that) ", ref.key)
+    likely = unwanted and may_name_task(ref) and not is_foreign(ref)
+    return Delete(read_reference(ref), instead=description(clause)) if likely else None
 
 
-def _delete_from_list(_clause: Clause, groups: Groups) -> Request:
+def _delete_listed(_clause: Clause, groups: Groups) -> Request:
     return Delete(read_reference(groups["ref"]))
 
 
@@ -299,12 +314,9 @@ def _update_instead(_clause: Clause, groups: Groups) -> Request | None:
 
 
 def _update_open(_clause: Clause, groups: Groups) -> Request | None:
-    ref = groups["ref"]
-    return Update(((read_reference(ref), None),)) if names_task(ref) and may_name_task(ref) else None
-
-
-def _moved(_clause: Clause, groups: Groups) -> Request | None:
-    return Update(((read_reference(groups["ref"]), None),)) if may_name_task(groups["ref"]) else None
+    ref, moved = groups["ref"], groups["at"]
+    named = names_task(ref) and may_name_task(ref) if ref.key else may_name_task(moved)
+    return Update(((read_reference(ref if ref.key else moved), None),)) if named else None
 
 
 def _show(clause: Clause, _groups: Groups) -> Request | None:
@@ -312,29 +324,38 @@ def _show(clause: Clause, _groups: Groups) -> Request | None:
 
     Beside "my list" and the like, other words may occur.
     """
-    words = re.findall(r"[\w'-]+", clause.key) or [""]
-    modal = words[0] in vocabulary.MODALS and not {"add", "added", "put", "go"}.intersection(words)
-    if not (words[0] in vocabulary.SHOW_OPENERS or modal):
-        return None
+    words = plain_words(clause.key) or [""]
     mine = vocabulary.FIRST_PERSON.intersection(words)
     if {"you", "your"}.intersection(words) and not mine:
         return None
-    unknown = sum(word not in vocabulary.SHOW_WORDS for word in words) - len(part("TIMES").findall(clause.key))
+    rest = plain_words(part("WHOLE").sub(" ", part("SHOWN").sub(" ", part("TIMES").sub(" ", clause.key))))
+    known = vocabulary.SHOW_WORDS.issuperset(rest)
+    first = words[0]
+    opens = first in vocabulary.SEE | vocabulary.QUESTION_WORDS or bool(part("RECALLS").search(clause.key))
     if part("SHOWN").search(clause.key):
-        return _shown(clause) if unknown <= 0 or part("MINE").search(clause.key) else None
-    asks = words[0] in vocabulary.QUESTION_WORDS or vocabulary.QUESTION_WORDS.intersection(words)
-    about_duties = vocabulary.DUTIES.intersection(words) and (mine or vocabulary.LEFT.intersection(words))
-    return _shown(clause) if unknown <= 0 and about_duties and len(words) > 1 and (asks or not modal) else None
+        if first == "why" or (first in vocabulary.MODALS and {"add", "added", "put", "go"}.intersection(words)):
+            return None
+        names = known and vocabulary.NO_TASK.isdisjoint(words) and not part("BEGINS_LOOSELY").match(clause.key)
+        return _shown(clause) if names or (opens and (known or part("MINE").search(clause.key))) else None
+    if vocabulary.SEE.union(vocabulary.SHOW_ALONE, ("again", "now")).issuperset(words) and vocabulary.SHOW_ALONE.intersection(
+        words
+    ):
+        return _shown(clause)
+    duties = vocabulary.DUTIES.intersection(words) and (mine or vocabulary.STATES.intersection(words))
+    whole = vocabulary.SEE.intersection(words) and part("WHOLE").search(clause.key)
+    asks = (
+        opens
+        and first not in vocabulary.MODALS
+        and (first != "how" or "many" in words)
+        and first not in vocabulary.ABOUT_OTHERS
+    )
+    return _shown(clause) if known and len(words) > 1 and (whole or (duties and asks)) else None
 
 
 def _shown(clause: Clause) -> Show:
     status = next((status for pattern, status in _STATUSES if pattern.search(clause.key)), None)
     dated = any(found[0] not in {"today", "now", "later", "tonight"} for found in part("TIMES").finditer(clause.key))
     return Show(status, dated=dated)
-
-
-def _show_plain(clause: Clause, _groups: Groups) -> Request:
-    return _shown(clause)
 
 
 def _show_about(clause: Clause, groups: Groups) -> Request | None:
@@ -345,13 +366,15 @@ def _show_about(clause: Clause, groups: Groups) -> Request | None:
 
 def _search(clause: Clause, groups: Groups) -> Request | None:
     about = groups["about"]
-    short = len(about.key.split()) <= 3 and not about.key.startswith(("a ", "an ", "the ", "some "))
+    short = names_task(about) or (len(about.key.split()) <= 3 and not about.key.startswith(("a ", "an ", "the ", "some ")))
     return _show_about(clause, groups) if short and may_name_task(about) else None
 
 
-def _needed(_clause: Clause, groups: Groups) -> Request | None:
+def _needed(clause: Clause, groups: Groups) -> Request | None:
     text = groups["text"]
-    return Offer(description(text)) if starts_with_action(text) and not is_foreign(text) and len(text.key) < 120 else None
+    items = items_of(description(text)) if " need " in f" {clause.key}" else ()
+    likely = items or (starts_with_action(text) and not is_foreign(text) and len(text.key) < 120)
+    return Offer(description(text), items if len(items) > 2 else ()) if likely else None
 
 
 def _leftover(clause: Clause) -> Request:
@@ -367,12 +390,7 @@ def _leftover(clause: Clause) -> Request:
     for_me = len(words) > 1 and words[1] in {"me", "us"}
     foreign = is_foreign(clause)
     chore = starts_with_action(clause) and not asked and not for_me and len(words) <= 15
-    if (
-        chore
-        and not part("SERVICE").match(key)
-        and not (foreign and re.match(r"\w+ an? ", key))
-        and first not in vocabulary.ORDERS
-    ):
+    if chore and not part("SERVICE").match(key) and first not in vocabulary.ORDERS:
         items = items_of(clause.text)
         return Offer(description(clause), items if len(items) > 2 else ())
     if _is_elsewhere(clause, asked=asked):
@@ -407,9 +425,9 @@ def _is_elsewhere(clause: Clause, *, asked: bool) -> bool:
 _BUILDERS: Final[dict[str, Builder]] = {
     builder.__name__.removeprefix("_"): builder
     for builder in (
-        *(_add, _add_bare, _add_items, _add_nothing, _remind, _other_list, _needed),
-        *(_complete, _complete_named, _report, _reported, _doing, _delete, _delete_every, _delete_from_list, _delete_named),
-        *(_update, _update_instead, _update_open, _moved, _show, _show_about, _show_plain, _search),
+        *(_add, _add_bare, _add_items, _remind, _other_list, _needed),
+        *(_complete, _complete_named, _report, _delete, _delete_every, _delete_listed, _delete_named),
+        *(_update, _update_instead, _update_open, _show, _show_about, _search),
     )
 }
 """The builders that the sections of `grammar.txt` name; a section "say X" says the text X."""

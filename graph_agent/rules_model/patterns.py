@@ -18,7 +18,7 @@ _PARTS: Final = {
     "CARDINAL": "|".join(CARDINALS),
     "ORDINAL": "|".join(ORDINALS),
     "QUOTE": r"[\"']",
-    "FACE": r"(?:[:;]-?[()dp](?!\w)|[^\w\s\x21-\x7e£€–—…])",
+    "FACE": r"(?:[:;]-?[()dp](?!\w)|[^\w\s\x21-\x7e£€–—…✅✔☑\ufe0f])",
 }
 """Parts that are regular expressions already."""
 _TOKEN: Final = re.compile(r"n't|\\.|\(\?(?:<?[!=]|P<\w+>|P=\w+)|<(\w+)>|<(\w+): |\{([A-Z_]+)\}|.")

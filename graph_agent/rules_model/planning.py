@@ -14,7 +14,7 @@ from graph_agent.rules_model import replies
 from graph_agent.rules_model.conversation import Conversation, MadeCall
 from graph_agent.rules_model.dialogue import Context, interpret, place_in, read_context
 from graph_agent.rules_model.matching import Task, exact_matches, find
-from graph_agent.rules_model.references import as_plan, read_reference
+from graph_agent.rules_model.references import read_reference
 from graph_agent.rules_model.requests import Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.text import clause_of, shown
 
@@ -167,13 +167,13 @@ class _Planner:
                 return [request]
             case Add(texts, timed):
                 return self._add(texts, timed)
-            case Complete(target, reported):
-                targets = (target,) if reported else self._each(target)
-                return [result for one in targets for result in self._complete(one, reported)]
+            case Complete(target, instead):
+                targets = (target,) if instead else self._each(target)
+                return [result for one in targets for result in self._complete(one, instead)]
             case Update(choices):
                 return self._update(choices)
-            case Delete(target):
-                return [result for one in self._each(target) for result in self._delete(one)]
+            case Delete(target, instead):
+                return [result for one in self._each(target) for result in self._delete(one, instead)]
             case Offer():
                 return [_offer(request)]
             case Say(kind):
@@ -188,11 +188,11 @@ class _Planner:
         results: list[_Result] = [_Change(call, text) for call, text in zip(calls, texts, strict=True)]
         return [*results, Answer(replies.NO_ALARM, False)] if timed else results
 
-    def _complete(self, target: Reference, reported: bool) -> list[_Result]:
+    def _complete(self, target: Reference, instead: str) -> list[_Result]:
         open_tasks = [task for task in self.tasks if not task.completed]
-        found = self._find(target, open_tasks, "mark as done", reported=reported)
-        if isinstance(found, Question) and not reported:
-            done = self._find(target, [task for task in self.tasks if task.completed], "mark as done", reported=True)
+        found = self._find(target, open_tasks, "mark as done", instead)
+        if isinstance(found, Question) and not instead:
+            done = self._find(target, [task for task in self.tasks if task.completed], "mark as done", shown(target.words))
             if not isinstance(done, Question) and not _named(target, open_tasks):
                 return [Answer(replies.ALREADY_DONE.format(task.shown), False) for task in done]
         if isinstance(found, Question):
@@ -218,8 +218,8 @@ class _Planner:
         call = FunctionCall(name="update_task", arguments={"task_id": found[0].id, "description": text})
         return [_Change(call, found[0].description)]
 
-    def _delete(self, target: Reference) -> list[_Result]:
-        found = tuple(self.tasks) if target.every else self._find(target, self.tasks, "delete")
+    def _delete(self, target: Reference, instead: str) -> list[_Result]:
+        found = tuple(self.tasks) if target.every else self._find(target, self.tasks, "delete", instead)
         if isinstance(found, Question):
             return [found]
         if not found:
@@ -227,9 +227,7 @@ class _Planner:
         self._deletions += found
         return []
 
-    def _find(
-        self, target: Reference, tasks: Sequence[Task], verb: str, *, reported: bool = False
-    ) -> tuple[Task, ...] | Question:
+    def _find(self, target: Reference, tasks: Sequence[Task], verb: str, instead: str = "") -> tuple[Task, ...] | Question:
         """Return the tasks that are meant, or the question that has to be asked."""
         if target.pronoun:
             if not self.context.mentioned:
@@ -251,11 +249,10 @@ class _Planner:
             return named
         if named:
             return _which(named, verb)
-        if reported and (same := exact_matches(_object(target.words), tasks)):
+        if instead and (same := exact_matches(_object(target.words), tasks)):
             return same[:1]
-        if reported:
-            plan = shown(as_plan(clause_of(target.words)))
-            return Question(replies.OFFER_REPORTED.format(plan), "missing_context")
+        if instead:
+            return Question(replies.OFFER_REPORTED.format(shown(instead)), "missing_context")
         return _which(possible, verb) if possible else _not_found(target.words, verb)
 
     def _at(self, places: Sequence[int], tasks: Sequence[Task], verb: str) -> tuple[Task, ...] | Question:

@@ -8,7 +8,7 @@ from typing import Final
 from graph_agent.rules_model.patterns import part
 from graph_agent.rules_model.requests import Reference
 from graph_agent.rules_model.text import Clause
-from graph_agent.rules_model.vocabulary import ACTION_VERBS, CARDINALS, CHORES_PAST, FOREIGN, ORDINALS, PAST_FORMS
+from graph_agent.rules_model.vocabulary import ACTION_VERBS, CARDINALS, FOREIGN, ORDINALS, PAST_FORMS
 
 _EACH: Final = re.compile(rf"\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b")
 _ARTICLE: Final = re.compile(r"(?:the|my|our|a|an|that|this) ")
@@ -99,14 +99,16 @@ def as_plan(clause: Clause) -> str:
     """Return a report of something done as a description: "called mom" gives "call mom"."""
     first, _, rest = clause.text.partition(" ")
     verb = first.lower()
-    return f"{base_form(verb)} {rest}".strip() if verb in CHORES_PAST or is_action(verb) else clause.text
+    return f"{base_form(verb)} {rest}".strip() if is_action(verb) else clause.text
 
 
 def is_foreign(clause: Clause) -> bool:
     """True if a noun of another service occurs. A first word that is a verb, as in "book dentist", does not count."""
     words = re.findall(r"[a-z][\w']*", clause.key)
     nouns = words[1:] if len(words) > 1 and is_action(words[0]) else words
-    return any(word in FOREIGN for word in nouns) or bool(re.search(r"[$€£]\d", clause.key))
+    return any(word in FOREIGN or word.removesuffix("s") in FOREIGN for word in nouns) or bool(
+        re.search(r"[$€£]\d", clause.key)
+    )
 
 
 def _place(number: str) -> int:

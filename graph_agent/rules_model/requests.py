@@ -40,10 +40,10 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """`reported`: the user reports a thing as done ("I called mom") and may not mean a task of the list."""
+    """`instead`: the task to offer if there is none. The user reports a thing ("I called mom") and may not mean the list."""
 
     target: Reference
-    reported: bool = False
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,10 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """`instead`: as in `Complete`. "Cancel the hotel" may be a chore of its own."""
+
     target: Reference
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from graph_agent.rules_model.grammar import can_follow, description, read_clause
+from graph_agent.rules_model.patterns import part
 from graph_agent.rules_model.references import read_reference
 from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Request, Say, Show, Update
 from graph_agent.rules_model.text import Clause, clause_of, shown
@@ -34,7 +35,7 @@ _HEAD: Final = re.compile(
 
 def read_message(message: Clause) -> tuple[Request, ...]:
     """Return the requests in the order of the message."""
-    parts = [part for part in _parts(message) if part.key]
+    parts = [piece for piece in _parts(message) if piece.key]
     if not parts:
         return (UNCLEAR,)
     return _commands(parts[0]) if len(parts) == 1 else _read_parts(parts[:MAX_REQUESTS])
@@ -51,19 +52,19 @@ def _parts(message: Clause) -> list[Clause]:
             parts.append(message.cut(start, found.start()))
             start = found.end()
     parts.append(message.cut(start))
-    return [part.cut(bullet.end()) if (bullet := _BULLET.match(part.key)) else part for part in parts]
+    return [piece.cut(bullet.end()) if (bullet := _BULLET.match(piece.key)) else piece for piece in parts]
 
 
 def _read_parts(parts: list[Clause]) -> tuple[Request, ...]:
     """After a head line ("add these:") or a part that adds, each part that is no command is a task of its own."""
     adds = bool(_HEAD.fullmatch(parts[0].key))
     requests: list[Request] = []
-    for part in parts[1:] if adds else parts:
-        read = _commands(part)
+    for piece in parts[1:] if adds else parts:
+        read = _commands(piece)
         if adds and isinstance(read[0], Offer | Say):
-            read = (Add((description(part),)),)
+            read = (Add((description(piece),)),)
         adds = adds or (isinstance(read[0], Add) and bool(read[0].texts))
-        requests += [Say(f"not_read:{shown(part.text)}") if request == UNCLEAR else request for request in read]
+        requests += [Say(f"not_read:{shown(piece.text)}") if request == UNCLEAR else request for request in read]
     offered = [request.text for request in requests if isinstance(request, Offer)]
     if len(offered) == len(requests) > 1:
         return (Offer(", ".join(offered), tuple(offered)),)
@@ -76,10 +77,10 @@ def _commands(clause: Clause) -> tuple[Request, ...]:
     links = [] if _ONE_TASK.match(clause.key) else list(_LINK.finditer(clause.key))[-_MAX_LINKS:]
     for link in reversed(links):
         before, after = clause.cut(0, link.start()), clause.cut(link.end())
-        if not before.key or before.key.count('"') % 2:
+        if not before.key or before.key.count('"') % 2 or part("TIME").fullmatch(before.key):
             continue
         first = read_clause(before)
-        if can_follow(after, first) and not _names_both(clause, before, first):
+        if can_follow(after, first, new_sentence=link[0][0] in ".!?") and not _names_both(clause, before, first):
             later.insert(0, read_clause(after))
             clause = before
         elif link[0][0] in ",.!?" and _is_remark(after, first):
@@ -94,7 +95,7 @@ def _commands(clause: Clause) -> tuple[Request, ...]:
 def _names_both(clause: Clause, before: Clause, first: Request) -> bool:
     """True if the link joins two names: "1 and 3 are done", "milk and rent are done"."""
     is_name = isinstance(first, Offer | Say) and len(before.key.split()) <= 4
-    return is_name and isinstance(whole := read_clause(clause), Complete) and not whole.reported
+    return is_name and isinstance(whole := read_clause(clause), Complete) and not whole.instead
 
 
 def _is_remark(clause: Clause, before: Request) -> bool:

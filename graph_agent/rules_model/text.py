@@ -9,14 +9,12 @@ from typing import Final
 from rapidfuzz.distance import OSA
 
 from graph_agent.rules_model.patterns import part
-from graph_agent.rules_model.vocabulary import COMMAND_LOOKALIKES, COMMAND_WORDS
+from graph_agent.rules_model.vocabulary import ACTION_VERBS, COMMAND_LOOKALIKES, COMMAND_WORDS
 
 SHOWN_LENGTH: Final = 200
 """The number of characters of a description that a reply shows."""
 
-_MISSPELT_LIST: Final = re.compile(
-    r"\b(?:my|the) (?:(?:(?:to-?do|to do|tasks?) )?(?:lsit|lits|lst|liste|listt|lis|lisst)|(?:taks|tsak|tasl) list)[.!?]*$"
-)
+_LAST_WORDS: Final = re.compile(r"\b(?:my|the|teh) (?:[a-z-]+ ){0,2}[a-z]+[.!?]*$")
 _QUOTES: Final = str.maketrans("’‘‛“”„«»`", '\'\'\'"""""\'')
 
 
@@ -46,10 +44,7 @@ def clause_of(text: str) -> Clause:
 
 def without_politeness(clause: Clause) -> Clause:
     """Return the clause without greetings, requests and thanks around it; never an empty one."""
-    while found := part("LEAD").match(clause.key):
-        rest = clause.cut(found.end())
-        if not rest.key or (part("WANT").match(found[0]) and not part("COMMAND").match(rest.key)):
-            break
+    while (found := part("LEAD").match(clause.key)) and (rest := clause.cut(found.end())).key:
         clause = rest
     while found := part("TAIL").search(clause.key[-40:].rstrip(" .!?")):
         end = len(clause.key.rstrip(" .!?")) - len(found[0])
@@ -59,12 +54,12 @@ def without_politeness(clause: Clause) -> Clause:
     return clause
 
 
-def with_known_commands(clause: Clause) -> Clause:
+def with_known_list(clause: Clause) -> Clause:
     """Return the clause with a misspelt "add" at its start and a misspelt "list" at its end put right."""
-    if found := re.match(r"(?:ad|addd|aadd|adda)(?= (?!on\b|is\b|was\b))", clause.key):
+    if found := re.match(r"(?:ad|a+dd+|adda)(?= (?!on\b|is\b|was\b))", clause.key):
         clause = clause_of("add" + clause.text[found.end() :])
-    if found := _MISSPELT_LIST.search(clause.key):
-        clause = clause_of(clause.text[: found.start()] + "my list")
+    if (found := _LAST_WORDS.search(clause.key)) and (tail := corrected(clause.cut(found.start()))).key.endswith("list"):
+        clause = clause_of(f"{clause.text[: found.start()]}{tail.text}")
     return clause
 
 
@@ -73,7 +68,7 @@ def corrected(clause: Clause) -> Clause:
 
     def correct(found: re.Match[str]) -> str:
         word = found[0].lower()
-        if word in COMMAND_WORDS or word in COMMAND_LOOKALIKES:
+        if word in COMMAND_WORDS or word in COMMAND_LOOKALIKES or word in ACTION_VERBS:
             return found[0]
         near = (command for command in COMMAND_WORDS if OSA.distance(word, command, score_cutoff=1) <= 1)
         return next(near, found[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 
@@ -43,38 +44,22 @@ PAST_FORMS: Final = dict(
 )
 """Irregular past forms; the regular ones are recognized by their ending."""
 
-CHORES_PAST: Final = words(
-    """
-    ate bought booked brought brushed called cancelled canceled changed charged cleaned cleared collected cooked defrosted
-    deposited donated dropped dusted emailed emptied exercised fed filed got grabbed spoke filled fixed folded groomed
-    handed hung installed ironed mailed made mopped mowed ordered organized packed paid painted picked planted posted
-    practiced printed raked recycled refilled registered renewed repaired replaced replied researched returned reviewed
-    scheduled scrubbed
-    sent shipped shovelled shoveled signed sold sorted studied submitted swept texted tidied trimmed updated vacuumed
-    visited walked washed watered weeded wiped wrapped wrote
-    """
-)
-"""Past forms that report a chore: "I called mom"."""
-
 FOREIGN: Final = words(
     """
-    account accounts airline alarm alarms album amazon app apps apr article balance bitcoin blinds blog bluetooth brightness
-    browser calories camera card cards cartoon celsius checkbook checking chords clue coin conversion crypto currency debt
-    declined definition deposit dice die direction directions directory dollars email emails episode euros exchange
-    fahrenheit file files fact facts flight flights folder forecast fuel gas gate gps holiday holidays horoscope hotel
-    hotels humidity income ingredients insurance interest joke jokes kilometers language layover lights limit loan luggage
-    lyft lyrics maps message messages meeting meetings mileage miles mode money mortgage movie movies mpg music nasdaq
-    navigation netflix network news notification notifications nutrition order orders package password payment payments
-    paycheck photo photos picture pictures pin plane playlist podcast poem police pto purchase radio recipe recipes refund
-    reservation reservations restaurant restaurants riddle routing salary savings score screenshot sentence song songs
-    speaker spelling spotify statement station stock stocks stopwatch story streaming subscription subscriptions synonym tax
-    temperature thermostat ticket tickets timer timers timezone tire tires traffic train transaction transactions
-    translation trivia tune twitter uber vacation vaccination visa voice volume w2 weather website wifi youtube contact
-    contacts calendar event events device script program essay code phone laptop bank credit friend database
-    system screen data
+    account airline alarm album amazon app apr balance bank bitcoin blinds blog bluetooth brightness browser calendar calories
+    camera card cartoon celsius checkbook checking chords code coin contact conversion credit crypto currency data database
+    debt declined definition device dice die direction directory dollar episode essay euro event exchange fahrenheit fact
+    file flight folder forecast friend fuel gas gate gps holiday horoscope hotel humidity income ingredient interest joke
+    kilometer language laptop layover lights limit loan luggage lyft lyric map meeting message mile mileage mode money mortgage
+    movie mpg music nasdaq navigation netflix network news notification nutrition order package password paycheck payment
+    phone photo picture pin plane playlist podcast poem police program pto purchase radio recipe refund reservation restaurant
+    riddle routing salary saving score screen screenshot script sentence song speaker spelling spotify statement station stock
+    stopwatch story streaming subscription synonym system tax temperature thermostat ticket timer timezone tire traffic train
+    transaction transfer translation trivia tune twitter uber vacation vaccination visa voice volume w2 weather website wifi
+    youtube article clue deposit email insurance
     """
 )
-"""Nouns of other services. A request about them is not about a task, unless it names a task, a list or a reminder."""
+"""Nouns of other services, without a plural s. A request about them is not about a task, unless it names one or the list."""
 
 ORDERS: Final = words(
     """
@@ -85,19 +70,23 @@ ORDERS: Final = words(
 )
 """Verbs of requests to an assistant that are not about tasks: "play some jazz"."""
 
-QUESTION_WORDS: Final = words(
+NO_REPORT: Final = words(
+    "finished completed asked began found looked stopped thought told tried used waited went let put ran met rested"
+)
+"""Past forms that hardly report a chore."""
+_SUBJECTS: Final = words("i you u he she it we they me us ya")
+MODALS: Final = words("can could should would may might will wo ca")
+QUESTION_WORDS: Final = MODALS | words(
     """
-    what whats what's who whos who's whose whom where wheres where's when whens when's why how hows how's which is are am
-    was were do does did can could should would will won't wouldn't shouldn't may might has have had isn't aren't don't
-    doesn't didn't ain't
+    what whats who whos whose whom where wheres when whens why how hows which is are am was were do does did has have had isnt
+    arent dont doesnt didnt ai any anything
     """
 )
-
 COMMAND_WORDS: Final = (
-    "show", "delete", "remove", "remind", "reminder", "reminders", "complete", "finished", "finish", "rename", "change",
-    "update", "create", "tasks", "task", "todos", "display", "list", "mark", "remember",
+    "show", "delete", "remove", "remind", "reminder", "reminders", "complete", "completed", "finished", "finish", "rename",
+    "change", "update", "create", "tasks", "task", "todos", "display", "list", "mark", "remember", "please",
 )  # fmt: skip
-"""Words that are recognized when they are misspelt."""
+"""Words that are recognized when they are misspelt by one letter."""
 COMMAND_LOOKALIKES: Final = words(
     "talk last lists lost just marks make mask ask asks tank remains charge chance changes updates shows shown lest remembers"
 )
@@ -114,51 +103,55 @@ CARDINALS: Final = {
     for number, word in enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1)
 }
 
-NO_REFERENCE: Final = QUESTION_WORDS | words("show list view see tell tweet make")
-MODALS: Final = words("can could should would may might will won't wouldn't shouldn't")
-SHOW_OPENERS: Final = (QUESTION_WORDS - MODALS - words("why whom")) | words(
+SEE: Final = words(
     """
-    show list display view see read print give tell open pull bring get fetch check review go run walk look recite repeat
-    hear know find remind name describe access present recap summarize summarise share any anything let all pending open
-    recall confirm completed finished refresh catch call update explain enumerate narrate iterate inform dictate
+    show list display view see read print give gimme tell open pull bring get fetch check review go run walk look recite repeat
+    hear know find remind name describe present recap summarize summarise share recall confirm refresh catch call update
+    explain say dictate count iterate double
     """
 )
-"""Words that begin a question about the list or an order to show it."""
+"""Verbs of an order to show something."""
+STATES: Final = words(
+    """
+    open left remaining remain remains pending outstanding next missing completed complete finished finish accomplished
+    unfinished incomplete undone done else many
+    """
+)
+"""Words that make it a question about tasks even without "I": "what's left?"."""
+SHOW_ALONE: Final = words(
+    "list show display print status agenda overview progress summary pending open completed outstanding remaining"
+)
+ABOUT_OTHERS: Final = words("who whos whom whose why where wheres when whens")
+DUTIES: Final = STATES | words(
+    "remind things items tick ticked cross crossed do doing done remember reminded reminding forgetting supposed plate must"
+)
 SHOW_WORDS: Final = (
-    (SHOW_OPENERS - words("find call explain describe name"))
-    | QUESTION_WORDS
+    SEE - words("find call explain describe name") | QUESTION_WORDS | _SUBJECTS - words("he she") | DUTIES
     | words(
         """
-    me us i i'm i've i'd am you your we the a an my mine our any all some of on in at from to for with about up out off over
-    through down back and that this these those there here it its task tasks todo todos to-do to-dos to-do's todo's reminder
-    reminders chore chores list lists item items thing things stuff everything anything something be been do doing done
-    having left remaining remain remains pending outstanding current currently active existing new old other another more
-    full whole entire complete unfinished incomplete uncompleted undone still yet already not so far only else next last now
-    right again please today later saved set made created added got gotten ask asked remember reminded reminding forgetting
-    missing various different upcoming personal daily rundown copy overview summary contents status number many much
-    whatever say says said exactly today's week's scheduled waiting written put together like wanted want need needed must
-    supposed off onto trying available going seeing along memory plate quick quickly kind sort sure told help earlier before
-    accomplished finish planned lined working gotta it's that's haven't hasn't list's
-    """
+        your the a an my mine our all some of on in at from to for with about up out off over through down back and that this
+        these those there here its task tasks todo todos reminders list stuff everything something be been having current
+        currently active existing new old other another more full whole entire still yet already not so far only last now
+        right again please today later saved set made created add added got gotten ask asked various different upcoming
+        personal daily rundown copy overview summary contents content status number much whatever exactly scheduled waiting
+        written put together like wanted want need needed onto trying available going seeing along memory quick quickly kind
+        sort sure told help earlier before planned lined working gotta let lets each one ones point points top few s
+        """
     )
-)
+)  # fmt: skip
 """All the words of a question such as "what else do I still have to do today"."""
-FIRST_PERSON: Final = words("i i'm i've i'd me my mine we us")
-DUTIES: Final = words(
+FIRST_PERSON: Final = words("i me my mine we us")
+NO_TASK: Final = QUESTION_WORDS | _SUBJECTS | words(
     """
-    open do doing done remember remind reminded reminding forgetting missing finish finished complete completed accomplished
-    supposed plate next pending outstanding remaining left must
+    your he's i'll that's be been not never very really lol haha ha hm hmm hmmm wow huh yay ugh oh ah ooh please sorry thanks
+    thank hello hi hey yes no ok okay must always just too so love hate like think guess bye because if although shut go good
+    bad great fine nice cool awesome stupid dumb useless terrible funny crazy there here
     """
-)
-LEFT: Final = words("open left next pending outstanding remaining completed finished done")
-"""Words that make it a question about tasks even without "I": "what's left?"."""
-NO_TASK: Final = words(
-    """
-    i i'm i've i'd i'll you you're your he she it's it we they me us that's this was were is are am been be don't not never
-    very really lol haha ha hm hmm hmmm wow huh yay ugh oh ah ooh please sorry thanks thank hello hi hey yes no ok okay what
-    who where when why how which whatever can could will would should may might must always just too so love hate like think
-    guess bye because if although shut go good bad great fine nice cool awesome stupid dumb useless terrible funny crazy
-    there here
-    """
-)
+)  # fmt: skip
 """Words that do not occur in a bare noun phrase such as "groceries" or "dentist friday"."""
+NO_REFERENCE: Final = QUESTION_WORDS | words("show list view see tell tweet make")
+
+
+def plain_words(key: str) -> list[str]:
+    """Return the words of a clause in lower case, without the endings of contractions: "i" for "i'm", "do" for "don't"."""
+    return [re.sub(r"(?:'(?:s|m|ve|d|re|ll|t)|n't)$", "", word) for word in re.findall(r"\w[\w'-]*", key)]
