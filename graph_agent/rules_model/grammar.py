@@ -46,6 +46,7 @@ _ITEM: Final = re.compile(r"\s*(?:,\s*(?:and |or |plus )?|\s(?:and|&|plus)\s)\s*
 _REMIND: Final = re.compile(r"remind|tell me|alert|notify|ping|wake|alarm")
 _STATUSES: Final[tuple[tuple[re.Pattern[str], Status], ...]] = (
     (re.compile(r"\b(?:haven't|not|yet to|un|in)[ -]?(?:i )?(?:yet )?(?:done|complete|finish|checked)"), "pending"),
+    (re.compile(r"^(?:am i|are we) .*(?:done|finished)"), "pending"),
     (re.compile(r"\b(?:to|get|be|getting) (?:done|finished|completed)\b"), "pending"),
     (re.compile(r"\b(?:completed?|finish(?:ed)?|done|(?:check|tick|cross)(?:ed)? off|checked|accomplished)\b"), "completed"),
     (re.compile(r"\b(?:pending|open|left|remain|remaining|outstanding|active|still|else|next|missing)\b"), "pending"),
@@ -390,7 +391,8 @@ def _leftover(clause: Clause) -> Request:
     for_me = len(words) > 1 and words[1] in {"me", "us"}
     foreign = is_foreign(clause)
     chore = starts_with_action(clause) and not asked and not for_me and len(words) <= 15
-    if chore and not part("SERVICE").match(key) and first not in vocabulary.ORDERS:
+    service = part("SERVICE").match(key) or (foreign and re.match(r"\w+ an? ", key)) or first in vocabulary.ORDERS
+    if chore and not service:
         items = items_of(clause.text)
         return Offer(description(clause), items if len(items) > 2 else ())
     if _is_elsewhere(clause, asked=asked):

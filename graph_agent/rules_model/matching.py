@@ -18,7 +18,7 @@ _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _EMPTY: Final = words(
     """
     a an the my our your to of for and or in on at with about from some any task tasks reminder reminders item one thing that
-    this it is todo do doing did done up i me please
+    this it is todo do doing did done up i me please anymore
     """
 )
 _ALIKE: Final = 86.0

@@ -116,7 +116,7 @@ def _same_task(clause: Clause, first: Request, second: Request) -> Request | Non
     match first:
         case Complete(target) | Delete(target):
             return replace(second, target=target)
-        case Offer() | Say("unclear") if about := re.search(r" (?:about|from|with|at|for) ([^,]+)", clause.text):
+        case Offer() | Say("unclear") if about := re.search(r" (?:about|from|with|at|for|need|want) ([^,]+)", clause.text):
             return replace(second, target=read_reference(clause_of(about[1])))
         case _:
             return None

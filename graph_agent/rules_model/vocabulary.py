@@ -52,7 +52,7 @@ FOREIGN: Final = words(
     file flight folder forecast friend fuel gas gate gps holiday horoscope hotel humidity income ingredient interest joke
     kilometer language laptop layover lights limit loan luggage lyft lyric map meeting message mile mileage mode money mortgage
     movie mpg music nasdaq navigation netflix network news notification nutrition order package password paycheck payment
-    phone photo picture pin plane playlist podcast poem police program pto purchase radio recipe refund reservation restaurant
+    phone photo picture pin plane playlist podcast poem police program pto purchase radio recipe refund reservation
     riddle routing salary saving score screen screenshot script sentence song speaker spelling spotify statement station stock
     stopwatch story streaming subscription synonym system tax temperature thermostat ticket timer timezone tire traffic train
     transaction transfer translation trivia tune twitter uber vacation vaccination visa voice volume w2 weather website wifi
@@ -130,9 +130,9 @@ SHOW_WORDS: Final = (
     | words(
         """
         your the a an my mine our all some of on in at from to for with about up out off over through down back and that this
-        these those there here its task tasks todo todos reminders list stuff everything something be been having current
-        currently active existing new old other another more full whole entire still yet already not so far only last now
-        right again please today later saved set made created add added got gotten ask asked various different upcoming
+        these those there here its task tasks todo todos reminders list item thing stuff everything something be been having
+        current currently active existing new old other another more full whole entire still yet already not so far only last
+        now right again please today later saved set made created add added got gotten ask asked various different upcoming
         personal daily rundown copy overview summary contents content status number much whatever exactly scheduled waiting
         written put together like wanted want need needed onto trying available going seeing along memory quick quickly kind
         sort sure told help earlier before planned lined working gotta let lets each one ones point points top few s
