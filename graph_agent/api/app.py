@@ -11,7 +11,19 @@ from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
 from starlette.middleware import Middleware
 
-from graph_agent.api import agui, chat, conversations, decisions, errors, events, health, topology
+from graph_agent.api import (
+    agui,
+    behavior,
+    chat,
+    conversations,
+    decisions,
+    errors,
+    events,
+    health,
+    replay,
+    tasks,
+    topology,
+)
 from graph_agent.api.auth import authenticator
 from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts, refuse_other_origins, refuse_two_lengths
 from graph_agent.api.static_page import Page, description_router, page_router
@@ -21,6 +33,7 @@ from graph_agent.chat.service import ChatService
 from graph_agent.chat.stream import TurnStream
 from graph_agent.errors import RecordUnavailableError, ServiceError
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.replay.pool import ReplayPool
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +66,7 @@ def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
             yield
         finally:
             sweeping.cancel()
+            await asyncio.to_thread(app.state.replays.close)
             await asyncio.wait({sweeping})
             await runtime.chat.aclose()
             app.state.open_turns = await _close_rest(runtime)
@@ -74,11 +88,14 @@ def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
     app.state.authenticator = authenticator(settings)
     app.state.turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=not settings.authenticates)
     app.state.streams = asyncio.Semaphore(MAX_STREAMS)
+    app.state.replays = ReplayPool()
+    app.state.replay_streams = asyncio.Semaphore(replay.MAX_STREAMS)
     app.state.stream = TurnStream(runtime.chat, runtime.engine)
     errors.install(app)
-    for router in (agui.router, chat.router, conversations.router, decisions.router, events.router, topology.router):
-        # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
-        app.include_router(router, dependencies=[Security(HTTPBearer(auto_error=False))] if settings.authenticates else [])
+    # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
+    scheme = [Security(HTTPBearer(auto_error=False))] if settings.authenticates else []
+    for routes in (agui, chat, conversations, decisions, events, replay, behavior, tasks, topology):
+        app.include_router(routes.router, dependencies=scheme)
     app.include_router(health.router)
     app.include_router(description_router() if page is None else page_router(page))
     return app

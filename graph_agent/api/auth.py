@@ -26,12 +26,21 @@ _ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 """Signature algorithms accepted with a published key. HS256 is not among them: a published key must not serve as a secret."""
 
 
+AUDITOR = "auditor"
+"""The scope that permits to read the record of all users, and what is computed from it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The authenticated user of a request, and the scopes that the token grants."""
 
     user_id: str
     scopes: frozenset[str] = frozenset()
+
+    @property
+    def reads(self) -> str | None:
+        """The user whose decisions the caller may read; None if it may read those of all users."""
+        return None if AUDITOR in self.scopes else self.user_id
 
 
 class Authenticator(Protocol):
@@ -110,6 +119,17 @@ async def _caller(request: Request) -> Caller:
 
 AuthenticatedCaller = Annotated[Caller, Depends(_caller)]
 """A route parameter that holds the caller; without a valid token the request ends with 401."""
+
+
+async def _auditor(request: Request, caller: AuthenticatedCaller) -> Caller:
+    # Without authentication the local user operates this machine, and can measure and verify the log by commands too.
+    if caller.reads is not None and not isinstance(request.app.state.authenticator, LocalUser):
+        raise ServiceError(ServiceErrorCode.ACCESS_DENIED, f"This needs a token with the scope {AUDITOR}.")
+    return caller
+
+
+Auditor = Annotated[Caller, Depends(_auditor)]
+"""A route parameter that holds a caller who may see figures over the record of all users; another one gets 403."""
 
 
 def _subject(claims: dict[str, Any]) -> str:

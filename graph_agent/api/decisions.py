@@ -1,17 +1,21 @@
-"""GET /api/decisions, /api/decisions/{id}, /api/metrics: decisions, one decision with its calls, and metrics.
+"""Decisions, one decision with its calls, its record, its test case, and metrics.
 
 A user sees their own decisions; a token with the scope `auditor` sees all of them.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import json
+from datetime import timedelta
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
+from fastapi.responses import PlainTextResponse
 from pydantic import Field
+from starlette.responses import Response
 
 from graph_agent.api.auth import AuthenticatedCaller, Caller
-from graph_agent.api.schemas import IdInPath, errors
+from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.findings import findings
 from graph_agent.audit.metrics import MetricsSummary
@@ -19,12 +23,17 @@ from graph_agent.audit.queries import MAX_LIMIT, MAX_OFFSET, DecisionPage, LogQu
 from graph_agent.audit.trace import LoggedDecision, LoggedModelCall
 from graph_agent.chat.service import well_formed_id
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision
-from graph_agent.models.record import ToolInvocation
-
-AUDITOR = "auditor"
+from graph_agent.models.record import DecisionRecord, ToolInvocation
+from graph_agent.record.tamper.verify import verify_decision
+from graph_agent.record.tamper.violations import Violation
+from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 router = APIRouter(prefix="/api", tags=["decisions"])
+
+_TIMELINE = timedelta(days=7)
+"""The range of a timeline without `since`."""
 
 
 class DecisionQuery(DecisionFilter):
@@ -32,6 +41,15 @@ class DecisionQuery(DecisionFilter):
 
     limit: int = Field(default=100, ge=1, le=MAX_LIMIT)
     offset: int = Field(default=0, ge=0, le=MAX_OFFSET)
+    before: str | None = Field(
+        default=None, json_schema_extra=UUID_FORMAT, description="The id of the last decision of the previous page."
+    )
+
+
+class TimelineQuery(DecisionFilter):
+    """Filters, and the number of equal parts of the time range."""
+
+    parts: int = Field(default=24, ge=1, le=60)
 
 
 class DecisionDetail(LoggedDecision):
@@ -42,43 +60,107 @@ class DecisionDetail(LoggedDecision):
     """The decision as the client got it, with its receipts; None while the turn runs."""
     tool_invocations: list[ToolInvocation]
     llm_calls: list[LoggedModelCall]
+    violations: list[Violation] | None
+    """Differences between the decision and its seal: empty if the seal verifies, None while the turn runs."""
 
 
-@router.get("/decisions", responses=errors(401, 403, 422, 503))
+class ExportedText(Frozen):
+    """A text that a record references: the constitution, the tools, the settings or the prompt."""
+
+    type: Literal["blob"]
+    digest: str
+    text: str
+
+
+class ExportedRecord(Frozen):
+    """The record of a decision."""
+
+    type: Literal["decision"]
+    record: DecisionRecord
+
+
+@router.get("/decisions", responses=errors(400, 401, 403, 404, 422, 503))
 async def decisions(request: Request, caller: AuthenticatedCaller, query: Annotated[DecisionQuery, Query()]) -> DecisionPage:
     """List decisions, newest first."""
-    filters = DecisionFilter.model_validate(query.model_dump(exclude={"limit", "offset"}))
-    return await _log(request).query_decisions(_restricted_to_caller(filters, caller), limit=query.limit, offset=query.offset)
+    filters = restricted_to_caller(_filters(query), caller)
+    before = None if query.before is None else well_formed_id(query.before)
+    return await log_of(request).query_decisions(filters, limit=query.limit, offset=query.offset, before=before)
 
 
 @router.get("/decisions/{decision_id}", responses=errors(400, 401, 403, 404, 422, 503))
 async def decision(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> DecisionDetail:
-    """Return one decision with its tool invocations and model calls."""
-    owner = None if AUDITOR in caller.scopes else caller.user_id
-    trace = await _log(request).get_decision_trace(well_formed_id(decision_id), user_id=owner)
+    """Return one decision with its tool invocations and model calls, and whether its seal verifies."""
+    runtime = request.app.state.runtime
+    trace = await log_of(request).get_decision_trace(well_formed_id(decision_id), user_id=caller.reads)
     row: dict[str, Any] = dict(trace.decision)
+    violations = None
+    if trace.record is not None:
+        violations = await verify_decision(runtime.log_database, row["decision_id"], key=runtime.audit.chain_key)
     return DecisionDetail(
         **row,
         findings=findings(trace),
         result=None if trace.record is None else trace.record.decision,
         tool_invocations=trace.tool_invocations,
         llm_calls=trace.llm_calls,
+        violations=violations,
     )
+
+
+@router.get(
+    "/decisions/{decision_id}/record",
+    response_model=list[ExportedText | ExportedRecord],
+    responses=errors(400, 401, 403, 404, 422, 503),
+)
+async def record(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> Response:
+    """Return the stored record of a closed decision and the texts it references, as `log export --format json` writes them."""
+    filters = DecisionFilter.of(decision_id=well_formed_id(decision_id), user_id=caller.reads)
+    exported = "".join([piece async for piece in log_of(request).export_logs("json", filters)])
+    if not json.loads(exported):
+        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
+    return Response(exported, media_type="application/json")
+
+
+@router.get(
+    "/decisions/{decision_id}/fixture",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **errors(400, 401, 403, 404, 422, 503)},
+)
+async def fixture(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> PlainTextResponse:
+    """Return a decision, with the earlier turns of its conversation, as a YAML test case for `graph-agent validate`."""
+    found = await fixture_from_log(log_of(request), well_formed_id(decision_id), user_id=caller.reads)
+    return PlainTextResponse(dump_fixtures([found]))
 
 
 @router.get("/metrics", responses=errors(401, 403, 422, 503))
 async def metrics(request: Request, caller: AuthenticatedCaller, query: Annotated[DecisionFilter, Query()]) -> MetricsSummary:
     """Return totals, rates, percentiles and breakdowns of the matching decisions."""
-    return await _log(request).get_metrics_summary(filters=_restricted_to_caller(query, caller))
+    return await log_of(request).get_metrics_summary(filters=restricted_to_caller(query, caller))
 
 
-def _restricted_to_caller(filters: DecisionFilter, caller: Caller) -> DecisionFilter:
-    if AUDITOR in caller.scopes:
+@router.get("/metrics/timeline", responses=errors(401, 403, 422, 503))
+async def timeline(
+    request: Request, caller: AuthenticatedCaller, query: Annotated[TimelineQuery, Query()]
+) -> list[MetricsSummary]:
+    """Return the metrics of consecutive parts of a time range: the last seven days unless `since` or `until` says otherwise."""
+    filters = restricted_to_caller(_filters(query), caller)
+    until = query.until or request.app.state.runtime.clock.now()
+    since = query.since or until - _TIMELINE
+    return await log_of(request).get_metrics_timeline(since, until, query.parts, filters=filters)
+
+
+def restricted_to_caller(filters: DecisionFilter, caller: Caller) -> DecisionFilter:
+    """Return the filter for the decisions that the caller may read. Raises `ServiceError` ACCESS_DENIED."""
+    if caller.reads is None:
         return filters
-    if filters.user_id not in (None, caller.user_id):
+    if filters.user_id not in (None, caller.reads):
         raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "You can read only your own decisions.")
-    return filters.replace(user_id=caller.user_id)
+    return filters.replace(user_id=caller.reads)
 
 
-def _log(request: Request) -> LogQueryService:
+def log_of(request: Request) -> LogQueryService:
+    """Return the queries of the server's log."""
     return LogQueryService(request.app.state.runtime.log_database)
+
+
+def _filters(query: DecisionFilter) -> DecisionFilter:
+    return DecisionFilter.model_validate(query.model_dump(include=set(DecisionFilter.model_fields)))

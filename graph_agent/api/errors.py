@@ -31,6 +31,7 @@ STATUS: dict[ServiceErrorCode, int] = {
     ServiceErrorCode.CONVERSATION_NOT_FOUND: 404,
     ServiceErrorCode.DECISION_NOT_FOUND: 404,
     ServiceErrorCode.BASELINE_NOT_FOUND: 404,
+    ServiceErrorCode.TASK_NOT_FOUND: 404,
     ServiceErrorCode.CONVERSATION_BUSY: 409,
     ServiceErrorCode.REQUEST_IN_PROGRESS: 409,
     ServiceErrorCode.DUPLICATE_NAME: 409,

@@ -6,31 +6,24 @@ events after it; no turn is run again.
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import ServerSentEvent
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import read_object
 from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, read_message, start_turn
-from graph_agent.api.decisions import AUDITOR
-from graph_agent.api.errors import busy, stream_error_body
 from graph_agent.api.schemas import IdInPath, errors
+from graph_agent.api.sse import EventStream, event, stream_response
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import well_formed_id
 from graph_agent.chat.stream import NumberedEvent, TurnStream
 from graph_agent.turn.events import EventKind
 
 router = APIRouter(prefix="/api", tags=["events"])
-
-KEEP_ALIVE_SECONDS = 15
-"""The server sends a comment line this often as a keep-alive, so that no proxy closes the connection while the model works."""
 
 LastEventId = Annotated[
     str,
@@ -41,21 +34,11 @@ LastEventId = Annotated[
     ),
 ]
 
-_EVENT = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string"},
-        "event": {"enum": [kind.value for kind in EventKind]},
-        "data": {"type": "string", "contentMediaType": "application/json"},
-    },
-    "required": ["event", "data"],
-}
-
 _STREAM: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The turn's events: state, model_call, tool_call, receipt, and at the end decision or error.",
-        "content": {"text/event-stream": {"itemSchema": _EVENT}},
-    },
+    **stream_response(
+        "The turn's events: state, model_call, tool_call, receipt, and at the end decision or error.",
+        [kind.value for kind in EventKind],
+    ),
     204: {"description": "The turn has ended, and there is no event after Last-Event-ID."},
 }
 
@@ -96,10 +79,10 @@ async def decision_events(
     """Stream the events of a decision: live while the turn runs, from its record afterwards."""
     decision_id = well_formed_id(decision_id)
     named, after = _parse_event_id(last_event_id) if last_event_id else (decision_id, 0)
-    owner = None if AUDITOR in caller.scopes else caller.user_id
     stream: TurnStream = request.app.state.stream
     # The Last-Event-ID of another decision does not apply to this one.
-    return _event_stream(request, decision_id, await stream.subscribe(decision_id, owner, after if named == decision_id else 0))
+    events = await stream.subscribe(decision_id, caller.reads, after if named == decision_id else 0)
+    return _event_stream(request, decision_id, events)
 
 
 def _parse_event_id(event_id: str) -> tuple[str, int]:
@@ -115,38 +98,10 @@ def _event_stream(request: Request, decision_id: str, events: AsyncIterator[Numb
 def stream_of(request: Request, messages: AsyncIterator[ServerSentEvent]) -> Response:
     """Return a response that streams `messages`, if the server has a place for one more subscriber."""
     state = request.app.state
-    return _Stream(messages, state.streams, state.runtime.engine.config.timeout_seconds)
-
-
-class _Stream(EventSourceResponse):
-    """A stream that takes one of `streams` from its first byte to its last. It is refused at once if none is free."""
-
-    def __init__(self, messages: AsyncIterator[ServerSentEvent], streams: asyncio.Semaphore, turn_seconds: float) -> None:
-        super().__init__(
-            messages,
-            ping=KEEP_ALIVE_SECONDS,
-            ping_message_factory=lambda: ServerSentEvent(comment="keep-alive", sep="\n"),
-            # On shutdown the running turns are ended first, and their last events are still sent.
-            shutdown_grace_period=turn_seconds,
-        )
-        self._streams = streams
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._streams.locked():
-            raise busy()
-        async with self._streams:
-            await super().__call__(scope, receive, send)
+    # On shutdown the running turns are ended first, and their last events are still sent.
+    return EventStream(messages, state.streams, state.runtime.engine.config.timeout_seconds)
 
 
 async def _messages(decision_id: str, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[ServerSentEvent]:
-    try:
-        async for numbered in events:
-            event = numbered.event
-            yield ServerSentEvent(_json(event.data), event=event.kind, id=f"{decision_id}:{numbered.number}")
-    except Exception as failure:
-        # Without an id, so that a client that reconnects continues after the last real event.
-        yield ServerSentEvent(_json(stream_error_body(failure)), event=EventKind.ERROR)
-
-
-def _json(data: dict[str, Any]) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    async for numbered in events:
+        yield event(numbered.event.kind, numbered.event.data, f"{decision_id}:{numbered.number}")

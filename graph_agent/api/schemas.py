@@ -52,12 +52,28 @@ class AnswerRequest(Frozen):
     answers: Answers
 
 
+def schema_without_references(model: type[Frozen]) -> dict[str, Any]:
+    """Return the schema of a model with its definitions in place, for a route that reads its body itself."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+
+    def resolved(value: Any) -> Any:
+        match value:
+            case {"$ref": str(name)}:
+                return resolved(definitions[name.rpartition("/")[2]])
+            case dict():
+                return {key: resolved(child) for key, child in value.items()}
+            case list():
+                return [resolved(child) for child in value]
+        return value
+
+    found: dict[str, Any] = resolved(schema)
+    return found
+
+
 def message_schema() -> dict[str, Any]:
     """Return the schema of a request body, without references: it is read inside another document."""
-    schemas = [ChatRequest.model_json_schema(), AnswerRequest.model_json_schema()]
-    for schema in schemas:
-        schema["properties"]["answers"] = schema.pop("$defs")["Answers"]
-    return {"anyOf": schemas}
+    return {"anyOf": [schema_without_references(ChatRequest), schema_without_references(AnswerRequest)]}
 
 
 class ChatReply(Frozen):

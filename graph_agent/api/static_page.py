@@ -22,7 +22,16 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 
 PAGE_FOLDER = Path(__file__).parent / "page"
 
-VIEWS = ("/", "/chat", "/chat/{conversation_id}", "/decisions", "/decisions/{decision_id}")
+VIEWS = (
+    "/",
+    "/chat",
+    "/chat/{conversation_id}",
+    "/decisions",
+    "/decisions/{decision_id}",
+    "/replay",
+    "/replay/{decision_id}",
+    "/behavior",
+)
 """The URLs of the page. All of them return the same document, whose script shows the view of the address."""
 
 PAGE_POLICY = "; ".join(

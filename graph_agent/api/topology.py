@@ -1,4 +1,4 @@
-"""GET /api/topology: the state machine, as `graph/topology.py` declares it."""
+"""GET /api/topology and /api/constitution: the state machine that decides, and the policy it decides by."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import errors
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.base import Frozen
+from graph_agent.policy.constitution import Constitution
 
 router = APIRouter(prefix="/api", tags=["topology"])
 
@@ -40,3 +41,36 @@ async def topology(request: Request, caller: AuthenticatedCaller) -> Topology:  
     ]
     cap: int = request.app.state.runtime.engine.config.max_iterations
     return Topology(start=START, end=END, states=list(TOPOLOGY), edges=edges, max_iterations=cap)
+
+
+class GrantedTool(Frozen):
+    """One line of the whitelist."""
+
+    name: str
+    summary: str
+    requires_confirmation: bool
+    max_per_message: int | None
+
+
+class ConstitutionText(Frozen):
+    """The constitution in force: its text, the digest that records reference, and the whitelist that it contains."""
+
+    digest: str
+    text: str
+    tools: list[GrantedTool]
+
+
+@router.get("/constitution", responses=errors(401, 403, 503))
+async def constitution(request: Request, caller: AuthenticatedCaller) -> ConstitutionText:  # noqa: ARG001 (only callers may ask)
+    """Return the constitution in force."""
+    found: Constitution = request.app.state.runtime.engine.constitution
+    tools = [
+        GrantedTool(
+            name=grant.name,
+            summary=grant.summary,
+            requires_confirmation=grant.requires_confirmation,
+            max_per_message=grant.max_per_message,
+        )
+        for grant in found.grants
+    ]
+    return ConstitutionText(digest=found.digest, text=found.text, tools=tools)

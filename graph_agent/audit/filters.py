@@ -50,7 +50,7 @@ class DecisionFilter(Frozen):
     constitution: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
     @classmethod
-    def of(cls, **given: Any) -> Self:
+    def of(cls, /, **given: Any) -> Self:
         """Like the constructor, but an invalid value raises `ServiceError` VALIDATION_ERROR with one sentence."""
         try:
             return cls.model_validate(given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from graph_agent.audit.export import LogExport
 from graph_agent.audit.filters import DecisionFilter
@@ -51,9 +51,13 @@ class LogQueryService:
         return trace
 
     async def query_decisions(
-        self, filters: DecisionFilter | None = None, *, limit: int = 100, offset: int = 0
+        self, filters: DecisionFilter | None = None, *, limit: int = 100, offset: int = 0, before: str | None = None
     ) -> DecisionPage:
-        """Return a page of the decisions that match `filters`, newest first, in a stable order. Raises VALIDATION_ERROR."""
+        """Return a page of the decisions that match `filters`, newest first, in a stable order.
+
+        `before` is the id of a decision: the page starts behind it, and new decisions do not move it. Raises VALIDATION_ERROR,
+        and DECISION_NOT_FOUND if `before` does not exist.
+        """
         if not 1 <= limit <= MAX_LIMIT:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"limit must be from 1 to {MAX_LIMIT}")
         if not 0 <= offset <= MAX_OFFSET:
@@ -64,20 +68,21 @@ class LogQueryService:
             conditions = selected.conditions(connection)
             page = (
                 select(*ROW_COLUMNS)
-                .where(*conditions)
+                .where(*conditions, *_older_than(connection, before))
                 .order_by(decision_logs.c.created_at.desc(), decision_logs.c.decision_id.desc())
                 .limit(limit + 1)
                 .offset(offset)
             )
             found = [LoggedDecision.of(row) for row in connection.execute(page).mappings()]
-            if len(found) <= limit and (found or not offset):
+            if before is None and len(found) <= limit and (found or not offset):
                 # The page is the last one, so the total is known without counting.
                 return found, offset + len(found)
             matching = select(decision_logs.c.created_at).where(*conditions).limit(COUNTED_EXACTLY + 1).subquery()
             return found, connection.execute(select(func.count()).select_from(matching)).scalar_one()
 
         found, total = await read(self._database, work, seconds=self._seconds)
-        exact = (len(found) <= limit and bool(found or not offset)) or total <= COUNTED_EXACTLY
+        ends_here = before is None and len(found) <= limit and bool(found or not offset)
+        exact = ends_here or total <= COUNTED_EXACTLY
         return DecisionPage(
             items=found[:limit],
             total=total if exact else max(COUNTED_EXACTLY, offset + len(found)),
@@ -97,6 +102,20 @@ class LogQueryService:
         """Return the metrics of the matching decisions from `since` (inclusive) to `until` (exclusive)."""
         selected = (filters or DecisionFilter()).in_range(since, until)
         return await read(self._database, lambda connection: read_metrics(connection, selected), seconds=self._seconds)
+
+    async def get_metrics_timeline(
+        self, since: datetime, until: datetime, parts: int, *, filters: DecisionFilter | None = None
+    ) -> list[MetricsSummary]:
+        """Return the metrics of `parts` consecutive ranges of equal length, from `since` (inclusive) to `until` (exclusive)."""
+        selected = (filters or DecisionFilter()).in_range(since, until)
+        step = (until - since) / parts
+        edges = [since + step * part for part in range(parts)]
+        ranges = [selected.in_range(start, end) for start, end in zip(edges, [*edges[1:], until], strict=True)]
+
+        def work(connection: Connection) -> list[MetricsSummary]:
+            return [read_metrics(connection, one) for one in ranges]
+
+        return await read(self._database, work, seconds=self._seconds)
 
     def export_logs(
         self,
@@ -118,3 +137,13 @@ class LogQueryService:
         Raises INVALID_FORMAT with the number of the invalid object; batches before it stay imported.
         """
         return await import_records(self._database, pieces, chain_key=chain_key)
+
+
+def _older_than(connection: Connection, decision_id: str | None) -> list[ColumnElement[bool]]:
+    if decision_id is None:
+        return []
+    columns = decision_logs.c
+    at = connection.execute(select(columns.created_at).where(columns.decision_id == decision_id)).scalar_one_or_none()
+    if at is None:
+        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision.")
+    return [or_(columns.created_at < at, and_(columns.created_at == at, columns.decision_id < decision_id))]

@@ -10,17 +10,15 @@ from rich.text import Text
 
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.chat.conversations.references import answered_turns
+from graph_agent.bootstrap.verification import verify_installation
 from graph_agent.cli.filters import open_log
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import DONE, FAILED, AsJson, open_in_loop, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.clock import SystemClock
 from graph_agent.record.tamper.heads import MAX_CHARACTERS, SignedHeads, sign_heads
-from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.settings import read_settings
-from graph_agent.task_server.ledger import OperationLedger
 
 
 def verify(
@@ -41,8 +39,7 @@ def verify(
     settings = read_settings()
     with open_in_loop(open_stores(settings)) as (stores, run), progress_bar("verifying") as advance:
         signed = None if given is None else SignedHeads.from_text(given)
-        named = {"a turn": answered_turns(stores.tasks), "an operation": OperationLedger(stores.tasks).deciding()}
-        report = run(verify_log(stores.log, key=chain_keys(settings), heads=signed, references=named, on_progress=advance))
+        report = run(verify_installation(stores.log, stores.tasks, key=chain_keys(settings), heads=signed, on_progress=advance))
     if as_json:
         typer.echo(json_line({"intact": report.intact, **report.to_json()}))
     else:

@@ -6,12 +6,8 @@ from typing import Annotated
 
 import typer
 
-from graph_agent.cli.filters import build_filter, open_queries
-from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.models.record import DecisionRecord
-from graph_agent.validation.fixtures import dump_fixtures, fixture_from_records
-
-_TURNS = 20
+from graph_agent.cli.filters import open_queries
+from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 
 def print_fixture(
@@ -27,16 +23,5 @@ def print_fixture(
     The case replays the earlier turns of the conversation and expects the same decision.
     """
     with open_queries() as (log, run):
-        record = run(log.get_decision_trace(decision_id)).record
-        if record is None:
-            raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "The decision is still open.")
-        records: list[DecisionRecord] = [record]
-        if not alone:
-            context = record.header.context
-            filters = build_filter(
-                conversation_id=context.conversation_id, user_id=context.user_id, until=record.header.started_at.isoformat()
-            )
-            before = run(log.query_decisions(filters, limit=_TURNS - 1)).items
-            earlier = [run(log.get_decision_trace(row.decision_id)).record for row in reversed(before)]
-            records = [*(one for one in earlier if one is not None), record]
-    typer.echo(dump_fixtures([fixture_from_records(records, name)]), nl=False)
+        fixture = run(fixture_from_log(log, decision_id, test_id=name, alone=alone))
+    typer.echo(dump_fixtures([fixture]), nl=False)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -28,6 +26,7 @@ from graph_agent.cli.sending import send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.cli.trace import shorten
 from graph_agent.graph.stepping import Step
+from graph_agent.replay.step_summary import summarize
 from graph_agent.turn.hooks import TurnHook
 
 
@@ -70,68 +69,5 @@ class StepPrinter(TurnHook):
 def print_step(console: Console, taken: Step) -> None:
     """Print a state, its outcome and the fields of the turn that it changed."""
     console.print(Text.assemble((f"{taken.state:<17}", "bold cyan"), f"→ {taken.outcome}"))
-    for name, value in taken.changed.items():
-        summary = _SUMMARIES.get(name, shorten)(value) if value is not None else "none"
+    for name, summary in summarize(taken).items():
         console.print(Text.assemble((f"    {name:<14}", "dim"), shorten(summary, 240)))
-
-
-def _request(request: Any) -> str:
-    said = [f"{message.role}: {_message(message)}" for message in request.messages[-3:]]
-    return f"{len(request.messages)} messages, {len(request.tools)} tools; last: {' | '.join(said)}"
-
-
-def _message(message: Any) -> str:
-    calls = message.function_calls or ([message.function_call] if message.function_call else [])
-    if message.function_response is not None:
-        return shorten(message.function_response.response, 80)
-    return shorten(message.content or ", ".join(call.name for call in calls), 80)
-
-
-def _response(response: Any) -> str:
-    calls = [f"{call.name} {shorten(call.arguments, 100)}" for call in response.function_calls or ()]
-    parts = [response.finish_reason, response.error, response.content, *calls]
-    return ", ".join(shorten(part, 120) for part in parts if part)
-
-
-def _calls(calls: Any) -> str:
-    return "; ".join(
-        f"{call.sequence}. {call.call.name} {shorten(call.arguments, 80)} {call.disposition.value}, "
-        f"{'ok' if call.result.success else call.result.error_code or call.disposition.value}"
-        for call in calls
-    )
-
-
-def _ending(ending: Any) -> str:
-    parts = [ending.kind.value, ending.reason, ending.error, ending.text]
-    return ", ".join(shorten(str(part), 120) for part in parts if part)
-
-
-def _decision(decision: Any) -> str:
-    return f"{decision.decision_type.value}, {decision.outcome_category}"
-
-
-def _pending(pending: Any) -> str:
-    return f"{pending.tool_name} {shorten(pending.arguments, 80)}, until {pending.expires_at:%H:%M:%S} UTC"
-
-
-def _usage(usage: Any) -> str:
-    return f"{usage.total_tokens} tokens"
-
-
-def _forms(forms: Any) -> str:
-    return ", ".join(form.name for form in forms)
-
-
-_SUMMARIES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
-    {
-        "request": _request,
-        "response": _response,
-        "calls": _calls,
-        "ending": _ending,
-        "decision": _decision,
-        "pending": _pending,
-        "usage": _usage,
-        "forms": _forms,
-    }
-)
-"""Functions that summarize a field of the turn in one line; the other fields are short enough."""

@@ -77,6 +77,7 @@ class DatabaseAuditWriter(AuditWriter):
         """`chain_key` seals the chain of closed records (`chain.derive_chain_key`); without one it is a plain chain."""
         self._database = database
         self._clock = clock or SystemClock()
+        self.chain_key = chain_key
         self._sealer = Sealer(chain_key)
         self._chain = ChainWriter(chain_key, clock=self._clock)
         self._touched: dict[str, datetime] = {}

@@ -39,6 +39,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from graph_agent.audit.filters import DecisionFilter
+from graph_agent.audit.queries import LogQueryService
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
@@ -46,6 +48,8 @@ from graph_agent.models.record import DecisionRecord
 
 MAX_CHARACTERS = 4 * 1024 * 1024
 """Maximum size of one fixture file."""
+_MAX_TURNS = 20
+"""Turns of a case from the log; earlier ones of the conversation are left out."""
 _MAX_DEPTH = 50
 """Maximum nesting of a fixture file: the YAML loader is recursive, and a deep file would exhaust the stack."""
 
@@ -193,6 +197,27 @@ def fixture_from_records(records: Sequence[DecisionRecord], test_id: str | None 
         )
         previous_end = record.ended_at
     return Fixture(test_id=test_id or f"decision-{records[-1].header.decision_id}", turns=turns, tasks=_tasks_before(records))
+
+
+async def fixture_from_log(
+    log: LogQueryService, decision_id: str, *, test_id: str | None = None, alone: bool = False, user_id: str | None = None
+) -> Fixture:
+    """Create a case from a decision and, unless `alone`, the earlier turns of its conversation.
+
+    Raises `ServiceError` DECISION_NOT_FOUND, also if the turn is still running, or if `user_id` is given and is not its user.
+    """
+    record = (await log.get_decision_trace(decision_id, user_id=user_id)).record
+    if record is None:
+        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "The decision is still open.")
+    earlier: list[DecisionRecord | None] = []
+    if not alone:
+        context = record.header.context
+        filters = DecisionFilter.of(
+            conversation_id=context.conversation_id, user_id=context.user_id, until=record.header.started_at
+        )
+        before = (await log.query_decisions(filters, limit=_MAX_TURNS - 1)).items
+        earlier = [(await log.get_decision_trace(row.decision_id)).record for row in reversed(before)]
+    return fixture_from_records([*(one for one in earlier if one is not None), record], test_id)
 
 
 def _load_file(file: Path) -> list[Fixture]:

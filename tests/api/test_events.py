@@ -14,7 +14,7 @@ import jwt
 import pytest
 from pydantic import SecretStr
 
-from graph_agent.api import events as events_route
+from graph_agent.api import sse
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
@@ -376,7 +376,7 @@ async def test_decisions_without_a_turn_have_events_too(environment: Environment
 
 
 async def test_comments_keep_a_silent_stream_alive(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events_route, "KEEP_ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.01)
     model = GatedModel([says("hello")])
     async with (
         listening(environment.runtime(model)) as client,

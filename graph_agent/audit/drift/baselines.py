@@ -164,8 +164,9 @@ class BaselineService:
         *,
         threshold: float = DEFAULT_THRESHOLD,
         filters: DecisionFilter | None = None,
+        store: bool = True,
     ) -> DriftReport:
-        """Compare the decisions from `since` (inclusive) to `until` (exclusive) with a baseline, and store the report.
+        """Compare the decisions from `since` (inclusive) to `until` (exclusive) with a baseline, and `store` the report.
 
         Without `since` the range starts at the end of the baseline. Raises `ServiceError`: BASELINE_NOT_FOUND,
         INSUFFICIENT_DATA for fewer than `MIN_DECISIONS` closed decisions, VALIDATION_ERROR.
@@ -189,15 +190,16 @@ class BaselineService:
             until=selected.until,
             decisions=decisions,
         )
-        await store_report(
-            self._database,
-            ReportKind.DRIFT,
-            report.report_id,
-            report.created_at,
-            passed=not report.drift_detected,
-            report=report.to_json(),
-            sealer=self._sealer,
-        )
+        if store:
+            await store_report(
+                self._database,
+                ReportKind.DRIFT,
+                report.report_id,
+                report.created_at,
+                passed=not report.drift_detected,
+                report=report.to_json(),
+                sealer=self._sealer,
+            )
         return report
 
     async def _profiles(self, filters: DecisionFilter) -> list[Profile]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Dialect, select
+from sqlalchemy import Connection, Dialect, func, select
 
 from graph_agent.db import Database
 from graph_agent.models.record import DecisionRecord, EntryKind
@@ -66,15 +66,8 @@ class ChainCheck:
         first = True
         while first or position < end.n:
             section = await read(self.database, _read_section(chain, position, end.n), seconds=READ_SECONDS)
-            if section.chain is None:
-                self.violations.add(ViolationKind.REMOVED, f"chain {chain} is missing", chain=chain)
-                return
-            # A chain has one key: that of the process which wrote it.
-            sealer = self.sealer.of_key(section.chain.key_id)
+            sealer = self._sealer_of(chain, section.chain)
             if sealer is None:
-                with_key = "without a key" if section.chain.key_id is None else "with another key"
-                text = f"chain {chain} was sealed {with_key}: it cannot be verified"
-                self.violations.add(ViolationKind.SIGNATURE, text, chain=chain)
                 return
             if first:
                 self._check_signatures(section.chain, end, sealer)
@@ -90,6 +83,32 @@ class ChainCheck:
             position = links[-1].n
             if self.on_progress is not None:
                 self.on_progress(self.records, max(self.total, self.records))
+
+    async def check_decision(self, decision_id: str) -> None:
+        """Check the link, the record and the rows of one closed decision, and the signatures of its chain."""
+        found = await read(self.database, _read_links(decision_id), seconds=READ_SECONDS)
+        if not found:
+            text = f"decision {decision_id} is in no chain"
+            self.violations.add(ViolationKind.ADDED, text, decision_id=decision_id)
+        for link, before, last in found:
+            section = await read(self.database, _read_section(link.chain, link.n - 1, link.n), seconds=READ_SECONDS)
+            sealer = self._sealer_of(link.chain, section.chain)
+            if sealer is not None:
+                self._check_signatures(section.chain, ChainHead(chain=link.chain, n=last, mac=link.mac), sealer)
+                mac = section.chain.cut_mac if section.chain.cut_n == link.n - 1 else before
+                self._check_links(section, sealer, section.links, link.n - 1, mac or "")
+
+    def _sealer_of(self, chain: str, row: Any) -> Sealer | None:
+        """Return the sealer of a chain, None if no seal of it can be verified. A chain has one key: that of its process."""
+        if row is None:
+            self.violations.add(ViolationKind.REMOVED, f"chain {chain} is missing", chain=chain)
+            return None
+        sealer = self.sealer.of_key(row.key_id)
+        if sealer is None:
+            with_key = "without a key" if row.key_id is None else "with another key"
+            text = f"chain {chain} was sealed {with_key}: it cannot be verified"
+            self.violations.add(ViolationKind.SIGNATURE, text, chain=chain)
+        return sealer
 
     def _check_signatures(self, chain: Any, end: ChainHead, sealer: Sealer) -> None:
         """Check the signatures in the chain's own row."""
@@ -202,5 +221,20 @@ def _read_section(chain: str, after: int, last: int) -> Callable[[Connection], _
             invocations=raw_rows_by_decision(connection, tool_invocation_logs, decision_ids),
             calls=raw_rows_by_decision(connection, llm_call_logs, decision_ids),
         )
+
+    return work
+
+
+def _read_links(decision_id: str) -> Callable[[Connection], list[tuple[Any, str | None, int]]]:
+    """Return a read of the links of a decision, each with the seal before it and the length of its chain."""
+
+    def work(connection: Connection) -> list[tuple[Any, str | None, int]]:
+        found = []
+        for link in connection.execute(select(record_links).where(record_links.c.decision_id == decision_id)).all():
+            of_chain = record_links.c.chain == link.chain
+            before = connection.scalar(select(record_links.c.mac).where(of_chain, record_links.c.n == link.n - 1))
+            last = connection.scalar(select(func.max(record_links.c.n)).where(of_chain))
+            found.append((link, before, last or link.n))
+        return found
 
     return work

@@ -28,7 +28,7 @@ from graph_agent.record.tamper.chain_check import READ_SECONDS, ChainCheck, Prog
 from graph_agent.record.tamper.heads import ChainHead, SignedHeads, current_heads
 from graph_agent.record.tamper.pruned import pruned_until
 from graph_agent.record.tamper.row_comparison import select_raw
-from graph_agent.record.tamper.violations import VerifyReport, ViolationKind, ViolationList
+from graph_agent.record.tamper.violations import VerifyReport, Violation, ViolationKind, ViolationList
 
 _ROWS_PER_READ = 200
 
@@ -73,6 +73,13 @@ async def verify_log(
         count=violations.count,
         violations=violations.listed,
     )
+
+
+async def verify_decision(database: Database, decision_id: str, *, key: ChainKey) -> list[Violation]:
+    """Verify the seal, the record and the rows of one closed decision under `key`. Raises `ServiceError` STORAGE_ERROR."""
+    violations = ViolationList()
+    await ChainCheck(database, Sealer(key), violations, total=1).check_decision(decision_id)
+    return violations.listed
 
 
 async def _compare_heads(database: Database, sealer: Sealer, heads: SignedHeads, violations: ViolationList) -> None:

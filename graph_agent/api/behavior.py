@@ -1,0 +1,142 @@
+"""GET /api/baselines, /api/drift, /api/verify: how the agent behaves, and whether its record is intact.
+
+They cover the decisions of all users, so they need the scope `auditor`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from sse_starlette import ServerSentEvent
+from starlette.responses import Response
+
+from graph_agent.api.auth import Auditor
+from graph_agent.api.schemas import UUID_FORMAT, errors
+from graph_agent.api.sse import ERROR, EventStream, event, stream_response
+from graph_agent.audit.drift.baselines import Baseline, BaselineService, DriftReport
+from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD
+from graph_agent.audit.filters import DecisionFilter
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.bootstrap.verification import verify_installation
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.record.tamper.violations import VerifyReport
+
+router = APIRouter(prefix="/api", tags=["behavior"])
+
+
+class BaselineSummary(Frozen):
+    """A baseline without its profiles."""
+
+    baseline_id: str
+    name: str
+    description: str | None
+    created_at: UtcDatetime
+    since: UtcDatetime | None
+    until: UtcDatetime | None
+    decisions: int
+    models: list[str]
+
+    @classmethod
+    def of(cls, baseline: Baseline) -> BaselineSummary:
+        shared = {name: value for name, value in dict(baseline).items() if name != "profiles"}
+        return cls(**shared, models=sorted({profile.model for profile in baseline.profiles}))
+
+
+class BaselinePage(Frozen):
+    """One page of the baselines, newest first."""
+
+    items: list[BaselineSummary]
+    has_more: bool
+
+
+class DriftQuery(DecisionFilter):
+    """The baseline, and the decisions that are compared with it: those after its end, unless `since` says otherwise."""
+
+    baseline: str = Field(min_length=1, max_length=255, description="Name or id of the baseline.")
+    threshold: float = Field(default=DEFAULT_THRESHOLD, gt=0, lt=1, description="Deviations up to this are tolerated.")
+
+
+@router.get("/baselines", responses=errors(401, 403, 404, 422, 503))
+async def baselines(
+    request: Request,
+    _caller: Auditor,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    before: Annotated[
+        str | None, Query(json_schema_extra=UUID_FORMAT, description="The id of the last baseline of the previous page.")
+    ] = None,
+) -> BaselinePage:
+    """List the baselines, newest first."""
+    found = await BaselineService(request.app.state.runtime.log_database).list_baselines()
+    start = 0
+    if before is not None:
+        ids = [baseline.baseline_id for baseline in found]
+        if before not in ids:
+            raise ServiceError(ServiceErrorCode.BASELINE_NOT_FOUND, "There is no such baseline.")
+        start = ids.index(before) + 1
+    items = [BaselineSummary.of(baseline) for baseline in found[start : start + limit]]
+    return BaselinePage(items=items, has_more=len(found) > start + limit)
+
+
+@router.get("/drift", responses=errors(401, 403, 404, 422, 503))
+async def drift(request: Request, _caller: Auditor, query: Annotated[DriftQuery, Query()]) -> DriftReport:
+    """Compare decisions with a baseline. The report is not stored."""
+    filters = DecisionFilter.model_validate(query.model_dump(include=set(DecisionFilter.model_fields)))
+    service = BaselineService(request.app.state.runtime.log_database)
+    # The service's own `since` gives way to the end of the baseline, so that of the query is passed beside the filter.
+    return await service.compare_to_baseline(
+        query.baseline, query.since, query.until, threshold=query.threshold, filters=filters, store=False
+    )
+
+
+@router.get(
+    "/verify",
+    response_class=Response,
+    responses={
+        **stream_response("progress, and at the end report or error.", ["progress", "report", ERROR]),
+        **errors(401, 403, 503),
+    },
+)
+async def verify(request: Request, _caller: Auditor) -> Response:
+    """Verify the whole record, and stream the progress and the result. It ends when the client disconnects."""
+    state = request.app.state
+    return EventStream(_verification(state.runtime), state.replay_streams)
+
+
+class _StoppedError(Exception):
+    """The client has disconnected."""
+
+
+async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
+    loop, key = asyncio.get_running_loop(), runtime.audit.chain_key
+    progress: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
+    stopped = False
+
+    def on_progress(checked: int, total: int) -> None:
+        if stopped:
+            raise _StoppedError
+        loop.call_soon_threadsafe(progress.put_nowait, (checked, total))
+
+    def work() -> VerifyReport:
+        # In a thread with a loop of its own, because checking a section of a chain takes long.
+        return asyncio.run(verify_installation(runtime.log_database, runtime.task_database, key=key, on_progress=on_progress))
+
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    running.add_done_callback(lambda _: progress.put_nowait(None))
+    try:
+        while (step := await progress.get()) is not None:
+            yield event("progress", {"checked": step[0], "total": step[1]})
+        report = await running
+        yield event("report", {"intact": report.intact, **report.to_json()})
+    finally:
+        stopped = True
+        running.add_done_callback(_ignore_result)
+
+
+def _ignore_result(running: asyncio.Future[Any]) -> None:
+    if not running.cancelled():
+        running.exception()

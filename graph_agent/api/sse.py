@@ -1,0 +1,69 @@
+"""Responses of server-sent events: limited in number, kept alive, and ended by an event if they fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.types import Receive, Scope, Send
+
+from graph_agent.api.errors import busy, stream_error_body
+
+KEEP_ALIVE_SECONDS = 15
+"""The server sends a comment line this often as a keep-alive, so that no proxy closes the connection while nothing happens."""
+
+ERROR = "error"
+"""The last event of a stream that failed; its data is the envelope of errors."""
+
+
+class EventStream(EventSourceResponse):
+    """A stream that takes one of `streams` from its first byte to its last. It is refused at once if none is free.
+
+    An exception of `messages` becomes the last event. When the server shuts down the stream may go on for `grace_seconds`.
+    """
+
+    def __init__(self, messages: AsyncIterator[ServerSentEvent], streams: asyncio.Semaphore, grace_seconds: float = 0) -> None:
+        super().__init__(
+            _until_failure(messages),
+            ping=KEEP_ALIVE_SECONDS,
+            ping_message_factory=lambda: ServerSentEvent(comment="keep-alive", sep="\n"),
+            shutdown_grace_period=grace_seconds,
+        )
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._streams.locked():
+            raise busy()
+        async with self._streams:
+            await super().__call__(scope, receive, send)
+
+
+def event(kind: str, data: dict[str, Any], event_id: str | None = None) -> ServerSentEvent:
+    """Return an event whose data is JSON."""
+    return ServerSentEvent(json.dumps(data, ensure_ascii=False, separators=(",", ":")), event=kind, id=event_id)
+
+
+def stream_response(description: str, kinds: Iterable[str]) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route that streams events of these kinds."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string"},
+            "event": {"enum": list(kinds)},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+        },
+        "required": ["event", "data"],
+    }
+    return {200: {"description": description, "content": {"text/event-stream": {"itemSchema": schema}}}}
+
+
+async def _until_failure(messages: AsyncIterator[ServerSentEvent]) -> AsyncIterator[ServerSentEvent]:
+    try:
+        async for message in messages:
+            yield message
+    except Exception as failure:
+        # Without an id, so that a client that reconnects continues after the last real event.
+        yield event(ERROR, stream_error_body(failure))

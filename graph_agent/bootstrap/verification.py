@@ -1,0 +1,25 @@
+"""The verification of the log against the other databases of an installation."""
+
+from __future__ import annotations
+
+from graph_agent.chat.conversations.references import answered_turns
+from graph_agent.db import Database
+from graph_agent.record.chain import ChainKey
+from graph_agent.record.tamper.chain_check import Progress
+from graph_agent.record.tamper.heads import SignedHeads
+from graph_agent.record.tamper.verify import verify_log
+from graph_agent.record.tamper.violations import VerifyReport
+from graph_agent.task_server.ledger import OperationLedger
+
+
+async def verify_installation(
+    log: Database,
+    tasks: Database,
+    *,
+    key: ChainKey,
+    heads: SignedHeads | None = None,
+    on_progress: Progress | None = None,
+) -> VerifyReport:
+    """Verify the log, and that it has every decision that a turn or a change of a task names. See `verify_log`."""
+    references = {"a turn": answered_turns(tasks), "an operation": OperationLedger(tasks).deciding()}
+    return await verify_log(log, key=key, heads=heads, references=references, on_progress=on_progress)

@@ -1,0 +1,113 @@
+"""Replays in worker processes, so that a server answers other requests meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from multiprocessing import get_context, parent_process
+from typing import Any
+
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.record import DecisionRecord
+from graph_agent.replay.replayer import Replayer
+from graph_agent.replay.sources import LoadedRecord
+from graph_agent.replay.step_summary import summarize
+
+WORKERS = 2
+_QUEUED = 2 * WORKERS
+"""Replays that are submitted before their results are needed: enough to keep the workers busy."""
+_NICENESS = 10
+"""A worker gives way to the server's own process."""
+
+
+class ReplayPool:
+    """Worker processes for replays. They are started by the first replay and end with `close` or with this process."""
+
+    def __init__(self) -> None:
+        self._executor: ProcessPoolExecutor | None = None
+
+    async def replay_all(
+        self, sources: AsyncIterator[LoadedRecord], policy: str | None
+    ) -> AsyncGenerator[tuple[LoadedRecord, dict[str, Any]]]:
+        """Yield each record with the JSON of its report, in order. Closing the iterator drops the replays that are queued.
+
+        `policy` is the text of another constitution. Raises `ServiceError` SERVICE_UNAVAILABLE if a worker process dies.
+        """
+        queued: deque[tuple[LoadedRecord, asyncio.Future[dict[str, Any]]]] = deque()
+        try:
+            async for found in sources:
+                queued.append((found, asyncio.ensure_future(self._replay(found, policy))))
+                if len(queued) > _QUEUED:
+                    first, report = queued.popleft()
+                    yield first, await report
+            while queued:
+                first, report = queued.popleft()
+                yield first, await report
+        finally:
+            for _, report in queued:
+                report.cancel()
+
+    async def _replay(self, found: LoadedRecord, policy: str | None) -> dict[str, Any]:
+        if found.record is None:
+            return {
+                "decision_id": found.name,
+                "identical": False,
+                "departure": "the record cannot be read",
+                "differences": [],
+                "states": [],
+                "decision": None,
+                "steps": [],
+            }
+        if self._executor is None:
+            # Spawned, not forked: the server has threads.
+            self._executor = ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), initializer=_start_worker)
+        try:
+            future = self._executor.submit(_replay_in_worker, found.record, dict(found.texts), policy)
+            return await asyncio.wrap_future(future)
+        except BrokenProcessPool as exc:
+            self._executor = None
+            text = "The process that replays decisions has ended. Please try again."
+            raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text) from exc
+
+    @property
+    def workers(self) -> list[int]:
+        """The ids of the running worker processes."""
+        return [] if self._executor is None else list(self._executor._processes)
+
+    def close(self) -> None:
+        """End the worker processes, after the replays that are running."""
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+            self._executor = None
+
+
+def _start_worker() -> None:
+    # Ctrl-C reaches every process of the terminal; the server ends its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICENESS)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def _exit_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)
+
+
+@cache
+def _replayer() -> Replayer:
+    return Replayer()
+
+
+def _replay_in_worker(record: DecisionRecord, texts: Mapping[str, str], policy: str | None) -> dict[str, Any]:
+    report = asyncio.run(_replayer().replay(record, texts, policy=policy))
+    steps = [{"state": step.state, "outcome": step.outcome, "changes": summarize(step)} for step in report.steps]
+    return {**report.to_json(), "steps": steps}

@@ -1,0 +1,71 @@
+"""Summaries of what one step changed in the state of a turn, one line for each field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from graph_agent.graph.stepping import Step
+from graph_agent.models.canonical import canonical_json
+
+_MESSAGES = 3
+"""The last messages of a request that are shown; the earlier ones were shown with the requests before it."""
+
+
+def summarize(step: Step) -> dict[str, str]:
+    """Return the changed fields with a summary of their new values. Text in it is not escaped."""
+    return {name: "none" if value is None else _SUMMARIES.get(name, _shorten)(value) for name, value in step.changed.items()}
+
+
+def _shorten(value: Any, limit: int = 120) -> str:
+    text = " ".join((value if isinstance(value, str) else canonical_json(value)).split())
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def _request(request: Any) -> str:
+    said = [f"{message.role}: {_message(message)}" for message in request.messages[-_MESSAGES:]]
+    return f"{len(request.messages)} messages, {len(request.tools)} tools; last: {' | '.join(said)}"
+
+
+def _message(message: Any) -> str:
+    calls = message.function_calls or ([message.function_call] if message.function_call else [])
+    if message.function_response is not None:
+        return _shorten(message.function_response.response, 80)
+    return _shorten(message.content or ", ".join(call.name for call in calls), 80)
+
+
+def _response(response: Any) -> str:
+    calls = [f"{call.name} {_shorten(call.arguments, 100)}" for call in response.function_calls or ()]
+    parts = [response.finish_reason, response.error, response.content, *calls]
+    return ", ".join(_shorten(part) for part in parts if part)
+
+
+def _calls(calls: Any) -> str:
+    return "; ".join(
+        f"{call.sequence}. {call.call.name} {_shorten(call.arguments, 80)} {call.disposition.value}, "
+        f"{'ok' if call.result.success else call.result.error_code or call.disposition.value}"
+        for call in calls
+    )
+
+
+def _ending(ending: Any) -> str:
+    parts = [ending.kind.value, ending.reason, ending.error, ending.text]
+    return ", ".join(_shorten(str(part)) for part in parts if part)
+
+
+_SUMMARIES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
+    {
+        "request": _request,
+        "response": _response,
+        "calls": _calls,
+        "ending": _ending,
+        "decision": lambda decision: f"{decision.decision_type.value}, {decision.outcome_category}",
+        "pending": lambda pending: (
+            f"{pending.tool_name} {_shorten(pending.arguments, 80)}, until {pending.expires_at:%H:%M:%S} UTC"
+        ),
+        "usage": lambda usage: f"{usage.total_tokens} tokens",
+        "forms": lambda forms: ", ".join(form.name for form in forms),
+    }
+)
+"""Functions that summarize a field of the turn in one line; the other fields are short enough."""

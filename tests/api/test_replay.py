@@ -1,0 +1,88 @@
+"""POST /api/replay: decisions run again in other processes, streamed, and dropped when the client goes away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from graph_agent.policy.constitution import Constitution
+from tests.api.live_server import LiveServer, live_server
+
+TEXT = Constitution.load(None).text
+CONFIRMS_ADDING = TEXT.replace("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[LiveServer]:
+    with live_server(tmp_path_factory.mktemp("live"), template, lambda environment: environment.runtime()) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def said(server: LiveServer) -> list[str]:
+    """The ids of three decisions, oldest first."""
+    texts = ("add a task to call mom", "what's the weather?", "show my tasks")
+    return [httpx.post(f"{server.url}/api/chat", json={"content": text}).json()["decision_id"] for text in texts]
+
+
+def replayed(server: LiveServer, **asked: Any) -> list[tuple[str, Any]]:
+    """Return kind and data of every event."""
+    answer = httpx.post(f"{server.url}/api/replay", json=asked, timeout=120)
+    assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
+    blocks = [block.splitlines() for block in answer.text.replace("\r\n", "\n").split("\n\n")]
+    found = [dict(line.split(": ", 1) for line in block if not line.startswith(":")) for block in blocks]
+    return [(event["event"], json.loads(event["data"])) for event in found if event]
+
+
+def test_a_decision_runs_again_state_by_state(server: LiveServer, said: list[str]) -> None:
+    start, report, end = replayed(server, decision_id=said[0])
+    assert (start, end) == (("start", {"total": 1}), ("end", {"total": 1, "identical": 1}))
+    _, found = report
+    assert (found["message"], found["identical"], found["departure"]) == ("add a task to call mom", True, None)
+    assert [step["state"] for step in found["steps"]] == found["states"] == found["recorded"]["states"]
+    assert found["steps"][-1]["changes"]["decision"] == "INVOKE_TOOL, SUCCESS:TASK_COMPLETED"
+
+
+def test_another_constitution_changes_the_outcome_of_the_decision_it_concerns(server: LiveServer, said: list[str]) -> None:
+    assert CONFIRMS_ADDING != TEXT
+    events = replayed(server, last=3, policy=CONFIRMS_ADDING)
+    assert [kind for kind, _ in events] == ["start", "report", "report", "report", "end"]
+    reports = {data["decision_id"]: data for _, data in events[1:-1]}
+    assert [reports[one]["identical"] for one in said] == [False, True, True]
+    assert reports[said[0]]["decision"]["decision_type"] == "REQUEST_CONFIRMATION"
+    assert events[-1][1] == {"total": 3, "identical": 2}
+
+
+def test_only_the_matching_decisions_run_again(server: LiveServer, said: list[str]) -> None:
+    assert [data["decision_id"] for _, data in replayed(server, outcome="REFUSAL")[1:-1]] == [said[1]]
+    assert [data["decision_id"] for _, data in replayed(server, last=1)[1:-1]] == [said[2]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "code"),
+    [
+        ({"decision_id": "00000000-0000-4000-8000-000000000000"}, 404, "DECISION_NOT_FOUND"),
+        ({"policy": "no policy"}, 422, "VALIDATION_ERROR"),
+        ({"policy": "\ud800"}, 422, "VALIDATION_ERROR"),
+        ({"last": 501}, 422, "VALIDATION_ERROR"),
+        ({"colour": "red"}, 422, "VALIDATION_ERROR"),
+        ({"policy": "x" * 70_000}, 413, "PAYLOAD_TOO_LARGE"),
+    ],
+)
+def test_an_invalid_request_is_refused_before_the_stream(server: LiveServer, asked: Any, status: int, code: str) -> None:
+    headers = {"content-type": "application/json"}
+    answer = httpx.post(f"{server.url}/api/replay", content=json.dumps(asked), headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+def test_a_client_that_disconnects_ends_its_replay_and_others_go_on(server: LiveServer, said: list[str]) -> None:
+    for _ in range(10):
+        with httpx.stream("POST", f"{server.url}/api/replay", json={"last": 3}, timeout=120) as answer:
+            assert next(answer.iter_lines()) == "event: start"
+    # More than the streams that are served at the same time: an abandoned one would still have its place.
+    assert replayed(server, decision_id=said[0])[-1] == ("end", {"total": 1, "identical": 1})
