@@ -25,6 +25,7 @@ from graph_agent.cli.running import (
     Model,
     Run,
     User,
+    option,
     print_stderr,
     wrong_usage,
 )
@@ -43,20 +44,17 @@ def ask(
     as_json: AsJson = False,
     batch: Annotated[
         str | None,
-        typer.Option(
-            "--batch",
-            metavar="FILE",
-            help="Send each line of FILE (- is stdin) in an isolated environment; print one JSON line for each.",
-            show_default=False,
+        option(
+            "--batch", "FILE", "Send each line of FILE (- is stdin) in an isolated environment; print one JSON line for each."
         ),
     ] = None,
     user: User = None,
     conversation: Conversation = None,
     yes: Annotated[
         str | None,
-        typer.Option("--yes", metavar="ID", help="Confirm the action with this id, which its question prints on stderr."),
+        option("--yes", "ID", "Confirm the action with this id, which its question prints on stderr."),
     ] = None,
-    no: Annotated[str | None, typer.Option("--no", metavar="ID", help="Decline the action with this id.")] = None,
+    no: Annotated[str | None, option("--no", "ID", "Decline the action with this id.")] = None,
     model: Model = None,
     mcp: Mcp = None,
     constitution: ConstitutionFile = None,

@@ -10,28 +10,25 @@ from rich.table import Table
 
 from graph_agent.audit.drift.baselines import BaselineService, DriftReport
 from graph_agent.audit.drift.result import Comparison, Drift
+from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.cli.escape import plain
-from graph_agent.cli.filters import ModelFilter, Since, Until, UserFilter, build_filter, open_log
-from graph_agent.cli.running import FAILED, AsJson
+from graph_agent.cli.filters import filter_by, open_log
+from graph_agent.cli.running import FAILED, AsJson, option
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.settings import read_settings
 
 
+@filter_by("since", "until", "user_id", "model")
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name the baseline.")],
-    since: Since = None,
-    until: Until = None,
-    user: UserFilter = None,
-    by_model: ModelFilter = None,
-    description: Annotated[
-        str | None, typer.Option("--description", metavar="TEXT", help="Describe the baseline.", show_default=False)
-    ] = None,
+    *,
+    filters: DecisionFilter,
+    description: Annotated[str | None, option("--description", "TEXT", "Describe the baseline.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a baseline from the decisions in a time range."""
     with open_log() as (database, run):
-        filters = build_filter(since=since, until=until, user_id=user, model=by_model)
         service = BaselineService(database, chain_key=chain_keys(read_settings()))
         baseline = run(service.create_baseline(name, description=description, filters=filters))
     if as_json:
@@ -62,12 +59,11 @@ def list_baselines(as_json: AsJson = False) -> None:
     stdout_console().print(table)
 
 
+@filter_by("since", "until", "user_id", "model")
 def compare(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Compare with this baseline, by name or id.")],
-    since: Since = None,
-    until: Until = None,
-    user: UserFilter = None,
-    by_model: ModelFilter = None,
+    *,
+    filters: DecisionFilter,
     threshold: Annotated[
         float, typer.Option("--threshold", min=0.0001, max=0.9999, help="Tolerate deviations up to this.")
     ] = 0.10,
@@ -78,7 +74,6 @@ def compare(
     Exits with 1 if the behaviour has drifted.
     """
     with open_log() as (database, run):
-        filters = build_filter(since=since, until=until, user_id=user, model=by_model)
         service = BaselineService(database, chain_key=chain_keys(read_settings()))
         report: DriftReport = run(service.compare_to_baseline(name, threshold=threshold, filters=filters))
     if as_json:

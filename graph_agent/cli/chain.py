@@ -13,7 +13,7 @@ from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.verification import verify_installation
 from graph_agent.cli.filters import open_log
 from graph_agent.cli.progress import progress_bar
-from graph_agent.cli.running import DONE, FAILED, AsJson, open_in_loop, print_stderr, read_text, wrong_usage
+from graph_agent.cli.running import DONE, FAILED, AsJson, open_in_loop, option, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.clock import SystemClock
 from graph_agent.record.tamper.heads import MAX_CHARACTERS, SignedHeads, sign_heads
@@ -24,9 +24,7 @@ from graph_agent.settings import read_settings
 def verify(
     heads: Annotated[
         Path | None,
-        typer.Option(
-            "--heads", metavar="FILE", help="Compare with the heads that `log heads` wrote earlier.", show_default=False
-        ),
+        option("--heads", "FILE", "Compare with the heads that `log heads` wrote earlier."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,9 +46,7 @@ def verify(
 
 
 def heads(
-    to: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write to this file (default: stdout).", show_default=False)
-    ] = None,
+    to: Annotated[Path | None, option("--out", "FILE", "Write to this file (default: stdout).")] = None,
 ) -> None:
     """Print the signed head of every chain of the log.
 

@@ -1,46 +1,73 @@
-"""The options that select decisions, and the filter that they build."""
+"""The options that select decisions, the filter that they build, and the log that it is applied to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
-
-import typer
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.cli.running import Run, open_in_loop, wrong_usage
+from graph_agent.cli.running import Run, open_in_loop, option, wrong_usage
 from graph_agent.db import Database
 from graph_agent.settings import read_settings
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(r"(\d{1,5})([mhdw])")
 
+_OPTIONS: Mapping[str, tuple[str, str, str]] = {
+    "decision_id": ("--id", "DECISION_ID", "Select only this decision."),
+    "user_id": ("--user", "ID", "Select decisions of this user."),
+    "conversation_id": ("--conversation", "ID", "Select decisions of this conversation."),
+    "since": ("--since", "TIME", "Select from this time on: ISO 8601, or an age such as 30m, 24h, 7d."),
+    "until": ("--until", "TIME", "Select before this time."),
+    "decision_type": ("--type", "TYPE", "Select this decision type."),
+    "outcome": ("--outcome", "OUTCOME", "Select this outcome, or a prefix of it: ERROR."),
+    "intent_type": ("--intent", "INTENT", "Select this intent."),
+    "status": ("--status", "STATUS", "Select this status: PENDING, completed or interrupted."),
+    "model": ("--by-model", "NAME", "Select decisions of this model."),
+    "response_model": ("--response-model", "NAME", "Select decisions that this model answered."),
+}
+"""Field of `DecisionFilter` -> the option that sets it: flag, metavar and help."""
 
-def _option(flag: str, metavar: str, help_text: str) -> Any:
-    return typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
+
+def filter_by(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator for a command with a parameter `filters`.
+
+    On the command line the parameter is replaced by the options for `fields`; the command gets the `DecisionFilter` that they
+    build. Invalid values raise `ServiceError` VALIDATION_ERROR.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run_with_filter(**arguments: Any) -> None:
+            values: dict[str, Any] = {field: arguments.pop(f"by_{field}") for field in fields}
+            given = {field: value for field, value in values.items() if value is not None}
+            for field in given.keys() & {"since", "until"}:
+                given[field] = parse_time(given[field])
+            command(filters=DecisionFilter.of(**given), **arguments)
+
+        parameters: list[Parameter] = []
+        for parameter in signature(command, eval_str=True).parameters.values():
+            parameters += map(_parameter, fields) if parameter.name == "filters" else [parameter]
+        # Typer reads the options from the signature. Without one of its own it would get that of the wrapped command.
+        vars(run_with_filter)["__signature__"] = Signature(parameters)
+        return run_with_filter
+
+    return decorate
 
 
-UserFilter = Annotated[str | None, _option("--user", "ID", "Select decisions of this user.")]
-ConversationFilter = Annotated[str | None, _option("--conversation", "ID", "Select decisions of this conversation.")]
-Since = Annotated[str | None, _option("--since", "TIME", "Select from this time on: ISO 8601, or an age such as 30m, 24h, 7d.")]
-Until = Annotated[str | None, _option("--until", "TIME", "Select before this time.")]
-TypeFilter = Annotated[str | None, _option("--type", "TYPE", "Select this decision type.")]
-OutcomeFilter = Annotated[str | None, _option("--outcome", "OUTCOME", "Select this outcome, or a prefix of it: ERROR.")]
-IntentFilter = Annotated[str | None, _option("--intent", "INTENT", "Select this intent.")]
-StatusFilter = Annotated[str | None, _option("--status", "STATUS", "Select this status: PENDING, completed or interrupted.")]
-ModelFilter = Annotated[str | None, _option("--by-model", "NAME", "Select decisions of this model.")]
-ResponseModelFilter = Annotated[str | None, _option("--response-model", "NAME", "Select decisions that this model answered.")]
-
-
-def build_filter(**given: Any) -> DecisionFilter:
-    """Return the filter for the given options. Raises `ServiceError` VALIDATION_ERROR."""
-    times = {name: parse_time(given[name]) for name in ("since", "until") if given.get(name) is not None}
-    return DecisionFilter.of(**{**{name: value for name, value in given.items() if value is not None}, **times})
+def _parameter(field: str) -> Parameter:
+    flag, metavar, help_text = _OPTIONS[field]
+    # The prefix keeps the names apart from the other parameters of a command, such as `model`.
+    return Parameter(
+        f"by_{field}", Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option(flag, metavar, help_text)]
+    )
 
 
 def parse_time(text: str) -> datetime:

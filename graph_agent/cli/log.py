@@ -7,22 +7,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import DecisionPage, LogQueryService
-from graph_agent.cli.filters import (
-    ConversationFilter,
-    IntentFilter,
-    ModelFilter,
-    OutcomeFilter,
-    ResponseModelFilter,
-    Since,
-    StatusFilter,
-    TypeFilter,
-    Until,
-    UserFilter,
-    build_filter,
-    open_log,
-    open_queries,
-)
+from graph_agent.cli.filters import filter_by, open_log, open_queries
 from graph_agent.cli.running import AsJson, print_stderr
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.cli.trace import print_findings, print_record, shorten
@@ -32,17 +19,21 @@ from graph_agent.record.writer import DatabaseAuditWriter
 _STYLES = {"SUCCESS": "green", "ERROR": "red", "REFUSAL": "yellow", "AMBIGUITY": "cyan", "PENDING": "yellow"}
 
 
+@filter_by(
+    "user_id",
+    "conversation_id",
+    "since",
+    "until",
+    "decision_type",
+    "outcome",
+    "intent_type",
+    "status",
+    "model",
+    "response_model",
+)
 def list_decisions(
-    user: UserFilter = None,
-    conversation: ConversationFilter = None,
-    since: Since = None,
-    until: Until = None,
-    decision_type: TypeFilter = None,
-    outcome: OutcomeFilter = None,
-    intent: IntentFilter = None,
-    status: StatusFilter = None,
-    by_model: ModelFilter = None,
-    response_model: ResponseModelFilter = None,
+    *,
+    filters: DecisionFilter,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Print at most this many.")] = 20,
     offset: Annotated[int, typer.Option("--offset", min=0, help="Skip this many first.")] = 0,
     as_json: AsJson = False,
@@ -52,18 +43,6 @@ def list_decisions(
     With --json, print one object per line.
     """
     with open_queries() as (log, run):
-        filters = build_filter(
-            user_id=user,
-            conversation_id=conversation,
-            since=since,
-            until=until,
-            decision_type=decision_type,
-            outcome=outcome,
-            intent_type=intent,
-            status=status,
-            model=by_model,
-            response_model=response_model,
-        )
         page: DecisionPage = run(log.query_decisions(filters, limit=limit, offset=offset))
     console = stdout_console()
     for row in page.items:

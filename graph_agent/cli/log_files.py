@@ -10,52 +10,29 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.cli.escape import plain
-from graph_agent.cli.filters import (
-    ConversationFilter,
-    OutcomeFilter,
-    Since,
-    TypeFilter,
-    Until,
-    UserFilter,
-    build_filter,
-    open_queries,
-)
-from graph_agent.cli.running import FAILED, AsJson, print_stderr, wrong_usage
+from graph_agent.cli.filters import filter_by, open_queries
+from graph_agent.cli.running import FAILED, AsJson, option, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line
 from graph_agent.settings import read_settings
 
 _CHUNK = 1 << 20
 
 
+@filter_by("decision_id", "user_id", "conversation_id", "since", "until", "decision_type", "outcome")
 def export_decisions(
     file: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Write to this file; - is stdout.")] = "-",
-    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="Write in this format: jsonl or json.")] = "jsonl",
-    decision: Annotated[
-        str | None, typer.Option("--id", metavar="DECISION_ID", help="Export only this decision.", show_default=False)
-    ] = None,
-    user: UserFilter = None,
-    conversation: ConversationFilter = None,
-    since: Since = None,
-    until: Until = None,
-    decision_type: TypeFilter = None,
-    outcome: OutcomeFilter = None,
+    form: Annotated[str, option("--format", "FORMAT", "Write in this format: jsonl or json.")] = "jsonl",
+    *,
+    filters: DecisionFilter,
 ) -> None:
     """Export closed decisions as records, oldest first.
 
     Another installation can import and replay them.
     """
     with open_queries() as (log, run), ExitStack() as stack:
-        filters = build_filter(
-            decision_id=decision,
-            user_id=user,
-            conversation_id=conversation,
-            since=since,
-            until=until,
-            decision_type=decision_type,
-            outcome=outcome,
-        )
         pieces = log.export_logs(form, filters)
         run(_write(pieces, _open_for_writing(stack, file)))
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from graph_agent.cli.filters import open_queries
+from graph_agent.cli.running import option
 from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 
@@ -14,7 +15,7 @@ def print_fixture(
     decision_id: Annotated[str, typer.Argument(metavar="DECISION_ID", help="Use this decision; `log list` prints the ids.")],
     name: Annotated[
         str | None,
-        typer.Option("--test-id", metavar="NAME", help="Name the test case (default: the decision id).", show_default=False),
+        option("--test-id", "NAME", "Name the test case (default: the decision id)."),
     ] = None,
     alone: Annotated[bool, typer.Option("--alone", help="Leave out the earlier turns of the conversation.")] = False,
 ) -> None:

@@ -6,24 +6,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import Durations, MetricsSummary
 from graph_agent.cli.escape import plain
-from graph_agent.cli.filters import ConversationFilter, ModelFilter, Since, Until, UserFilter, build_filter, open_queries
+from graph_agent.cli.filters import filter_by, open_queries
 from graph_agent.cli.running import AsJson
 from graph_agent.cli.show import json_line, stdout_console
 
 
-def print_metrics(
-    since: Since = None,
-    until: Until = None,
-    user: UserFilter = None,
-    conversation: ConversationFilter = None,
-    by_model: ModelFilter = None,
-    as_json: AsJson = False,
-) -> None:
+@filter_by("since", "until", "user_id", "conversation_id", "model")
+def print_metrics(*, filters: DecisionFilter, as_json: AsJson = False) -> None:
     """Print totals, rates, percentiles and breakdowns of the decisions."""
     with open_queries() as (log, run):
-        filters = build_filter(since=since, until=until, user_id=user, conversation_id=conversation, model=by_model)
         metrics = run(log.get_metrics_summary(filters=filters))
     if as_json:
         typer.echo(json_line(metrics.to_json()))

@@ -16,21 +16,9 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.adapters import choose_adapter
 from graph_agent.cli.escape import plain
-from graph_agent.cli.filters import (
-    ConversationFilter,
-    IntentFilter,
-    ModelFilter,
-    OutcomeFilter,
-    Since,
-    StatusFilter,
-    TypeFilter,
-    Until,
-    UserFilter,
-    build_filter,
-    open_log,
-)
+from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.progress import progress_bar
-from graph_agent.cli.running import DONE, FAILED, AsJson, Model, Run, print_stderr, read_text, wrong_usage
+from graph_agent.cli.running import DONE, FAILED, AsJson, Model, Run, option, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import json_line, print_answer, stdout_console
 from graph_agent.cli.step import print_step
 from graph_agent.cli.trace import shorten
@@ -45,6 +33,7 @@ _VALUE = 300
 """Characters of a value that are printed; --json prints all of them."""
 
 
+@filter_by("user_id", "conversation_id", "since", "until", "decision_type", "outcome", "intent_type", "status", "model")
 def replay(
     target: Annotated[
         str | None,
@@ -67,17 +56,10 @@ def replay(
     live: Annotated[bool, typer.Option("--live", help="Ask the current model; use the recorded tool results.")] = False,
     model: Model = None,
     mcp: Annotated[  # noqa: ARG001 (accepted, so that all commands take the same options)
-        Path | None, typer.Option("--mcp", metavar="FILE", help="Ignored: the record has the tools.", show_default=False)
+        Path | None, option("--mcp", "FILE", "Ignored: the record has the tools.")
     ] = None,
-    user: UserFilter = None,
-    conversation: ConversationFilter = None,
-    since: Since = None,
-    until: Until = None,
-    decision_type: TypeFilter = None,
-    outcome: OutcomeFilter = None,
-    intent: IntentFilter = None,
-    status: StatusFilter = None,
-    by_model: ModelFilter = None,
+    *,
+    filters: DecisionFilter,
     as_json: AsJson = False,
 ) -> None:
     """Run decisions again from their records, offline, and print the differences.
@@ -88,17 +70,6 @@ def replay(
         wrong_usage("name a decision or an exported file, or ask for --all")
     if live and everything:
         wrong_usage("--live asks the model again for every decision: name one decision, or a file")
-    filters = build_filter(
-        user_id=user,
-        conversation_id=conversation,
-        since=since,
-        until=until,
-        decision_type=decision_type,
-        outcome=outcome,
-        intent_type=intent,
-        status=status,
-        model=by_model,
-    )
     other = None if policy is None else read_text(policy, MAX_CHARACTERS + 1)
     with _open_source(target) as (run, database):
         printer = _Printer(steps, as_json, alone=target is not None and database is not None)

@@ -27,27 +27,17 @@ DONE, FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 _USAGE_CODES = frozenset({ServiceErrorCode.VALIDATION_ERROR, ServiceErrorCode.INVALID_ID_FORMAT})
 
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model", metavar="MODEL", help="Use this model: rules, gemini, openai or scripted:FILE.", show_default=False
-    ),
-]
-User = Annotated[
-    str | None, typer.Option("--user", metavar="ID", help="User id (default: the local user).", show_default=False)
-]
-Conversation = Annotated[
-    str | None,
-    typer.Option("--conversation", metavar="ID", help="Continue this conversation (default: a new one).", show_default=False),
-]
-Mcp = Annotated[
-    Path | None,
-    typer.Option("--mcp", metavar="FILE", help="Use the MCP servers that this file lists.", show_default="the task server"),
-]
-ConstitutionFile = Annotated[
-    Path | None,
-    typer.Option("--constitution", metavar="FILE", help="Use this constitution.", show_default="the shipped one"),
-]
+
+def option(flag: str, metavar: str, help_text: str, default: str | None = None) -> Any:
+    """Return a Typer option with a value. `default` says in words what is used if the option is not given."""
+    return typer.Option(flag, metavar=metavar, help=help_text, show_default=default or False)
+
+
+Model = Annotated[str | None, option("--model", "MODEL", "Use this model: rules, gemini, openai or scripted:FILE.")]
+User = Annotated[str | None, option("--user", "ID", "User id (default: the local user).")]
+Conversation = Annotated[str | None, option("--conversation", "ID", "Continue this conversation (default: a new one).")]
+Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]
+ConstitutionFile = Annotated[Path | None, option("--constitution", "FILE", "Use this constitution.", "the shipped one")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

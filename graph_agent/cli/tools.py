@@ -21,6 +21,7 @@ from graph_agent.cli.running import (
     Mcp,
     User,
     open_in_loop,
+    option,
     print_stderr,
     wrong_usage,
 )
@@ -85,7 +86,7 @@ def serve_tools(
     user: User = None,
     http: Annotated[
         str | None,
-        typer.Option("--http", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp instead of stdio.", show_default=False),
+        option("--http", "HOST:PORT", "Serve streamable HTTP at /mcp instead of stdio."),
     ] = None,
 ) -> None:
     """Serve one user's tasks to any MCP client, over stdio.

@@ -22,6 +22,7 @@ from graph_agent.cli.running import (
     Mcp,
     Model,
     open_in_loop,
+    option,
     print_stderr,
     wrong_usage,
 )
@@ -43,17 +44,15 @@ def validate(
     constitution: ConstitutionFile = None,
     only: Annotated[
         str | None,
-        typer.Option("--only", metavar="PATTERN", help="Run the cases whose test_id matches: delete-*", show_default=False),
+        option("--only", "PATTERN", "Run the cases whose test_id matches: delete-*"),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="NAME", help="Compare with this baseline; drift fails too.", show_default=False),
+        option("--baseline", "NAME", "Compare with this baseline; drift fails too."),
     ] = None,
     save_baseline: Annotated[
         str | None,
-        typer.Option(
-            "--save-baseline", metavar="NAME", help="Store the results as a baseline of this name.", show_default=False
-        ),
+        option("--save-baseline", "NAME", "Store the results as a baseline of this name."),
     ] = None,
     parallel: Annotated[int, typer.Option("--parallel", min=1, max=32, help="Run this many cases at a time.")] = 1,
     as_json: AsJson = False,
