@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from graph_agent.models.base import Frozen
 
@@ -38,11 +38,11 @@ class SystemPrompt(Frozen):
     response_guidelines: list[str] = Field(default_factory=lambda: list(RESPONSE_GUIDELINES))
     tool_usage_instructions: str = TOOL_USAGE
 
-    @field_validator("role_definition")
+    @field_validator("role_definition", "tool_usage_instructions")
     @classmethod
-    def _must_define_a_role(cls, value: str) -> str:
+    def _must_not_be_blank(cls, value: str, info: ValidationInfo) -> str:
         if not value.strip():
-            raise ValueError("role_definition must not be empty")
+            raise ValueError(f"{info.field_name} must not be empty")
         return value
 
     @field_validator("operational_rules")
@@ -57,13 +57,6 @@ class SystemPrompt(Frozen):
     def _must_include_conciseness(cls, value: list[str]) -> list[str]:
         if not any("concise" in guideline.lower() for guideline in value):
             raise ValueError("response_guidelines must include conciseness rule")
-        return value
-
-    @field_validator("tool_usage_instructions")
-    @classmethod
-    def _must_instruct(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("tool_usage_instructions must not be empty")
         return value
 
     def to_prompt_string(self, user_id: str) -> str:

@@ -19,7 +19,6 @@ from graph_agent.policy.guard import AuthorizedCall, judge_batch
 from graph_agent.policy.rules import Policy, compile_policy
 from graph_agent.ports import Clock, IdSource
 from graph_agent.settings import Settings
-from graph_agent.task_server.serve import serve_stdio, streamable_http_app
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.server_file import ServerConfig, read_server_file
 from graph_agent.tools.server_group import McpServerGroup
@@ -51,12 +50,12 @@ async def open_tools(
 
 async def serve_tools(database: Database, user_id: str) -> None:
     """Serve one user's tasks over stdio until the client disconnects."""
-    await serve_stdio(build_task_server(database, default_user=user_id))
+    await build_task_server(database, default_user=user_id).run_stdio_async()
 
 
 def tools_app(database: Database, user_id: str) -> Any:
     """Return an ASGI application (streamable HTTP at /mcp) with one user's tasks, for loopback addresses."""
-    return streamable_http_app(build_task_server(database, default_user=user_id))
+    return build_task_server(database, default_user=user_id).streamable_http_app(json_response=True)
 
 
 async def served_policy(settings: Settings, database: Database) -> Policy:

@@ -7,6 +7,7 @@ whose response hook raises before the SDK sees the response. What passes has the
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import ssl
@@ -34,6 +35,12 @@ from graph_agent.llm.provider_errors import (
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """A response of `max_tokens` has a few kilobytes; signatures and grounding make it tens. A larger one is an error."""
+
+PROBE_SECONDS = 0.8
+"""The time limit of the small request that shows if an endpoint can be reached."""
+
+_OTHER_METHODS = frozenset({405, 501})
+"""A self-hosted server may support POST only. That it says so shows that it can be reached."""
 
 _COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 """The content encodings that are decompressed. Only they are offered to the server."""
@@ -156,3 +163,20 @@ SHARED_TRANSLATIONS: ErrorTable = (
 def translate_error(exc: Exception, table: ErrorTable, model: str) -> Failure:
     """Translate `exc` by `table`, which must end with `SHARED_TRANSLATIONS`."""
     return next(translation(exc, model) for types, translation in table if isinstance(exc, types))
+
+
+async def probe(url: str, headers: dict[str, str], not_found: str) -> str | None:
+    """Send a GET to `url`; return None if it is answered, else one sentence that says what is wrong, without the key.
+
+    `not_found` is the sentence for the status 404.
+    """
+    try:
+        async with asyncio.timeout(PROBE_SECONDS), open_client(headers=headers) as client:
+            await client.get(url)
+    except Exception as exc:
+        if isinstance(exc, StatusError) and exc.status in _OTHER_METHODS:
+            return None
+        if isinstance(exc, StatusError) and exc.status == 404:
+            return not_found
+        return translate_error(exc, SHARED_TRANSLATIONS, "").error.message
+    return None

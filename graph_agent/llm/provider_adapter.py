@@ -55,9 +55,9 @@ class ProviderAdapter(ABC):
     ) -> None:
         """`errors` translates the exceptions of the SDK. Without `declarations` the adapter knows those of the task server."""
         # httpx takes a while to load: not at import, for programs that use another model, and not in the first turn.
-        from graph_agent.llm import http_client, probe
+        from graph_agent.llm import http_client
 
-        self._http_client, self._probe = http_client, probe
+        self._http_client = http_client
         self._config = config
         self._base_url = base_url
         self._errors = errors
@@ -106,7 +106,7 @@ class ProviderAdapter(ABC):
 
     async def check(self) -> str | None:
         """Return None if the endpoint answers, else one sentence that says what is wrong. Takes at most a second."""
-        return await self._probe.probe(*self._probe_request())
+        return await self._http_client.probe(*self._probe_request())
 
     async def check_required_calls(self) -> str:
         """Send one short request that requires a call; return "yes" or, in a few words, what the server does instead."""

@@ -113,16 +113,8 @@ class DatabaseAuditWriter(AuditWriter):
 
     async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> LLMResponse:
         row = call_row(decision_id, call)
-        rows = _entry_rows(decision_id, entries)
-
-        def work(connection: Connection) -> None:
-            _require_open(connection, decision_id)
-            connection.execute(_CALL, row)
-            if rows:
-                connection.execute(_ENTRY, rows)
-
         try:
-            await self._write(work, "")
+            await self._append(decision_id, entries, lambda connection: connection.execute(_CALL, row).close())
         except TurnTakenOverError:
             return await self._stored_response(decision_id, call)
         return call.response
@@ -130,25 +122,11 @@ class DatabaseAuditWriter(AuditWriter):
     async def write_tool_invocation(
         self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
     ) -> None:
-        invocations = [invocation_row(decision_id, invocation)]
-        rows = _entry_rows(decision_id, entries)
-
-        def work(connection: Connection) -> None:
-            _require_open(connection, decision_id)
-            if rows:
-                connection.execute(_ENTRY, rows)
-            insert_new(connection, tool_invocation_logs, invocations)
-
-        await self._write(work, f"decision {decision_id} was continued by another process")
+        rows = [invocation_row(decision_id, invocation)]
+        await self._append(decision_id, entries, lambda connection: insert_new(connection, tool_invocation_logs, rows))
 
     async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
-        rows = _entry_rows(decision_id, entries)
-
-        def work(connection: Connection) -> None:
-            _require_open(connection, decision_id)
-            connection.execute(_ENTRY, rows)
-
-        await self._write(work, f"decision {decision_id} was continued by another process")
+        await self._append(decision_id, entries)
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
         decision_id = record.header.decision_id
@@ -253,6 +231,21 @@ class DatabaseAuditWriter(AuditWriter):
             raise TurnTakenOverError(f"decision {decision_id} was continued differently by another process")
         return LLMResponse.model_validate(stored.response)
 
+    async def _append(
+        self, decision_id: str, entries: Sequence[RecordEntry], also: Callable[[Connection], None] | None = None
+    ) -> None:
+        """Append entries to an open decision; `also` writes the call that they belong to."""
+        rows = [{"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()} for entry in entries]
+
+        def work(connection: Connection) -> None:
+            _require_open(connection, decision_id)
+            if also is not None:
+                also(connection)
+            if rows:
+                connection.execute(_ENTRY, rows)
+
+        await self._write(work, f"decision {decision_id} was continued by another process")
+
     async def _write(self, work: Callable[[Connection], T], conflict: str) -> T:
         try:
             return await self._database.write(work)
@@ -272,7 +265,3 @@ def _require_open(connection: Connection, decision_id: str) -> None:
     """Raise `TurnTakenOverError` if the row is closed, because its record would not contain what the turn does now."""
     if connection.execute(_STILL_OPEN, {"decision": decision_id}).first() is None:
         raise TurnTakenOverError(f"decision {decision_id} is closed")
-
-
-def _entry_rows(decision_id: str, entries: Sequence[RecordEntry]) -> list[dict[str, Any]]:
-    return [{"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()} for entry in entries]

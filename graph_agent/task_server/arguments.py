@@ -52,11 +52,9 @@ class UpdateTask(Frozen):
     description: Description
 
 
-class CompleteTask(Frozen):
-    task_id: TaskId
+class TaskReference(Frozen):
+    """The arguments of a tool that only needs to know the task."""
 
-
-class DeleteTask(Frozen):
     task_id: TaskId
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
@@ -46,7 +46,7 @@ class Operation:
     user_id: str
     tool_name: str
     request_digest: str
-    at: datetime
+    created_at: datetime
 
 
 class OperationLedger:
@@ -127,15 +127,5 @@ def _stored_outcome(connection: Connection, operation: Operation) -> Outcome | N
 
 
 def _store(connection: Connection, operation: Operation, state: OperationState, outcome: Outcome | None) -> None:
-    connection.execute(
-        _INSERT,
-        {
-            "key": operation.key,
-            "user_id": operation.user_id,
-            "tool_name": operation.tool_name,
-            "request_digest": operation.request_digest,
-            "state": state,
-            "result": None if outcome is None else outcome.to_text(),
-            "created_at": operation.at,
-        },
-    )
+    result = None if outcome is None else outcome.to_text()
+    connection.execute(_INSERT, {**asdict(operation), "state": state, "result": result})

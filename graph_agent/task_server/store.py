@@ -8,19 +8,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, RowMapping, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from graph_agent.task_server.models import Task, TaskStatus
 from graph_agent.task_server.tables import tasks
 
-_COLUMNS = (
-    tasks.c.id,
-    tasks.c.user_id,
-    tasks.c.description,
-    tasks.c.status,
-    tasks.c.created_at,
-    tasks.c.completed_at,
-)
+_COLUMNS = [tasks.c[name] for name in Task.model_fields]
 _OWN_TASK = (tasks.c.id == bindparam("task"), tasks.c.user_id == bindparam("user"))
 
 _INSERT = insert(tasks)
@@ -45,16 +38,13 @@ def list_newest_first(connection: Connection, user_id: str, status: TaskStatus |
         rows = connection.execute(_NEWEST_FIRST, {"user": user_id})
     else:
         rows = connection.execute(_NEWEST_FIRST_BY_STATUS, {"user": user_id, "status": status})
-    return [_task(row) for row in rows.mappings()]
+    return [Task.model_validate(dict(row)) for row in rows.mappings()]
 
 
-def get(connection: Connection, user_id: str, task_id: str) -> Task | None:
-    return _first(connection.execute(_GET, {"user": user_id, "task": task_id}).mappings().first())
-
-
-def get_for_update(connection: Connection, user_id: str, task_id: str) -> Task | None:
-    """Return the task and lock its row until the transaction ends (on PostgreSQL; SQLite has one writer)."""
-    return _first(connection.execute(_GET_FOR_UPDATE, {"user": user_id, "task": task_id}).mappings().first())
+def get(connection: Connection, user_id: str, task_id: str, *, lock: bool = False) -> Task | None:
+    """Return the task. `lock` locks its row until the transaction ends (on PostgreSQL; SQLite has one writer)."""
+    row = connection.execute(_GET_FOR_UPDATE if lock else _GET, {"user": user_id, "task": task_id}).mappings().first()
+    return None if row is None else Task.model_validate(dict(row))
 
 
 def set_description(connection: Connection, task: Task, description: str) -> Task:
@@ -69,11 +59,3 @@ def complete(connection: Connection, task: Task, at: datetime) -> Task:
 
 def remove(connection: Connection, task: Task) -> None:
     connection.execute(_DELETE, {"user": task.user_id, "task": task.id})
-
-
-def _first(row: RowMapping | None) -> Task | None:
-    return None if row is None else _task(row)
-
-
-def _task(row: RowMapping) -> Task:
-    return Task.model_validate(dict(row))

@@ -20,10 +20,9 @@ from graph_agent.ports import Clock, IdSource
 from graph_agent.task_server import receipts, store
 from graph_agent.task_server.arguments import (
     AddTask,
-    CompleteTask,
-    DeleteTask,
     ListTasks,
     OperationMeta,
+    TaskReference,
     UpdateTask,
     error_sentence,
 )
@@ -43,8 +42,8 @@ _ARGUMENTS: dict[str, type[Frozen]] = {
     "add_task": AddTask,
     "list_tasks": ListTasks,
     "update_task": UpdateTask,
-    "complete_task": CompleteTask,
-    "delete_task": DeleteTask,
+    "complete_task": TaskReference,
+    "delete_task": TaskReference,
 }
 
 
@@ -94,7 +93,7 @@ class TaskTools:
     async def preview(self, user_id: str, task_id: str) -> Task | None:
         """Return the user's task with `task_id` for a preview. Raises `DatabaseUnavailableError`."""
         try:
-            wanted = DeleteTask(task_id=task_id).task_id
+            wanted = TaskReference(task_id=task_id).task_id
         except ValidationError:
             return None
         return await self._database.read(lambda connection: store.get(connection, user_id, wanted))
@@ -112,7 +111,7 @@ class TaskTools:
             user_id=call.user_id,
             tool_name=call.tool_name,
             request_digest=digest(arguments.to_json()),
-            at=self._clock.now(),
+            created_at=self._clock.now(),
         )
         if meta is not None and meta.mode == "settle":
             return await self._ledger.settle(operation)
@@ -129,7 +128,7 @@ class TaskTools:
 
     def _update(self, user_id: str, arguments: UpdateTask) -> Effect:
         def effect(connection: Connection) -> Outcome:
-            before = store.get_for_update(connection, user_id, arguments.task_id)
+            before = store.get(connection, user_id, arguments.task_id, lock=True)
             if before is None:
                 return NOT_FOUND
             after = store.set_description(connection, before, arguments.description)
@@ -137,11 +136,11 @@ class TaskTools:
 
         return effect
 
-    def _complete(self, user_id: str, arguments: CompleteTask) -> Effect:
+    def _complete(self, user_id: str, arguments: TaskReference) -> Effect:
         now = self._clock.now()
 
         def effect(connection: Connection) -> Outcome:
-            task = store.get_for_update(connection, user_id, arguments.task_id)
+            task = store.get(connection, user_id, arguments.task_id, lock=True)
             if task is None:
                 return NOT_FOUND
             if task.status is TaskStatus.COMPLETED:
@@ -151,9 +150,9 @@ class TaskTools:
 
         return effect
 
-    def _delete(self, user_id: str, arguments: DeleteTask) -> Effect:
+    def _delete(self, user_id: str, arguments: TaskReference) -> Effect:
         def effect(connection: Connection) -> Outcome:
-            task = store.get_for_update(connection, user_id, arguments.task_id)
+            task = store.get(connection, user_id, arguments.task_id, lock=True)
             if task is None:
                 return Outcome.done(task=None, receipt=receipts.NOTHING_TO_DELETE)
             store.remove(connection, task)

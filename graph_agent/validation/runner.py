@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -39,14 +39,6 @@ class PlayedFixture(Frozen):
 
     turns: list[PlayedTurn]
     tasks: list[FixtureTask]
-
-
-class FixtureRunner(Protocol):
-    """Plays one case in an isolated environment."""
-
-    async def play(self, fixture: Fixture) -> PlayedFixture:
-        """Play all turns of `fixture`. Raises `GraphAgentError` if the case cannot be played at all."""
-        ...
 
 
 @dataclass
@@ -118,7 +110,7 @@ class _CaseAdapter:
 
 
 class EngineRunner:
-    """A `FixtureRunner` on the real engine. Every case gets a new user id, and so an empty task list of its own."""
+    """Plays cases on the real engine. Every case gets a new user id, and so an empty task list of its own."""
 
     def __init__(
         self,
@@ -136,6 +128,7 @@ class EngineRunner:
         self._engine = LLMAgentEngine(_CaseAdapter(adapter), tools, constitution, config=config, clock=case_clock)
 
     async def play(self, fixture: Fixture) -> PlayedFixture:
+        """Play all turns of `fixture`. Raises `GraphAgentError` if the case cannot be played at all."""
         user_id = f"fixture-{self._ids.new()}"
         task_ids = await self._seed(user_id, fixture.tasks)
         case = _Case(script=None if fixture.script is None else _script_adapter(fixture.script, task_ids))

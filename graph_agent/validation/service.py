@@ -24,7 +24,7 @@ from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.validation.fixtures import Fixture, load_fixtures
 from graph_agent.validation.judge import judge, outcome_of
 from graph_agent.validation.report import FixtureResult, ValidationReport
-from graph_agent.validation.runner import FixtureRunner, PlayedFixture
+from graph_agent.validation.runner import EngineRunner, PlayedFixture
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class ValidationService:
 
     def __init__(
         self,
-        runner: FixtureRunner,
+        runner: EngineRunner,
         database: Database | None = None,
         *,
         chain_key: ChainKey = None,

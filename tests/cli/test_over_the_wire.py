@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from graph_agent.llm import probe
+from graph_agent.llm import http_client
 from graph_agent.llm.families import DEFAULT_MODEL
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.cli.conftest import Cli
@@ -140,7 +140,7 @@ def endpoint(out: str) -> tuple[str, str]:
 def test_the_doctor_reports_the_model_the_reason_and_the_endpoint(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, status: int, verdict: str, gemini: str, openai: str
 ) -> None:
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 60)
+    monkeypatch.setattr(http_client, "PROBE_SECONDS", 60)
     for api, details in zip(APIS, (gemini, openai), strict=True):
         with providing_in_thread(api, says({}, status), api.answer(calls=[FORM], finish="calls")) as provider:
             provider.checked = False
@@ -165,7 +165,7 @@ def test_the_doctor_reports_the_model_the_reason_and_the_endpoint(
 def test_the_doctor_reports_what_the_server_does_with_a_required_call(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, api: API, replies: Callable[[API], list[Answer]], found: str
 ) -> None:
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 60)
+    monkeypatch.setattr(http_client, "PROBE_SECONDS", 60)
     with providing_in_thread(api, says({}), *replies(api)) as provider:
         provider.checked = False
         ended = cli("doctor", "--model", use_provider(provider, monkeypatch))
@@ -175,7 +175,7 @@ def test_the_doctor_reports_what_the_server_does_with_a_required_call(
 
 
 def test_the_doctor_reports_that_a_key_in_the_environment_chose_gemini(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 60)
+    monkeypatch.setattr(http_client, "PROBE_SECONDS", 60)
     with providing_in_thread(APIS[0], says({}), APIS[0].answer(calls=[FORM], finish="calls")) as provider:
         provider.checked = False
         use_provider(provider, monkeypatch)
@@ -186,7 +186,7 @@ def test_the_doctor_reports_that_a_key_in_the_environment_chose_gemini(cli: Cli,
 
 
 def test_a_retired_model_is_named_with_its_successor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 60)
+    monkeypatch.setattr(http_client, "PROBE_SECONDS", 60)
     gone = f"the model gemini-2.0-flash is retired: use {DEFAULT_MODEL}"
     with providing_in_thread(APIS[0], says({}, 404)) as provider:
         provider.checked = False
@@ -209,7 +209,7 @@ def test_the_doctor_waits_at_most_a_second_for_an_endpoint(
         provider.checked = False
         name = use_provider(provider, monkeypatch)
         ended = cli("doctor", "--model", name)
-    assert probe.PROBE_SECONDS < 1
+    assert http_client.PROBE_SECONDS < 1
     assert (ended.code, endpoint(ended.out)) == (1, ("broken", "the model did not answer in time"))
     assert KEY not in ended.out + ended.err
 

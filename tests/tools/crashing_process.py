@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from graph_agent.db import Database, migrate
-from graph_agent.task_server.serve import serve_stdio
 from graph_agent.task_server.server import build_task_server
 
 
@@ -34,5 +33,5 @@ if __name__ == "__main__":
     database = CrashingDatabase.open(sys.argv[1])
     database.mark = Path(sys.argv[2])  # type: ignore[attr-defined]  # the return type of `open` is the base class
     migrate(database, "graph_agent.task_server")
-    asyncio.run(serve_stdio(build_task_server(database)))
+    asyncio.run(build_task_server(database).run_stdio_async())
     database.close_now()

@@ -26,7 +26,6 @@ from graph_agent.db import Database, migrate
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.ports import ToolServer
-from graph_agent.task_server.serve import streamable_http_app
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from tests.serving import ServerWithoutSignals
@@ -361,7 +360,7 @@ async def served(tasks: Database, port: int = 0) -> AsyncIterator[str]:
     listener.bind(("127.0.0.1", port))
     # A client that connects early waits in the accept queue.
     listener.listen()
-    app = streamable_http_app(build_task_server(tasks))
+    app = build_task_server(tasks).streamable_http_app(json_response=True)
     server = ServerWithoutSignals(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
     # In a thread, because a server in the client's event loop could not close the connection during a call.
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -37,7 +37,6 @@ from graph_agent.audit.drift.profiles import Profile, ToolFrequency, UserSums
 from graph_agent.audit.drift.result import ALPHA, Comparison, Drift, GroupDrift, UncomparedGroup
 from graph_agent.audit.drift.statistics import FEW, fisher_exact, holm, homogeneity, mann_whitney, two_means, two_proportions
 from graph_agent.audit.metrics import percentile
-from graph_agent.models.base import Frozen
 
 MIN_DECISIONS = 30
 LATENCY_FLOOR_MS = 50
@@ -93,30 +92,20 @@ def _uncompared(profile: Profile, reason: str) -> UncomparedGroup:
     return UncomparedGroup(model=profile.model, constitution=profile.constitution, decisions=profile.decisions, reason=reason)
 
 
-class _Tested(Frozen):
+class _Tested(Comparison):
     """A comparison whose p-value is not corrected yet."""
 
-    dimension: str
-    name: str
-    baseline: float
-    current: float
-    deviation: float
-    p_value: float
+    flagged: bool = False
     noticeable: bool = True
     """False if the deviation is too small to be flagged, whatever its p-value."""
 
     def flag(self, p_value: float, threshold: float) -> Comparison:
+        """Return the comparison with the corrected p-value."""
         # The tolerance is for rounding: 0.4 - 0.3 is a little more than 0.1.
         beyond = abs(self.deviation) > threshold + 1e-9
-        return Comparison(
-            dimension=self.dimension,
-            name=self.name,
-            baseline=self.baseline,
-            current=self.current,
-            deviation=self.deviation,
-            p_value=p_value,
-            flagged=beyond and self.noticeable and p_value < ALPHA,
-        )
+        flagged = beyond and self.noticeable and p_value < ALPHA
+        values = {**dict(self), "p_value": p_value, "flagged": flagged}
+        return Comparison(**{name: values[name] for name in Comparison.model_fields})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import Field
 from sqlalchemy import Connection, select
@@ -80,7 +81,8 @@ class Profile(Frozen):
         return self.model, self.constitution
 
 
-class Observation(Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
     """The facts of one decision that a profile counts."""
 
     model: str
@@ -91,7 +93,7 @@ class Observation(Frozen):
     decision_type: str
     outcome: str
     duration_ms: int
-    tools: dict[str, int]
+    tools: Mapping[str, int]
     """Requested calls by tool."""
 
 
@@ -233,8 +235,7 @@ def _read_observations(connection: Connection, filters: DecisionFilter) -> Itera
     ).where(*conditions)
     rows = connection.execute(query.execution_options(yield_per=_ROWS_PER_FETCH))
     for row in rows:
-        # model_construct: the columns are valid already, and validation would take most of the time of a large log.
-        yield Observation.model_construct(
+        yield Observation(
             model=row.model or "UNKNOWN",
             response_model=row.response_model,
             constitution=row.constitution or "UNKNOWN",

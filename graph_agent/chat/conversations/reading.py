@@ -88,17 +88,8 @@ class ConversationStore:
 
         def work(connection: Connection) -> tuple[Row[Any], list[Row[Any]]]:
             conversation = owned_conversation(connection, user_id, conversation_id)
-            wanted = select(
-                table.id,
-                table.role,
-                table.content,
-                table.effects,
-                table.notices,
-                table.decision_id,
-                table.decision_type,
-                table.created_at,
-            )
-            wanted = wanted.where(table.conversation_id == conversation.id)
+            columns = [table[name] for name in StoredMessage.model_fields]
+            wanted = select(*columns).where(table.conversation_id == conversation.id)
             if before is not None:
                 number = select(table.number).where(table.id == before, table.conversation_id == conversation.id)
                 wanted = wanted.where(table.number < number.scalar_subquery())
