@@ -20,7 +20,7 @@ from benchmarks import peers
 from benchmarks.goals import against, versions
 from benchmarks.graph import Scenario, interleaved
 from benchmarks.spin import spin, spin_microseconds
-from graph_agent.chat.conversations import ConfirmationStore
+from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.db import Database, migrate
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration, select_declarations

@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from graph_agent.bootstrap.adapters import choose_adapter, choose_model
-from graph_agent.bootstrap.runtime import open_runtime, temporary_runtime
+from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
 from graph_agent.bootstrap.secret import read_secrets, secret_file, signing_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.errors import ConfigurationError
@@ -212,10 +212,10 @@ async def test_a_runtime_leaves_no_thread_behind_and_its_data_in_place(settings:
         assert "call mom" in (await runtime.chat.send("ann", "show my tasks")).reply
 
 
-async def test_a_temporary_runtime_starts_empty_and_touches_nothing_of_the_users(settings: Make) -> None:
+async def test_a_temporary_settings_starts_empty_and_touches_nothing_of_the_users(settings: Make) -> None:
     made = settings(GRAPH_AGENT_SECRET="a secret of my own")
     for _ in range(2):
-        async with temporary_runtime(made) as runtime:
+        async with open_runtime(temporary_settings(made)) as runtime:
             assert "no tasks" in (await runtime.chat.send("ann", "show my tasks")).reply
             await runtime.chat.send("ann", "add a task to call mom")
             assert runtime.settings.secret != SecretStr("a secret of my own")

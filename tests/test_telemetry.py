@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 
 from graph_agent import telemetry
-from graph_agent.bootstrap.runtime import temporary_runtime
+from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.errors import RecordUnavailableError, ServiceError, ToolErrorCode
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
@@ -225,7 +225,7 @@ def collector() -> Iterator[dict[str, Any]]:
 
 async def _one_turn(**variables: Any) -> None:
     settings = Settings.model_validate({"GRAPH_AGENT_MODEL": "rules", **variables})
-    async with temporary_runtime(settings) as runtime:
+    async with open_runtime(temporary_settings(settings)) as runtime:
         await runtime.chat.send("ann", "add milk")
 
 
@@ -244,9 +244,8 @@ async def test_spans_are_exported_as_the_standard_variables_say(
 
 
 async def test_without_the_variable_the_engine_has_no_hooks(tmp_path: Path) -> None:
-    async with temporary_runtime(
-        Settings.model_validate({"GRAPH_AGENT_MODEL": "rules", "GRAPH_AGENT_HOME": tmp_path})
-    ) as plain:
+    settings = Settings.model_validate({"GRAPH_AGENT_MODEL": "rules", "GRAPH_AGENT_HOME": tmp_path})
+    async with open_runtime(temporary_settings(settings)) as plain:
         assert plain.engine._hooks == ()
 
 

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
-from graph_agent.chat.conversations import Conversation, ConversationPage
+from graph_agent.chat.conversations.reading import Conversation, ConversationPage
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 

@@ -7,13 +7,13 @@ import json
 from typing import Any
 
 from graph_agent.api.app import create_app
-from graph_agent.bootstrap.runtime import temporary_runtime
+from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
 from graph_agent.settings import Settings
 
 
 async def openapi_document() -> dict[str, Any]:
     """Return the document of a server with the default settings."""
-    async with temporary_runtime(Settings(), model="rules") as runtime:
+    async with open_runtime(temporary_settings(Settings()), model="rules") as runtime:
         return create_app(runtime).openapi()
 
 

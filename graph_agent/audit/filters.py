@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from sqlalchemy import ColumnElement, Connection, UnaryExpression, func, select
 from sqlalchemy.sql.operators import custom_op
 
@@ -79,15 +79,13 @@ class DecisionFilter(Frozen):
             raise ValueError(f"no outcome is or starts with this; the outcomes are {', '.join(_OUTCOMES)}")
         return value
 
-    @field_validator("decision_type")
+    @field_validator("decision_type", "intent_type")
     @classmethod
-    def _check_type(cls, value: str | None) -> str | None:
-        return _one_of(value, _TYPES)
-
-    @field_validator("intent_type")
-    @classmethod
-    def _check_intent(cls, value: str | None) -> str | None:
-        return _one_of(value, _INTENTS)
+    def _check_known(cls, value: str | None, info: ValidationInfo) -> str | None:
+        known = _TYPES if info.field_name == "decision_type" else _INTENTS
+        if value is not None and value not in known:
+            raise ValueError(f"must be one of {', '.join(known)}")
+        return value
 
     @model_validator(mode="after")
     def _check_range(self) -> Self:
@@ -167,9 +165,3 @@ def _outcome_columns(prefix: str | None) -> list[tuple[ColumnElement[Any], Any]]
         return [(decision_logs.c.category, prefix)]
     outcomes = _outcomes(prefix)
     return [(decision_logs.c.outcome_category, outcomes[0] if len(outcomes) == 1 else outcomes)]
-
-
-def _one_of(value: str | None, known: tuple[str, ...]) -> str | None:
-    if value is not None and value not in known:
-        raise ValueError(f"must be one of {', '.join(known)}")
-    return value

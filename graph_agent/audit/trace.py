@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, RowMapping, Table, select
 
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 from graph_agent.record.settlements import Settlement, settlements_of
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
+
+C = TypeVar("C", bound=Frozen)
 
 _TOKENS = tuple(TokenUsage.model_fields)
 
@@ -107,8 +109,8 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
         return None
     return DecisionTrace(
         decision=LoggedDecision.of(row),
-        tool_invocations=_tool_invocations(connection, decision_id),
-        llm_calls=_model_calls(connection, decision_id),
+        tool_invocations=_calls(connection, tool_invocation_logs, ToolInvocation, decision_id),
+        llm_calls=_calls(connection, llm_call_logs, LoggedModelCall, decision_id),
         header=None if row["header"] is None else RecordHeader.model_validate_json(row["header"]),
         record=None if row["record"] is None else DecisionRecord.model_validate_json(row["record"]),
         entries=_open_entries(connection, decision_id),
@@ -117,16 +119,11 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
     )
 
 
-def _tool_invocations(connection: Connection, decision_id: str) -> list[ToolInvocation]:
-    columns = [tool_invocation_logs.c[name] for name in ToolInvocation.model_fields]
-    wanted = select(*columns).where(tool_invocation_logs.c.decision_id == decision_id).order_by(tool_invocation_logs.c.sequence)
-    return [ToolInvocation.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
-
-
-def _model_calls(connection: Connection, decision_id: str) -> list[LoggedModelCall]:
-    columns = [llm_call_logs.c[name] for name in LoggedModelCall.model_fields]
-    wanted = select(*columns).where(llm_call_logs.c.decision_id == decision_id).order_by(llm_call_logs.c.sequence)
-    return [LoggedModelCall.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
+def _calls(connection: Connection, table: Table, row_type: type[C], decision_id: str) -> list[C]:
+    """Return the rows of `table` that belong to a decision, in their sequence."""
+    columns = [table.c[name] for name in row_type.model_fields]
+    wanted = select(*columns).where(table.c.decision_id == decision_id).order_by(table.c.sequence)
+    return [row_type.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
 
 
 def _open_entries(connection: Connection, decision_id: str) -> list[RecordEntry]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -13,6 +14,7 @@ from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import DEFAULT_MODEL, successor
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
+from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.llm.provider_errors import missing_model_message
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.ports import LLMAdapter
@@ -53,6 +55,19 @@ def choose_adapter(settings: Settings, explicit: str | None = None, limits: LLMC
     name = choice.kind if adapter.model == choice.kind else f"{choice.kind} ({adapter.model})"
     retired = f"; {missing_model_message(adapter.model)}" if successor(adapter.model) else ""
     return adapter, f"{name}: {choice.reason}{retired}"
+
+
+@asynccontextmanager
+async def open_adapter(
+    settings: Settings, explicit: str | None = None, limits: LLMConfig | None = None
+) -> AsyncGenerator[tuple[LLMAdapter, str]]:
+    """Yield what `choose_adapter` returns, and close the connections of the adapter on leaving."""
+    adapter, reason = choose_adapter(settings, explicit, limits)
+    try:
+        yield adapter, reason
+    finally:
+        if isinstance(adapter, ProviderAdapter):
+            await adapter.aclose()
 
 
 def _read(text: str, reason: str) -> ModelChoice:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from graph_agent.bootstrap.secret import chain_keys, signing_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
-from graph_agent.chat.conversations import ConfirmationStore
+from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter

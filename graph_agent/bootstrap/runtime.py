@@ -6,16 +6,15 @@ import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from pydantic import SecretStr
 
-from graph_agent.bootstrap.adapters import choose_adapter
+from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.maintenance import maintenance_jobs
 from graph_agent.bootstrap.secret import chain_keys, signing_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
-from graph_agent.chat.conversations import ConfirmationStore
+from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
@@ -51,11 +50,6 @@ class Runtime:
     chat: ChatService
 
 
-@runtime_checkable
-class _Closing(Protocol):
-    async def aclose(self) -> None: ...
-
-
 @asynccontextmanager
 async def open_runtime(
     settings: Settings,
@@ -72,10 +66,8 @@ async def open_runtime(
     """
     clock, ids = clock or SystemClock(), ids or RandomIds()
     constitution = Constitution.load(settings.constitution)
-    adapter, reason = choose_adapter(settings, model)
     async with AsyncExitStack() as stack:
-        if isinstance(adapter, _Closing):
-            stack.push_async_callback(adapter.aclose)
+        adapter, reason = await stack.enter_async_context(open_adapter(settings, model))
         stores = await stack.enter_async_context(open_stores(settings))
         tools = await stack.enter_async_context(
             open_tools(stores.tasks, file=settings.mcp, granted=constitution.whitelist, clock=clock, ids=ids)
@@ -130,26 +122,11 @@ async def open_runtime(
         )
 
 
-@asynccontextmanager
-async def temporary_runtime(
-    settings: Settings,
-    *,
-    model: str | None = None,
-    clock: Clock | None = None,
-    ids: IdSource | None = None,
-    config: AgentEngineConfig | None = None,
-) -> AsyncGenerator[Runtime]:
-    """Open a runtime on an empty database in memory, with the model and the constitution of the settings.
+def temporary_settings(settings: Settings) -> Settings:
+    """Return the settings of a runtime on an empty database in memory, with the same model and constitution.
 
     Tasks, conversations, limits and the ledger belong to a user, so a new user id is an isolated environment: one temporary
     runtime can have any number of them.
     """
-    alone = settings.model_copy(
-        update={
-            "database_url": "sqlite://",
-            "log_database_url": "sqlite://",
-            "secret": SecretStr(secrets.token_hex(32)),
-        }
-    )
-    async with open_runtime(alone, model=model, clock=clock, ids=ids, config=config) as runtime:
-        yield runtime
+    secret = SecretStr(secrets.token_hex(32))
+    return settings.model_copy(update={"database_url": "sqlite://", "log_database_url": "sqlite://", "secret": secret})

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from graph_agent.audit.drift.baselines import BaselineService
-from graph_agent.bootstrap.adapters import choose_adapter
+from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
@@ -32,10 +32,8 @@ class Validation:
 async def open_validation(settings: Settings, *, model: str | None = None) -> AsyncGenerator[Validation]:
     """Open a validation service. Raises `ConfigurationError`."""
     constitution = Constitution.load(settings.constitution)
-    adapter, reason = choose_adapter(settings, model)
     async with AsyncExitStack() as stack:
-        if hasattr(adapter, "aclose"):
-            stack.push_async_callback(adapter.aclose)
+        adapter, reason = await stack.enter_async_context(open_adapter(settings, model))
         stores = await stack.enter_async_context(open_stores(settings))
         tasks = Database.open("sqlite://")
         stack.push_async_callback(tasks.close)

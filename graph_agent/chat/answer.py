@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_agent.chat.conversations import ClaimedTurn, TurnStore
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.chat.conversations.turns import TurnStore
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.record import DecisionRecord

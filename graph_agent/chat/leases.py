@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from graph_agent.chat.conversations import ClaimedTurn, TurnStore
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.chat.conversations.turns import TurnStore
 from graph_agent.deadlines import run_with_timeout
 from graph_agent.errors import ServiceError
 from graph_agent.ports import Clock

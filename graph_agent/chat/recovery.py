@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from graph_agent.chat.answer import ChatAnswer, store_answer
-from graph_agent.chat.conversations import AbandonedTurn, ClaimedTurn, TurnStore
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.chat.conversations.turns import AbandonedTurn, TurnStore
 from graph_agent.chat.leases import LeaseKeeper
 from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.decision import DecisionContext

@@ -13,18 +13,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from graph_agent.chat.answer import ChatAnswer, store_answer
-from graph_agent.chat.conversations import (
-    AbandonedTurn,
-    AnsweredTurn,
-    ClaimedTurn,
-    Conversation,
-    ConversationPage,
-    ConversationStore,
-    TurnRequest,
-    TurnStore,
-    busy,
-    in_progress,
-)
+from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.recovery import TurnRecovery, context_of, not_recordable, run_on_log
 from graph_agent.clock import RandomIds, SystemClock

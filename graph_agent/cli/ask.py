@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Annotated, Any, BinaryIO, NoReturn
+from typing import IO, Annotated, Any, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -25,6 +24,7 @@ from graph_agent.cli.running import (
     Model,
     Run,
     User,
+    open_file,
     option,
     print_stderr,
     wrong_usage,
@@ -48,7 +48,7 @@ def ask(
             "--batch", "FILE", "Send each line of FILE (- is stdin) in an isolated environment; print one JSON line for each."
         ),
     ] = None,
-    user: User = None,
+    user: User = LOCAL_USER,
     conversation: Conversation = None,
     yes: Annotated[
         str | None,
@@ -77,16 +77,15 @@ def ask(
     answers = _answer_by_id(yes, no)
     settings = command_settings(mcp, constitution)
     if batch is not None:
-        if any(given is not None for given in (text, conversation, user, answers)):
+        if user != LOCAL_USER or any(given is not None for given in (text, conversation, answers)):
             wrong_usage("--batch reads its messages from a file: leave out TEXT, --user, --conversation, --yes and --no")
         _ask_many(settings, batch, model, timeout)
     elif text is None and answers is None:
         wrong_usage("there is no message: graph-agent ask TEXT")
     else:
         with open_command_runtime(settings, model=model, timeout=timeout) as (runtime, run):
-            user_id = LOCAL_USER if user is None else user
             content = _from_stdin() if text == "-" else text
-            sending = send_with_key(runtime.chat, user_id, content, conversation_id=conversation, answers=answers)
+            sending = send_with_key(runtime.chat, user, content, conversation_id=conversation, answers=answers)
             _print_reply(run, sending, as_json)
 
 
@@ -132,7 +131,7 @@ def failed(decision: AgentDecision) -> bool:
 
 def _ask_many(settings: Settings, file: str, model: str | None, timeout: float | None) -> None:
     with ExitStack() as stack:
-        lines = sys.stdin.buffer if file == "-" else stack.enter_context(_open_batch(file))
+        lines = sys.stdin.buffer if file == "-" else stack.enter_context(open_file(file, "rb"))
         runtime, run = stack.enter_context(open_command_runtime(settings, model=model, timeout=timeout, temporary=True))
         failures = 0
         for number, text in enumerate(_texts(lines), start=1):
@@ -160,20 +159,13 @@ def _error(exc: GraphAgentError) -> dict[str, Any]:
     return {"error": {"code": ServiceErrorCode.SERVICE_UNAVAILABLE.value, "message": "The request cannot be served right now."}}
 
 
-def _texts(lines: BinaryIO) -> Iterator[str | None]:
+def _texts(lines: IO[bytes]) -> Iterator[str | None]:
     """Yield the lines without their line breaks as they arrive; None for a line that is not UTF-8."""
     for raw in lines:
         try:
             yield raw.rstrip(b"\r\n").decode().removeprefix("\ufeff")
         except UnicodeDecodeError:
             yield None
-
-
-def _open_batch(file: str) -> BinaryIO:
-    try:
-        return Path(file).open("rb")
-    except OSError as exc:
-        wrong_usage(f"{file} cannot be read: {exc.strerror}")
 
 
 def _from_stdin() -> str:

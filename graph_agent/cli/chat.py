@@ -29,7 +29,7 @@ _SHORTCUTS = {"/tasks": "show my tasks"}
 
 
 def chat(
-    user: User = None,
+    user: User = LOCAL_USER,
     conversation: Conversation = None,
     model: Model = None,
     mcp: Mcp = None,
@@ -51,9 +51,9 @@ def chat(
                 print_stderr("A new conversation.")
             elif text:
                 sent = _SHORTCUTS.get(text, text)
-                user_id, answers = LOCAL_USER if user is None else user, _answer_to(pending, sent)
+                answers = _answer_to(pending, sent)
                 try:
-                    answer = run(send_with_key(runtime.chat, user_id, sent, conversation_id=conversation, answers=answers))
+                    answer = run(send_with_key(runtime.chat, user, sent, conversation_id=conversation, answers=answers))
                 except ServiceError as exc:
                     console.print(Text(exc.message, style="red"))
                     continue

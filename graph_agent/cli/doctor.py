@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import typer
 from rich.text import Text
 
-from graph_agent.bootstrap.adapters import choose_adapter
+from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy
@@ -70,7 +70,8 @@ async def _run_checks(settings: Settings, model: str | None) -> bool:
 
 async def _model(context: _Context) -> str:
     limits = LLMConfig(api_key="-", timeout_seconds=REQUEST_SECONDS, max_retries=0)
-    context.adapter, reason = choose_adapter(context.settings, context.model, limits)
+    opening = open_adapter(context.settings, context.model, limits)
+    context.adapter, reason = await context.stack.enter_async_context(opening)
     return reason
 
 
@@ -79,7 +80,6 @@ async def _endpoint(context: _Context) -> str:
         raise ConfigurationError("cannot be checked without a model")
     if not isinstance(context.adapter, ProviderAdapter):
         return "none needed"
-    context.stack.push_async_callback(context.adapter.aclose)
     if wrong := await context.adapter.check():
         raise ConfigurationError(wrong)
     return f"answers; requires calls: {await context.adapter.check_required_calls()}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import IO, Annotated
 
 import typer
 
@@ -14,7 +13,7 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.cli.escape import plain
 from graph_agent.cli.filters import filter_by, open_queries
-from graph_agent.cli.running import FAILED, AsJson, option, print_stderr, wrong_usage
+from graph_agent.cli.running import FAILED, AsJson, open_file, option, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line
 from graph_agent.settings import read_settings
 
@@ -34,7 +33,7 @@ def export_decisions(
     """
     with open_queries() as (log, run), ExitStack() as stack:
         pieces = log.export_logs(form, filters)
-        run(_write(pieces, _open_for_writing(stack, file)))
+        run(_write(pieces, sys.stdout if file == "-" else stack.enter_context(open_file(file, "w"))))
 
 
 def import_decisions(
@@ -46,7 +45,7 @@ def import_decisions(
     Decisions that exist already are not changed. Exits with 1 if one of them differs from the imported record.
     """
     with open_queries() as (log, run), ExitStack() as stack:
-        source = sys.stdin if file == "-" else stack.enter_context(_open_for_reading(file))
+        source = sys.stdin if file == "-" else stack.enter_context(open_file(file))
         report = run(log.import_logs(_chunks(source), chain_key=chain_keys(read_settings())))
     if as_json:
         typer.echo(json_line(report.to_json()))
@@ -58,7 +57,7 @@ def import_decisions(
         raise typer.Exit(FAILED)
 
 
-async def _write(pieces: AsyncIterator[str], file: TextIO) -> None:
+async def _write(pieces: AsyncIterator[str], file: IO[str]) -> None:
     # On a terminal the characters are escaped that could control it; the JSON keeps its value.
     written = plain if file.isatty() else str
     async for piece in pieces:
@@ -66,23 +65,7 @@ async def _write(pieces: AsyncIterator[str], file: TextIO) -> None:
     file.flush()
 
 
-def _open_for_writing(stack: ExitStack, file: str) -> Any:
-    if file == "-":
-        return sys.stdout
-    try:
-        return stack.enter_context(Path(file).open("w", encoding="utf-8"))
-    except OSError:
-        wrong_usage(f"the file {file} cannot be written")
-
-
-def _open_for_reading(file: str) -> TextIO:
-    try:
-        return Path(file).open(encoding="utf-8")
-    except OSError:
-        wrong_usage(f"the file {file} cannot be read")
-
-
-def _chunks(source: TextIO) -> Iterator[str]:
+def _chunks(source: IO[str]) -> Iterator[str]:
     try:
         while chunk := source.read(_CHUNK):
             yield chunk

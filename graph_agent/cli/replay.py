@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.bootstrap.adapters import choose_adapter
+from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.cli.escape import plain
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.progress import progress_bar
@@ -140,12 +140,11 @@ async def _replay_all(
     live: bool,
     model: str | None,
 ) -> _Tally:
-    adapter = None
-    if live:
-        adapter, reason = choose_adapter(read_settings(), model)
-        print_stderr(f"model: {reason}")
-    tally, replayer = _Tally(), Replayer()
-    try:
+    tally, replayer, adapter = _Tally(), Replayer(), None
+    async with AsyncExitStack() as stack:
+        if live:
+            adapter, reason = await stack.enter_async_context(open_adapter(read_settings(), model))
+            print_stderr(f"model: {reason}")
         with progress_bar("replaying") as advance:
             async for found in sources:
                 report = await _one(replayer, found, policy, adapter)
@@ -153,10 +152,6 @@ async def _replay_all(
                 tally.identical += report is not None and report.identical
                 printer.print(found.name, report)
                 advance(tally.total, expected)
-    finally:
-        closing = getattr(adapter, "aclose", None)
-        if closing is not None:
-            await closing()
     return tally
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import IO, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -34,7 +34,7 @@ def option(flag: str, metavar: str, help_text: str, default: str | None = None) 
 
 
 Model = Annotated[str | None, option("--model", "MODEL", "Use this model: rules, gemini, openai or scripted:FILE.")]
-User = Annotated[str | None, option("--user", "ID", "User id (default: the local user).")]
+User = Annotated[str, option("--user", "ID", "Act as this user.", "the local user")]
 Conversation = Annotated[str | None, option("--conversation", "ID", "Continue this conversation (default: a new one).")]
 Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]
 ConstitutionFile = Annotated[Path | None, option("--constitution", "FILE", "Use this constitution.", "the shipped one")]
@@ -46,11 +46,19 @@ def print_stderr(text: str) -> None:
     typer.echo(plain(text), err=True)
 
 
+def open_file(path: str | Path, mode: str = "r") -> IO[Any]:
+    """Open a file that the user names, text as UTF-8; if that fails, exit with a usage error."""
+    try:
+        return Path(path).open(mode, encoding=None if "b" in mode else "utf-8")
+    except OSError as exc:
+        wrong_usage(f"the file {path} cannot be {'written' if 'w' in mode else 'read'}: {exc.strerror}")
+
+
 def read_text(path: Path, limit: int = -1) -> str:
     """Return at most `limit` characters of a file that the user names; if it cannot be read, exit with a usage error."""
     try:
-        with path.open(encoding="utf-8") as file:
-            return file.read(limit)
+        with open_file(path) as file:
+            return str(file.read(limit))
     except (OSError, UnicodeDecodeError):
         wrong_usage(f"the file {path} cannot be read")
 

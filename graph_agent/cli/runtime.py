@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from graph_agent.bootstrap.adapters import choose_model
-from graph_agent.bootstrap.runtime import Runtime, open_runtime, temporary_runtime
+from graph_agent.bootstrap.runtime import Runtime, open_runtime, temporary_settings
 from graph_agent.cli.running import Run, open_in_loop, print_stderr, wrong_usage
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.config import AgentEngineConfig
@@ -30,8 +30,8 @@ def open_command_runtime(
     """Yield a runtime and its `run`; print on stderr which model answers, and why."""
     check_model(settings, model)
     config = AgentEngineConfig(timeout_seconds=timeout or settings.timeout_seconds)
-    open_one = temporary_runtime if temporary else open_runtime
-    with open_in_loop(open_one(settings, model=model, config=config)) as (runtime, run):
+    chosen = temporary_settings(settings) if temporary else settings
+    with open_in_loop(open_runtime(chosen, model=model, config=config)) as (runtime, run):
         print_stderr(f"model: {runtime.adapter_reason}")
         if not temporary:
             # Close the turns that a killed command left open.

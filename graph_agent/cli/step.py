@@ -32,7 +32,7 @@ from graph_agent.turn.hooks import TurnHook
 
 def step(
     text: Annotated[str, typer.Argument(help="Send this message.", show_default=False)],
-    user: User = None,
+    user: User = LOCAL_USER,
     conversation: Conversation = None,
     model: Model = None,
     mcp: Mcp = None,
@@ -44,7 +44,7 @@ def step(
         answer = run(
             send_with_key(
                 runtime.chat,
-                LOCAL_USER if user is None else user,
+                user,
                 text,
                 conversation_id=conversation,
                 hooks=[StepPrinter(console)],

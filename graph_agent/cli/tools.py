@@ -58,7 +58,7 @@ def list_tools(mcp: Mcp = None, constitution: ConstitutionFile = None, as_json: 
 def call(
     name: Annotated[str, typer.Argument(help="Call this tool, named as by `tools list`.")],
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="Pass these arguments, one JSON object.")] = "{}",
-    user: User = None,
+    user: User = LOCAL_USER,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the call, for a tool that needs it.")] = False,
     mcp: Mcp = None,
     constitution: ConstitutionFile = None,
@@ -75,15 +75,14 @@ def call(
         wrong_usage("the arguments must be one JSON object")
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        owner = LOCAL_USER if user is None else user
-        result = run(call_tool(settings, stores.tasks, name, given, owner, consent=yes))
+        result = run(call_tool(settings, stores.tasks, name, given, user, consent=yes))
     typer.echo(json_line(result.to_json()))
     if not result.success:
         raise typer.Exit(FAILED)
 
 
 def serve_tools(
-    user: User = None,
+    user: User = LOCAL_USER,
     http: Annotated[
         str | None,
         option("--http", "HOST:PORT", "Serve streamable HTTP at /mcp instead of stdio."),
@@ -94,16 +93,15 @@ def serve_tools(
     Every client that can reach the server acts as that user, so over HTTP it listens on loopback addresses only.
     """
     settings = read_settings()
-    owner = LOCAL_USER if user is None else user
     host, port = _address(http) if http is not None else ("", 0)
     with open_in_loop(open_stores(settings)) as (stores, run):
         try:
             if http is None:
-                print_stderr(f"serving the tasks of {owner} over stdio")
-                run(toolbox.serve_tools(stores.tasks, owner))
+                print_stderr(f"serving the tasks of {user} over stdio")
+                run(toolbox.serve_tools(stores.tasks, user))
             else:
-                print_stderr(f"serving the tasks of {owner} on http://{http}/mcp")
-                run(_serve_http(toolbox.tools_app(stores.tasks, owner), host, port))
+                print_stderr(f"serving the tasks of {user} on http://{http}/mcp")
+                run(_serve_http(toolbox.tools_app(stores.tasks, user), host, port))
         except KeyboardInterrupt:
             return
 

@@ -13,7 +13,7 @@ from typing import Any
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
-from graph_agent.chat.conversations import ConfirmationStore
+from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database

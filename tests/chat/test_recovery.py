@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import pytest
 
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.conversations import ClaimedTurn, TurnRequest, TurnStore
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.chat.conversations.turns import TurnRequest, TurnStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database

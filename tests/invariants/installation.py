@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graph_agent.chat.conversations import ConfirmationStore
+from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database

@@ -7,7 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from graph_agent.chat.conversations import ClaimedTurn, ConversationStore, TurnRequest, TurnStore
+from graph_agent.chat.conversations.reading import ConversationStore
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.chat.conversations.turns import TurnRequest, TurnStore
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database, migrate
 from graph_agent.models.decision import AgentDecision, DecisionType, PendingAction

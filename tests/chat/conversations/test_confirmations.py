@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from graph_agent.chat.conversations import ConfirmationStore
+from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.db import Database, migrate
 from graph_agent.errors import RecordUnavailableError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph_agent.chat.conversations import ConfirmationStore
+from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.conversations.pruning import BATCH, ConversationPruning
 from graph_agent.clock import ManualClock
 from tests.chat.conversations.conftest import StoreClient

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from graph_agent.chat.conversations import AbandonedTurn, AnsweredTurn, ClaimedTurn, TurnRequest
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.decision import PendingAction
