@@ -72,8 +72,7 @@ class _User:
         intent = chance.choices(self.intents, self.weights)[0]
         tool = TOOLS.get(intent)
         outcome = "SUCCESS:TASK_COMPLETED" if tool else "SUCCESS:RESPONSE_GIVEN"
-        # model_construct: validation would take most of the time of a simulation.
-        return Observation.model_construct(
+        return Observation(
             model=model,
             constitution=constitution,
             user_id=user_id or self.user_id,
