@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
-from graph_agent.bootstrap.secret import chain_keys, signing_keys
-from graph_agent.bootstrap.stores import open_stores
+from graph_agent.bootstrap.secret import signing_keys
+from graph_agent.bootstrap.stores import open_audit, open_stores
 from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import RandomIds, SystemClock
@@ -17,7 +17,6 @@ from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import AuditWriter, Clock, Confirmations, IdSource, LLMAdapter, ToolServer
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 
 
@@ -46,7 +45,7 @@ async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentService
         yield AgentServices(
             constitution=constitution.text,
             tools=tools,
-            audit=DatabaseAuditWriter(stores.log, clock=clock, chain_key=chain_keys(settings)),
+            audit=await open_audit(settings, stores.log, clock),
             signer=Signer(*signing_keys(settings)),
             confirmations=ConfirmationStore(stores.tasks, clock=clock),
             clock=clock,

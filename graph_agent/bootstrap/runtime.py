@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from pydantic import SecretStr
@@ -12,18 +12,16 @@ from pydantic import SecretStr
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.maintenance import maintenance_jobs
 from graph_agent.bootstrap.secret import chain_keys, signing_keys
-from graph_agent.bootstrap.stores import open_stores
+from graph_agent.bootstrap.stores import open_audit, open_stores
 from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
-from graph_agent.errors import RecordError
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, IdSource, LLMAdapter
-from graph_agent.record.spool import Spool, SpoolingAuditWriter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.tools.server_group import McpServerGroup
@@ -73,7 +71,7 @@ async def open_runtime(
             open_tools(stores.tasks, file=settings.mcp, granted=constitution.whitelist, clock=clock, ids=ids)
         )
         key = chain_keys(settings)
-        audit = SpoolingAuditWriter(stores.log, Spool(settings.home / "spool", key), clock=clock, chain_key=key)
+        audit = await open_audit(settings, stores.log, clock)
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
             # Imported here, because OpenTelemetry is an extra and most runtimes do not need it.
@@ -93,9 +91,6 @@ async def open_runtime(
             hooks=hooks,
         )
         await engine.prepare()
-        with suppress(RecordError):
-            # The log database may still be down; the sweeper tries again.
-            await audit.drain()
         chat = ChatService(
             engine,
             stores.tasks,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.db import Database, DatabaseUnavailableError, migrate
-from graph_agent.errors import ConfigurationError
+from graph_agent.errors import ConfigurationError, RecordError
+from graph_agent.ports import Clock
+from graph_agent.record.spool import Spool, SpoolingAuditWriter
 from graph_agent.settings import Settings
 
 # The packages whose tables and migrations each database contains.
@@ -47,6 +49,16 @@ async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
         tasks = open_migrated(settings.task_database, _TASK_PACKAGES, "database of tasks and conversations (DATABASE_URL)")
         log = open_migrated(settings.log_database, _LOG_PACKAGES, "log database (LOG_DATABASE_URL)")
         yield Stores(tasks, log)
+
+
+async def open_audit(settings: Settings, log: Database, clock: Clock) -> SpoolingAuditWriter:
+    """Return the writer of the record, after it has stored what is still in the spool."""
+    key = chain_keys(settings)
+    audit = SpoolingAuditWriter(log, Spool(settings.home / "spool", key), clock=clock, chain_key=key)
+    with suppress(RecordError):
+        # The log database may still be down; the sweeper, or the next process, tries again.
+        await audit.drain()
+    return audit
 
 
 def create_home(settings: Settings) -> None:

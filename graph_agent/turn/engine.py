@@ -23,6 +23,7 @@ from graph_agent.deadlines import ignore_result, run_with_timeout, turn_deadline
 from graph_agent.errors import (
     ConfigurationError,
     GraphAgentError,
+    RecordError,
     RecordUnavailableError,
     ServiceError,
     ServiceErrorCode,
@@ -61,6 +62,11 @@ _ANY_ARGUMENTS = {"type": "object", "additionalProperties": True}
 """The schema of a tool that nothing declares: its arguments cannot be checked."""
 _CLOSED_TOGETHER = 16
 """The number of interrupted turns that are closed at the same time, and committed together."""
+
+_LATE_OPENING_SECONDS = 30.0
+"""How long an opening row may be committed after its turn was refused, so that this process still closes it."""
+_LATE_CLOSE_SECONDS = (1.0, 2.0, 4.0)
+"""The waits between the attempts to close an opening row whose commit is not known."""
 
 T = TypeVar("T")
 
@@ -260,6 +266,8 @@ class LLMAgentEngine:
                     lambda run: self._end_steps(run, recorder, snapshot, taken), decision_id=recorder.header.decision_id
                 )
                 await ending.result()
+            else:
+                self._close_late_opening(recorder)
 
     async def _end_steps(
         self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, taken: Sequence[Step]
@@ -309,10 +317,11 @@ class LLMAgentEngine:
 
     async def aclose(self) -> None:
         """End every turn that is still running, and wait until each is closed."""
-        runs = list(self._runs)
-        for run in runs:
-            run.cancel(InterruptReason.SHUTDOWN)
-        await asyncio.gather(*(run.ended() for run in runs))
+        # A turn that is refused may leave a run that closes its opening row.
+        while runs := list(self._runs):
+            for run in runs:
+                run.cancel(InterruptReason.SHUTDOWN)
+            await asyncio.gather(*(run.ended() for run in runs), asyncio.sleep(0))
 
     async def _named_by(self, header: RecordHeader, current: PolicySnapshot) -> PolicySnapshot:
         digests = SnapshotDigests(header.constitution, header.tools, header.settings, header.prompt)
@@ -410,6 +419,8 @@ class LLMAgentEngine:
             if failure is None:
                 close = self._close(recorder, driver.result())
                 return await _in_time(close, run.deadline - self._clock.monotonic(), run.decision_id)
+            if recorder.saved is None:
+                self._close_late_opening(recorder)
             if recorder.saved is None or isinstance(failure, TurnTakenOverError):
                 raise _refusal(failure) from failure
             _log.error("a turn ended in an exception", exc_info=failure)
@@ -436,6 +447,7 @@ class LLMAgentEngine:
     ) -> FinishedTurn:
         """End a turn that did not end by itself, in a time of its own."""
         if recorder.saved is None:
+            self._close_late_opening(recorder)
             raise _refusal(RecordUnavailableError("the turn ended before its opening row"))
         # A call in flight is settled in its own time, so that its outcome does not stay unknown for lack of it.
         ending = max(_reserve(snapshot), _MIN_SECONDS_TO_CLOSE) + self._external.settle_seconds
@@ -444,6 +456,27 @@ class LLMAgentEngine:
         async with self._closing:
             with turn_deadline(self._clock, self._clock.monotonic() + ending):
                 return await _in_time(self._close_interrupted(run, recorder, snapshot, reason), ending, run.decision_id)
+
+    def _close_late_opening(self, recorder: Recorder) -> None:
+        """Close the row of a turn that was refused before its opening row, if that row is committed after all."""
+        if (opening := recorder.opening) is not None:
+            self.start(lambda run: self._finish_opened(run, opening), decision_id=recorder.header.decision_id)
+
+    async def _finish_opened(self, run: TurnRun[Any], opening: asyncio.Future[None]) -> None:
+        await run.wait_for(opening, _LATE_OPENING_SECONDS)
+        # Also at a shutdown the write gets some time.
+        await asyncio.wait({opening}, timeout=_MIN_SECONDS_TO_CLOSE)
+        failure = opening.exception() if opening.done() else None
+        if failure is not None and not getattr(failure.__cause__, "unknown", False):
+            return
+        for seconds in _LATE_CLOSE_SECONDS if opening.done() else ():
+            with suppress(RecordError, ServiceError):
+                await self.resume(run, ask_model=False)
+                return
+            if run.cancelled_for is not None:
+                break
+            await asyncio.sleep(seconds)
+        _log.warning("the sweeper will close decision %s, if it was opened", run.decision_id)
 
     async def _close_interrupted(
         self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, reason: InterruptReason

@@ -13,6 +13,7 @@ ordinary path to a decision.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -78,6 +79,8 @@ class Recorder:
         self._lost_call: tuple[str, str] | None = None
         self._resumed_at = len(replayed) if replayed and external is not None else None
         self._fenced = False
+        self.opening: asyncio.Future[None] | None = None
+        """The write of the opening row, once it was begun."""
 
     @property
     def interrupted(self) -> bool:
@@ -118,7 +121,10 @@ class Recorder:
     async def open(self) -> None:
         if self._writer is None or self._saved is not None:
             return
-        await self._writer.write_opening(DecisionOpening.of(self.header, self._blobs))
+        self._require_current()
+        # Shielded, because a write that was begun can be committed after this turn has given up: the engine then waits for it.
+        self.opening = asyncio.ensure_future(self._writer.write_opening(DecisionOpening.of(self.header, self._blobs)))
+        await asyncio.shield(self.opening)
         self._saved = 0
 
     def now(self) -> datetime:

@@ -27,6 +27,11 @@ async def write_refused(
     Raises `RecordUnavailableError`, and `ConfigurationError` if the engine cannot run turns.
     """
     context = DecisionContext(user_id=user_id, message=_storable(message), conversation_id=conversation_id)
+    # A run of its own, so that a caller who is cancelled leaves no open row.
+    return await engine.start(lambda _run: _write(engine, context, outcome, reply), user_id).result()
+
+
+async def _write(engine: LLMAgentEngine, context: DecisionContext, outcome: OutcomeCategory, reply: str) -> DecisionRecord:
     snapshot = await engine.prepare()
     header = engine.header(context, snapshot)
     await engine.audit.write_opening(DecisionOpening.of(header, snapshot.texts))

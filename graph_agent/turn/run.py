@@ -61,7 +61,7 @@ class TurnRun(Generic[T_co]):
         self.fenced = True
         self.cancel()
 
-    async def wait_for(self, driver: asyncio.Task[Any], seconds: float, *, cancellable: bool = True) -> InterruptReason:
+    async def wait_for(self, driver: asyncio.Future[Any], seconds: float, *, cancellable: bool = True) -> InterruptReason:
         """Wait for the driver, for `cancel`, or `seconds`; return why the turn is interrupted if the driver has no result."""
         awaited = {driver, self._cancelled} if cancellable else {driver}
         try:

@@ -1,16 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 
 from graph_agent.agent_service import AgentServices, shared_services
+from graph_agent.agent_service.run import converse
+from graph_agent.bootstrap.agent_services import open_agent_services
+from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.llm import LLMResponse
 from graph_agent.settings import Settings
-from tests.agent_service.environment import agent_services
+from tests.agent_service.environment import USER, agent_services, at, said
 
 
 class Wiring:
@@ -108,3 +114,26 @@ async def test_other_settings_are_another_place(wiring: Make, monkeypatch: pytes
         async with shared_services() as other:
             assert one is not other
     assert made.log == ["open", "open", "close", "close"]
+
+
+async def test_a_terminal_record_that_the_log_does_not_take_is_spooled_and_stored_later(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object) -> None:
+        raise DatabaseUnavailableError("gone")
+
+    def say_and_lose(*_: object) -> LLMResponse:
+        monkeypatch.setattr(Database, "write", lose)
+        return LLMResponse(content="Hello.", finish_reason="stop")
+
+    settings = Settings(home=home, database_url="", log_database_url="")
+    async with open_agent_services(settings) as services:
+        response = await converse(services, ScriptedAdapter([say_and_lose]), [said("hi")], USER, at("http://localhost:1"))
+        monkeypatch.undo()
+    assert (response.status, response.final_response) == ("completed", "Hello.")
+    with closing(sqlite3.connect(home / "log.db")) as log:
+        statuses = log.execute("SELECT status FROM decision_logs")
+        assert statuses.fetchall() == [("PENDING",)]
+        async with open_agent_services(settings):
+            pass
+        assert log.execute("SELECT status FROM decision_logs").fetchall() == [("completed",)]

@@ -50,3 +50,29 @@ async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the
     assert await environment.descriptions() == (["milk"] if performed else [])
     assert trace.record == record
     assert (await verify_log(environment.log, key=None)).violations == []
+
+
+async def test_a_confirmed_call_is_settled_under_the_id_of_its_action(
+    environment: Environment, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await environment.chat(ScriptedAdapter([calls("add_task", description="milk"), says("Added.")])).send("ann", "add milk")
+    delete = calls("delete_task", task_id=await environment.task_id("milk"))
+    asked = await environment.chat(ScriptedAdapter([delete])).send("ann", "delete milk")
+    execute = environment.tools.execute
+
+    async def lose_reply(*arguments: Any, **named: Any) -> ToolResult:
+        await execute(*arguments, **named)
+        return LOST
+
+    async def not_learned(*_: Any, **__: Any) -> ToolResult:
+        return LOST
+
+    with monkeypatch.context() as server:
+        server.setattr(environment.tools, "execute", lose_reply)
+        server.setattr(environment.tools, "settle", not_learned)
+        confirmed = await environment.chat(ScriptedAdapter([])).send("ann", "yes", conversation_id=asked.conversation_id)
+    settler = OutcomeSettler(environment.tools, environment.log, clock=clock)
+    assert [await settler.settle_unknown() for _ in range(2)] == [1, 0]
+    [settlement] = (await LogQueryService(environment.log).get_decision_trace(confirmed.decision_id)).settlements
+    assert (settlement.sequence, settlement.result.success) == (1, True)
+    assert await environment.descriptions() == []
