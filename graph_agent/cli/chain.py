@@ -41,7 +41,7 @@ def verify(
     if as_json:
         typer.echo(json_line({"intact": report.intact, **report.to_json()}))
     else:
-        _print_report(report, compared=heads is not None)
+        print_report(report, compared=heads is not None)
     raise typer.Exit(DONE if report.intact else FAILED)
 
 
@@ -64,7 +64,8 @@ def heads(
     print_stderr(f"{len(signed.heads)} heads written to {to}")
 
 
-def _print_report(report: VerifyReport, *, compared: bool) -> None:
+def print_report(report: VerifyReport, *, compared: bool) -> None:
+    """Print the violations and one line with the result; `compared` is false if there were no signed heads to compare with."""
     console = stdout_console()
     for violation in report.violations:
         console.print(Text.assemble((f"{violation.kind:<11}", "bold red"), violation.text))

@@ -67,6 +67,11 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "list": Command("baseline:list_baselines", "List the baselines, newest first."),
         "compare": Command("baseline:compare", "Compare later decisions with a baseline."),
     },
+    "db": {
+        "copy": Command(
+            "db_copy:copy", "Copy tasks, conversations or the record, whatever a database contains, to an empty one."
+        ),
+    },
     "tools": {
         "list": Command("tools:list_tools", "List the tools that the constitution allows and the server serves."),
         "call": Command("tools:call", "Call one tool over MCP and print its result as JSON."),
@@ -120,6 +125,7 @@ app = typer.Typer(
 for _name, _help in {
     "log": "Read the record of decisions.",
     "baseline": "Store how the agent behaves, and detect drift.",
+    "db": "Move the databases.",
     "tools": "Use the tools directly, without a model.",
 }.items():
     app.add_typer(typer.Typer(cls=LazyGroup, no_args_is_help=True), name=_name, help=_help)

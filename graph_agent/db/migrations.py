@@ -28,9 +28,9 @@ def migrate(database: Database, owner: str, **attributes: Any) -> None:
     if a newer version has migrated the database.
     """
     folder = Path(str(resources.files(owner))) / "migrations"
-    version_table = f"{_VERSION_TABLE_PREFIX.get(owner, owner.rpartition('.')[2])}_version"
+    version_table = _version_table(owner)
     head = newest_revision(folder)
-    found = database.read_now(lambda connection: _revision(connection, version_table))
+    found = installed_revision(database, owner)
     if found is not None and found > head:
         raise ConfigurationError(
             f"the database has a newer schema ({version_table} {found}) than this version of graph-agent knows ({head}): "
@@ -40,9 +40,18 @@ def migrate(database: Database, owner: str, **attributes: Any) -> None:
         database.write_now(lambda connection: _upgrade(connection, folder, version_table, head, attributes))
 
 
+def installed_revision(database: Database, owner: str) -> str | None:
+    """Return the revision of the package's tables in `database`, None if it has none."""
+    return database.read_now(lambda connection: _revision(connection, _version_table(owner)))
+
+
 def newest_revision(folder: Path) -> str:
     """Return the newest revision in `folder`, read from the names of its files."""
     return max(file.name.partition("_")[0] for file in (folder / "versions").glob("[0-9]*_*.py"))
+
+
+def _version_table(owner: str) -> str:
+    return f"{_VERSION_TABLE_PREFIX.get(owner, owner.rpartition('.')[2])}_version"
 
 
 def _revision(connection: Connection, version_table: str) -> str | None:

@@ -1,0 +1,44 @@
+"""The copy of a database of this program, with a verification of its log."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from graph_agent.bootstrap.secret import chain_keys
+from graph_agent.chat.conversations.tables import metadata as conversation_tables
+from graph_agent.db import Database, migrate
+from graph_agent.db.copy import copy_tables, require_file
+from graph_agent.db.migrations import installed_revision
+from graph_agent.errors import ConfigurationError
+from graph_agent.record.chain_tables import record_links
+from graph_agent.record.tamper.verify import verify_log
+from graph_agent.record.tamper.violations import VerifyReport
+from graph_agent.settings import Settings
+from graph_agent.task_server.tables import metadata as task_tables
+
+_TABLES = {
+    "graph_agent.task_server": task_tables,
+    "graph_agent.chat.conversations": conversation_tables,
+    "graph_agent.record": record_links.metadata,
+}
+
+
+async def copy_database(settings: Settings, source_url: str, target_url: str) -> tuple[dict[str, int], VerifyReport | None]:
+    """Copy everything that a database contains to an empty one; return the number of rows of each table, and the verified log.
+
+    Without a log in it the report is None. Raises `ConfigurationError`; then the target has no rows.
+    """
+    require_file(source_url)
+    async with AsyncExitStack() as stack:
+        source, target = Database.open(source_url), Database.open(target_url)
+        stack.push_async_callback(source.close)
+        stack.push_async_callback(target.close)
+        owners = [owner for owner in _TABLES if installed_revision(source, owner) is not None]
+        if not owners:
+            raise ConfigurationError("the source has no tables of graph-agent")
+        for owner in owners:
+            for database in (source, target):
+                migrate(database, owner, chain_key=lambda: chain_keys(settings))
+        counts = copy_tables(source, target, [table for owner in owners for table in _TABLES[owner].sorted_tables])
+        has_log = "graph_agent.record" in owners
+        return counts, await verify_log(target, key=chain_keys(settings)) if has_log else None

@@ -1,0 +1,35 @@
+"""`graph-agent db copy`: move to another database."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from graph_agent.bootstrap.copying import copy_database
+from graph_agent.cli.chain import print_report
+from graph_agent.cli.running import FAILED, AsJson
+from graph_agent.cli.show import json_line
+from graph_agent.settings import read_settings
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Copy the database at this URL, as in DATABASE_URL.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Write to the database at this URL, which must be empty.")],
+    as_json: AsJson = False,
+) -> None:
+    """Copy tasks, conversations or the record, whatever a database contains, to an empty one.
+
+    Everything is copied, or nothing, from one snapshot. The copy of a record is verified: exits with 1 if it is not intact.
+    """
+    counts, report = asyncio.run(copy_database(read_settings(), source, target))
+    if as_json:
+        typer.echo(json_line({"rows": counts, "log": None if report is None else report.to_json()}))
+    else:
+        for table, rows in counts.items():
+            typer.echo(f"{table:<24}{rows:>10,} rows")
+        if report is not None:
+            print_report(report, compared=True)
+    if report is not None and not report.intact:
+        raise typer.Exit(FAILED)

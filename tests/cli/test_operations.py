@@ -1,0 +1,174 @@
+"""The procedures of docs/operations.md."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.clock import ManualClock
+from graph_agent.db import Database
+from graph_agent.settings import read_settings
+from tests.cli.conftest import Cli
+from tests.record.upgrading import upgrade_to
+
+FULL_AT = 40_000
+"""The size that no file can exceed: enough to open a SQLite database, too little for the transaction that claims a turn."""
+
+
+def use(cli: Cli) -> str:
+    """Add a task and ask for the deletion of another one; return the id of the pending action."""
+    for text in ("add a task to call mom", "add a task to buy milk"):
+        assert cli("ask", text).code == 0
+    pending: str = cli("ask", "delete the buy milk task", "--json").json()["decision"]["pending_action"]["id"]
+    return pending
+
+
+def count(file: Path, table: str) -> int:
+    with closing(sqlite3.connect(file)) as database:
+        return int(database.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+@pytest.mark.postgresql
+def test_move_from_sqlite_to_postgresql(
+    cli: Cli, home: Path, tmp_path: Path, fresh_postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending = use(cli)
+    assert cli("log", "heads", "--out", str(tmp_path / "heads.json")).code == 0
+    for name in ("graph_agent.db", "log.db"):
+        copied = cli("db", "copy", f"sqlite:///{home / name}", fresh_postgresql_url, "--json")
+        assert copied.code == 0, copied.err
+        assert {rows: count(home / name, table) for table, rows in copied.json()["rows"].items()} == {
+            rows: rows for rows in copied.json()["rows"].values()
+        }
+    refused = cli("db", "copy", f"sqlite:///{home / 'log.db'}", fresh_postgresql_url)
+    assert (refused.code, "the target is not empty" in refused.err) == (1, True)
+
+    for name in ("DATABASE_URL", "LOG_DATABASE_URL"):
+        monkeypatch.setenv(name, fresh_postgresql_url)
+    verified = cli("log", "verify", "--heads", str(tmp_path / "heads.json"))
+    assert (verified.code, "3 records" in verified.out, "5 turns and operations compared" in verified.out) == (0, True, True)
+    # The confirmation was asked before the move. New rows get new numbers.
+    assert "deleted 'buy milk'" in cli("ask", "--yes", pending).out
+    assert "added 'water the plants'" in cli("ask", "add a task to water the plants").out
+    assert cli("ask", "show my tasks").out.startswith("You have 2 tasks:\n1. [ ] water the plants\n2. [ ] call mom")
+    assert cli("replay", "--all").code == 0
+
+
+@pytest.mark.postgresql
+def test_a_copy_that_fails_leaves_the_target_empty(cli: Cli, home: Path, fresh_postgresql_url: str) -> None:
+    use(cli)
+    with closing(sqlite3.connect(home / "log.db")) as log, log:
+        newest = "decision_id = (SELECT decision_id FROM decision_logs ORDER BY created_at DESC LIMIT 1)"
+        log.execute(f"UPDATE decision_logs SET model = ? WHERE {newest}", ("m" * 300,))
+    copy = partial(cli, "db", "copy", f"sqlite:///{home / 'log.db'}", fresh_postgresql_url)
+    sentence = "graph-agent: a row of the table decision_logs cannot be stored in the target; nothing was copied\n"
+    assert (copy().code, copy().err) == (1, sentence)
+    with closing(sqlite3.connect(home / "log.db")) as log, log:
+        log.execute("UPDATE decision_logs SET model = 'rules'")
+    assert copy().code == 0
+
+
+def test_a_copy_needs_a_database_of_this_program(cli: Cli, tmp_path: Path) -> None:
+    missing, other = tmp_path / "missing.db", tmp_path / "other.db"
+    sqlite3.connect(other).close()
+    assert "there is no database file" in cli("db", "copy", f"sqlite:///{missing}", "sqlite://").err
+    assert not missing.exists()
+    other.touch()
+    assert cli("db", "copy", f"sqlite:///{other}", "sqlite://").err == "graph-agent: the source has no tables of graph-agent\n"
+
+
+def test_back_up_and_restore(cli: Cli, home: Path, tmp_path: Path) -> None:
+    pending = use(cli)
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    for name in ("graph_agent.db", "log.db"):
+        assert cli("db", "copy", f"sqlite:///{home / name}", f"sqlite:///{backup / name}").code == 0
+    shutil.copy2(home / "secret", backup)
+    assert cli("log", "heads", "--out", str(tmp_path / "heads.json")).code == 0
+
+    cli("ask", "add a task that is lost")
+    shutil.rmtree(home)
+    shutil.copytree(backup, home)
+    verified = cli("log", "verify", "--heads", str(tmp_path / "heads.json"))
+    assert (verified.code, "3 records" in verified.out) == (0, True)
+    assert "deleted 'buy milk'" in cli("ask", "--yes", pending).out
+    assert "1. [ ] call mom" in cli("ask", "show my tasks").out
+    # A log that is older than the other database lacks decisions.
+    for file in home.glob("log.db*"):
+        file.unlink()
+    shutil.copy2(backup / "log.db", home)
+    assert cli("log", "verify").code == 1
+
+
+def test_upgrade(cli: Cli, home: Path) -> None:
+    for file in home.glob("log.db*"):
+        file.unlink()
+    log = Database.open(f"sqlite:///{home / 'log.db'}")
+    upgrade_to(log, "graph_agent.record", "0003")
+    log.close_now()
+    use(cli)
+    assert cli("log", "verify").code == 0
+    with closing(sqlite3.connect(home / "log.db")) as newer, newer:
+        newer.execute("UPDATE audit_version SET version_num = '9999'")
+    older = cli("ask", "show my tasks")
+    assert (older.code, "upgrade graph-agent" in older.err, older.out) == (1, True, "")
+
+
+def test_rotate_the_secret(cli: Cli, home: Path, tmp_path: Path) -> None:
+    pending = use(cli)
+    assert cli("log", "heads", "--out", str(tmp_path / "heads.json")).code == 0
+    secret = home / "secret"
+    secret.write_text(f"{'n' * 64}\n{secret.read_text()}\n")
+    assert "deleted 'buy milk'" in cli("ask", "--yes", pending).out
+    verified = cli("log", "verify", "--heads", str(tmp_path / "heads.json"))
+    assert (verified.code, "4 records" in verified.out) == (0, True)
+    secret.write_text("n" * 64)
+    assert "with another key" in cli("log", "verify").out
+
+
+def test_a_full_disk(cli: Cli) -> None:
+    use(cli)
+
+    def fill_the_disk() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_AT, FULL_AT))
+
+    command = [sys.executable, "-c", "from graph_agent.cli.main import main; main()", "ask", "add a task to water the plants"]
+    # It runs in a process of its own, because the limit is one of the process. It must not truncate bytecode that others read.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    full = subprocess.run(command, env=environment, preexec_fn=fill_the_disk, capture_output=True, text=True, timeout=120)
+    assert (full.returncode, full.stdout) == (1, "")
+    assert full.stderr.splitlines()[-1].startswith("graph-agent: ")
+    assert "added 'water the plants'" in cli("ask", "add a task to water the plants").out
+    assert cli("ask", "show my tasks").out.count("water the plants") == 1
+    assert cli("log", "verify").code == 0
+
+
+def test_a_clock_that_was_wrong(cli: Cli, home: Path) -> None:
+    del home
+
+    async def ask_for_a_deletion(at: datetime) -> tuple[str, str]:
+        async with open_runtime(read_settings(), model="rules", clock=ManualClock(at)) as runtime:
+            await runtime.chat.send("local", "add a task to call mom")
+            asked = await runtime.chat.send("local", "delete the call mom task")
+            assert asked.decision.pending_action is not None
+            return asked.conversation_id, asked.decision.pending_action.id
+
+    conversation, pending = asyncio.run(ask_for_a_deletion(datetime.now(UTC) + timedelta(hours=1)))
+    # Set back before the question was asked, the clock makes it void. Nothing is deleted, and the conversation goes on.
+    assert "deleted" not in cli("ask", "--yes", pending).out
+    assert "1. [ ] call mom" in cli("ask", "show my tasks", "--conversation", conversation).out
+    assert cli("log", "verify").code == 0
