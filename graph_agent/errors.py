@@ -119,7 +119,7 @@ class LLMTimeoutError(LLMError, builtins.TimeoutError):
     default_code = "TIMEOUT"
 
 
-TimeoutError = LLMTimeoutError  # noqa: A001 - the adapter contract's name
+TimeoutError = LLMTimeoutError  # noqa: A001 (the adapter contract's name)
 
 
 class InvalidResponseError(LLMError):

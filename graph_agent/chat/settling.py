@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from graph_agent.db import Database
 from graph_agent.ports import Clock, ToolServer
@@ -39,11 +40,9 @@ class OutcomeSettler:
             )
             if result.unknown:
                 break  # The server does not answer; the next sweep asks again.
-            await self._store(
-                Settlement(decision_id=call.decision_id, sequence=call.sequence, result=result, settled_at=self._clock.now())
+            settlement = Settlement(
+                decision_id=call.decision_id, sequence=call.sequence, result=result, settled_at=self._clock.now()
             )
+            await write(self._log, partial(store_settlement, settlement=settlement, sealer=self._sealer))
             settled += 1
         return settled
-
-    async def _store(self, settlement: Settlement) -> None:
-        await write(self._log, lambda connection: store_settlement(connection, settlement, self._sealer))

@@ -79,7 +79,7 @@ def _read() -> str | None:
     prompt = ""
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):
-            import readline  # noqa: F401 - gives `input` its line editing and history
+            import readline  # noqa: F401 (gives `input` its line editing and history)
         prompt = "> "
     try:
         return input(prompt).strip()

@@ -61,10 +61,10 @@ class JsonText(TypeDecorator[Any]):
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002 - the signature is SQLAlchemy's
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002 (SQLAlchemy's signature)
         return None if value is None else storable_json(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002 - the signature is SQLAlchemy's
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002 (SQLAlchemy's signature)
         return None if value is None else json.loads(value)
 
 

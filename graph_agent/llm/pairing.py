@@ -27,27 +27,20 @@ class Exchange:
 
 def pair_results(messages: Sequence[LLMMessage]) -> Iterator[Exchange]:
     """Yield the exchanges of users and assistants; function messages become the results of the calls before them."""
-    assistants: tuple[LLMMessage, ...] = ()
-    for role, group in groupby(messages, key=lambda message: message.role):
-        consecutive = tuple(group)
-        if role == "function":
-            yield Exchange(assistants, _match(assistants, consecutive))
-            assistants = ()
-            continue
-        if assistants:
-            yield Exchange(assistants, _match(assistants, ()))
-            assistants = ()
-        if role == "assistant":
-            assistants = consecutive
-        else:
-            yield Exchange(consecutive)
-    if assistants:
-        yield Exchange(assistants, _match(assistants, ()))
+    groups = [tuple(group) for _, group in groupby(messages, key=lambda message: message.role)]
+    for group, following in zip(groups, [*groups[1:], ()], strict=True):
+        if group[0].role == "user":
+            yield Exchange(group)
+        elif group[0].role == "assistant":
+            yield Exchange(group, _match(group, following))
 
 
-def _match(assistants: Sequence[LLMMessage], functions: Sequence[LLMMessage]) -> tuple[dict[str, Any], ...]:
-    """Return the result of each call: the one with its id, else the first one left with its name, else `MISSING`."""
-    left = [message.function_response for message in functions if message.function_response is not None]
+def _match(assistants: Sequence[LLMMessage], following: Sequence[LLMMessage]) -> tuple[dict[str, Any], ...]:
+    """Return the result of each call: the one with its id, else the first one left with its name, else `MISSING`.
+
+    The results are the function messages among those that follow.
+    """
+    left = [message.function_response for message in following if message.function_response is not None]
     calls = [call for message in assistants for call in message.function_calls or []]
     found: dict[int, dict[str, Any]] = {}
     # All ids first: a match by name must not take the result that belongs to another call by its id.

@@ -17,7 +17,7 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import digest
 from graph_agent.ports import Clock, IdSource
-from graph_agent.task_server import receipts, store
+from graph_agent.task_server import store
 from graph_agent.task_server.arguments import (
     AddTask,
     ListTasks,
@@ -28,6 +28,7 @@ from graph_agent.task_server.arguments import (
 )
 from graph_agent.task_server.ledger import Effect, Operation, OperationLedger
 from graph_agent.task_server.models import Outcome, Task, TaskStatus
+from graph_agent.task_server.quoting import quoted
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class TaskTools:
 
         def effect(connection: Connection) -> Outcome:
             store.add(connection, task)
-            return Outcome.done(task=task.to_json(), receipt=receipts.added(task.description))
+            return Outcome.done(task=task.to_json(), receipt=f"added {quoted(task.description)}")
 
         return effect
 
@@ -132,7 +133,8 @@ class TaskTools:
             if before is None:
                 return NOT_FOUND
             after = store.set_description(connection, before, arguments.description)
-            return Outcome.done(task=after.to_json(), receipt=receipts.renamed(before.description, after.description))
+            renamed = f"renamed {quoted(before.description)} to {quoted(after.description)}"
+            return Outcome.done(task=after.to_json(), receipt=renamed)
 
         return effect
 
@@ -144,9 +146,9 @@ class TaskTools:
             if task is None:
                 return NOT_FOUND
             if task.status is TaskStatus.COMPLETED:
-                return Outcome.done(task=task.to_json(), receipt=receipts.already_completed(task.description))
+                return Outcome.done(task=task.to_json(), receipt=f"{quoted(task.description)} was already completed")
             task = store.complete(connection, task, now)
-            return Outcome.done(task=task.to_json(), receipt=receipts.completed(task.description))
+            return Outcome.done(task=task.to_json(), receipt=f"completed {quoted(task.description)}")
 
         return effect
 
@@ -154,8 +156,8 @@ class TaskTools:
         def effect(connection: Connection) -> Outcome:
             task = store.get(connection, user_id, arguments.task_id, lock=True)
             if task is None:
-                return Outcome.done(task=None, receipt=receipts.NOTHING_TO_DELETE)
+                return Outcome.done(task=None, receipt="nothing was there to delete")
             store.remove(connection, task)
-            return Outcome.done(task=task.to_json(), receipt=receipts.deleted(task.description))
+            return Outcome.done(task=task.to_json(), receipt=f"deleted {quoted(task.description)}")
 
         return effect

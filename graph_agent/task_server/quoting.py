@@ -1,4 +1,4 @@
-"""Receipts of the task server: one line for each committed change, whatever a description contains."""
+"""Descriptions as receipts quote them: one line, whatever a description contains."""
 
 from __future__ import annotations
 
@@ -6,30 +6,8 @@ import unicodedata
 
 SHOWN_LENGTH = 60
 
-NOTHING_TO_DELETE = "nothing was there to delete"
-
 _JOINERS = "\u200c\u200d"
 """Zero-width joiners, which some scripts and emoji need."""
-
-
-def added(description: str) -> str:
-    return f"added {quoted(description)}"
-
-
-def renamed(before: str, after: str) -> str:
-    return f"renamed {quoted(before)} to {quoted(after)}"
-
-
-def completed(description: str) -> str:
-    return f"completed {quoted(description)}"
-
-
-def already_completed(description: str) -> str:
-    return f"{quoted(description)} was already completed"
-
-
-def deleted(description: str) -> str:
-    return f"deleted {quoted(description)}"
 
 
 def quoted(description: str) -> str:

@@ -6,25 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph_agent.task_server import receipts
-
-
-def test_receipts_say_what_was_done() -> None:
-    assert [
-        receipts.added("call mom"),
-        receipts.renamed("a", "b"),
-        receipts.completed("call mom"),
-        receipts.already_completed("call mom"),
-        receipts.deleted("call mom"),
-        receipts.NOTHING_TO_DELETE,
-    ] == [
-        "added 'call mom'",
-        "renamed 'a' to 'b'",
-        "completed 'call mom'",
-        "'call mom' was already completed",
-        "deleted 'call mom'",
-        "nothing was there to delete",
-    ]
+from graph_agent.task_server.quoting import SHOWN_LENGTH, quoted
 
 
 @pytest.mark.parametrize(
@@ -42,13 +24,13 @@ def test_receipts_say_what_was_done() -> None:
     ],
 )
 def test_control_characters_and_quotes_in_a_description_are_neutralized(description: str, shown: str) -> None:
-    assert receipts.quoted(description) == shown
+    assert quoted(description) == shown
 
 
 @given(st.text(max_size=200))
 def test_for_any_description_the_receipt_is_one_line_in_one_pair_of_quotes(description: str) -> None:
-    shown = receipts.quoted(description)
+    shown = quoted(description)
     assert shown.count("'") == 2
     assert shown.isprintable() or any(joiner in shown for joiner in "\u200c\u200d") or "\u3000" in shown
     assert len(shown.splitlines()) == 1
-    assert len(shown) <= receipts.SHOWN_LENGTH + 2
+    assert len(shown) <= SHOWN_LENGTH + 2
