@@ -85,6 +85,7 @@ def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
     app.state.runtime = runtime
     # Set at the end of the lifespan: the number of turns that this process leaves open, None if that is unknown.
     app.state.open_turns = 0
+    app.state.write_checks = health.write_checks(runtime)
     app.state.authenticator = authenticator(settings)
     app.state.turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=not settings.authenticates)
     app.state.streams = asyncio.Semaphore(MAX_STREAMS)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+import math
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
 
 from graph_agent.api.schemas import Health, errors
+from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.ports import Clock
 from graph_agent.record.spool import Spool, SpoolingAuditWriter
 
 _log = logging.getLogger(__name__)
@@ -20,6 +23,8 @@ _log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
 
 CHECK_SECONDS = 3.0
+WRITE_SECONDS = 1.0
+"""The shortest time between two writes of the same check."""
 
 
 @router.get("/healthz", response_model=Health, responses=errors(403))
@@ -30,11 +35,12 @@ async def healthz() -> JSONResponse:
 
 @router.get("/readyz", response_model=Health, responses=errors(403, 503))
 async def readyz(request: Request) -> JSONResponse:
-    """Return `ready` if both databases and all MCP servers answer, and they serve every tool of the constitution."""
+    """Return `ready` if both databases take a write, and all MCP servers answer and serve every tool of the constitution."""
     runtime: Any = request.app.state.runtime
+    writes: dict[str, WriteCheck] = request.app.state.write_checks
     checks = {
-        "task database": _answers(runtime.task_database),
-        "log database": _answers(runtime.log_database),
+        "task database": _takes_writes(runtime.task_database, writes["task database"]),
+        "log database": _takes_writes(runtime.log_database, writes["log database"]),
         **{f"MCP server '{name}'": executor.ready() for name, executor in runtime.tools.executors.items()},
         "constitution": _prepared(runtime.engine),
     }
@@ -47,7 +53,32 @@ async def readyz(request: Request) -> JSONResponse:
     return JSONResponse({"status": "ready"})
 
 
-async def _answers(database: Database) -> bool:
+class WriteCheck:
+    """A write that is made at most once in `WRITE_SECONDS`, however often the check is asked for."""
+
+    def __init__(self, write: Callable[[], Awaitable[None]], clock: Clock) -> None:
+        self._write = write
+        self._clock = clock
+        self._writing = asyncio.Lock()
+        self._written_at = -math.inf
+
+    async def pass_or_raise(self) -> None:
+        """Return if the last write succeeded; raise what it raised."""
+        async with self._writing:
+            now = self._clock.monotonic()
+            if now - self._written_at >= WRITE_SECONDS:
+                await self._write()
+                self._written_at = now
+
+
+def write_checks(runtime: Runtime) -> dict[str, WriteCheck]:
+    """Return the checks of both databases."""
+    writes = {"task database": lambda: runtime.chat.check_writable(), "log database": lambda: runtime.audit.check_writable()}
+    return {name: WriteCheck(write, runtime.clock) for name, write in writes.items()}
+
+
+async def _takes_writes(database: Database, check: WriteCheck) -> bool:
+    await check.pass_or_raise()
     return await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").scalar()) == 1
 
 

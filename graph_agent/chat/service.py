@@ -156,6 +156,10 @@ class ChatService:
         """Return the number of turns that are claimed by this service and have no answer yet."""
         return await self._turns.count_open()
 
+    async def check_writable(self) -> None:
+        """Commit a row to the database, always the same one. Raises `ServiceError` SERVICE_UNAVAILABLE."""
+        await self._turns.check_writable()
+
     async def aclose(self) -> None:
         """End every running turn, and wait until each has its terminal row and its answer."""
         await self._engine.aclose()

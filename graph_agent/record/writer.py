@@ -15,7 +15,7 @@ from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.db.insert import insert_new, insert_or_replace
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
-from graph_agent.models.canonical import canonical_json
+from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import (
     DecisionOpening,
@@ -160,6 +160,11 @@ class DatabaseAuditWriter(AuditWriter):
             self._chain.start_new_chains()
             raise
         return record if stored_text is text else DecisionRecord.model_validate_json(stored_text)
+
+    async def check_writable(self) -> None:
+        """Commit a row to the log, always the same one. Raises `RecordUnavailableError`."""
+        now = self._clock.now()
+        await self._write(lambda connection: store_texts(connection, {digest(""): ""}, now), "")
 
     async def sign_heads(self) -> None:
         """Sign the heads of this writer's chains. A log database that does not take them is only reported in the log."""

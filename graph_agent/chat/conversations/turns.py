@@ -7,6 +7,7 @@ A process whose attempt is no longer the current one can no longer write to the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,6 +28,7 @@ from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, Messa
 from graph_agent.ports import Clock, IdSource
 
 _TITLE_LENGTH = 80
+_NO_USER = ""
 _TRIES = 5
 """The number of attempts to insert a claim. Each may conflict with a turn that ends before it can be read."""
 
@@ -194,6 +196,11 @@ class TurnStore:
         times = {"now": now, "longest": now + self._lease}
         rows = await statements.read(self._database, lambda connection: connection.execute(oldest, times).all())
         return [AbandonedTurn(row.id, row.attempt) for row in rows]
+
+    async def check_writable(self) -> None:
+        """Count a turn of no user, which is one write."""
+        now = self._clock.now()
+        await statements.write(self._database, lambda connection: count_turn(connection, _NO_USER, now, sys.maxsize))
 
     async def count_open(self) -> int:
         """Return the number of running turns that this store has claimed."""

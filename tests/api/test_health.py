@@ -1,0 +1,77 @@
+"""Readiness: a part that cannot take a write is named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from graph_agent.api.app import create_app
+from graph_agent.api.health import WriteCheck
+from graph_agent.bootstrap.runtime import Runtime, open_runtime
+from graph_agent.clock import ManualClock
+from graph_agent.db import Database, DatabaseUnavailableError
+from graph_agent.record.tamper.verify import verify_log
+from graph_agent.settings import Settings
+from tests.chat.environment import Environment
+
+Served = Callable[[Runtime], httpx.AsyncClient]
+
+
+def _refuse_writes(*_: object) -> None:
+    raise DatabaseUnavailableError("full")
+
+
+@pytest.mark.parametrize(("database", "name"), [("task_database", "task database"), ("log_database", "log database")])
+async def test_a_database_that_can_only_be_read_is_not_ready(
+    environment: Environment, served: Served, monkeypatch: pytest.MonkeyPatch, database: str, name: str
+) -> None:
+    runtime = environment.runtime()
+    monkeypatch.setattr(getattr(runtime, database), "write", _refuse_writes)
+    answer = await served(runtime).get("/readyz")
+    assert (answer.status_code, answer.json()["error"]["message"]) == (503, f"Not ready: {name}.")
+
+
+async def test_a_spool_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
+    async with open_runtime(Settings(GRAPH_AGENT_HOME=tmp_path), model="rules") as runtime:
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(create_app(runtime)), base_url="http://localhost")
+        assert (await client.get("/readyz")).status_code == 200
+        (tmp_path / "spool").unlink()
+        (tmp_path / "spool").mkdir()
+        answer = await client.get("/readyz")
+    assert (answer.status_code, answer.json()["error"]["message"]) == (503, "Not ready: spool.")
+
+
+async def test_the_write_is_made_once_a_second_until_it_fails() -> None:
+    clock, writes, failures = ManualClock(), [0], [False]
+
+    async def write() -> None:
+        writes[0] += 1
+        if failures[0]:
+            raise DatabaseUnavailableError("full")
+
+    check = WriteCheck(write, clock)
+    await asyncio.gather(*(check.pass_or_raise() for _ in range(10)))
+    assert writes == [1]
+    clock.advance(seconds=1)
+    failures[0] = True
+    for _ in range(2):
+        with pytest.raises(DatabaseUnavailableError):
+            await check.pass_or_raise()
+    assert writes == [3]
+
+
+async def test_repeated_checks_leave_one_row_in_each_database(environment: Environment) -> None:
+    runtime = environment.runtime()
+    for _ in range(3):
+        await runtime.chat.check_writable()
+        await runtime.audit.check_writable()
+
+    async def count(database: Database, table: str) -> int:
+        return await database.read(lambda c: int(c.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()))
+
+    assert (await count(environment.tasks, "turn_limits"), await count(environment.log, "record_blobs")) == (1, 1)
+    assert (await verify_log(environment.log, key=None)).violations == []
