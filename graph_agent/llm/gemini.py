@@ -9,9 +9,9 @@ from urllib.parse import quote
 from graph_agent.llm.config import LLMConfig, check_base_url, make_config
 from graph_agent.llm.families import DEFAULT_MODEL, family_of, plain_name
 from graph_agent.llm.gemini_wire import REQUIRED_CALL, build_contents, build_settings, build_tools, parse_response
-from graph_agent.llm.provider_adapter import Chat, ProviderAdapter
+from graph_agent.llm.provider_adapter import Chat, ModelCall, ProviderAdapter
 from graph_agent.llm.provider_errors import missing_model_message
-from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.models.llm import LLMResponse, ToolDeclaration
 
 if TYPE_CHECKING:
     import httpx
@@ -48,20 +48,15 @@ class GeminiAdapter(ProviderAdapter):
     def _open_chat(self, http: httpx.AsyncClient) -> Chat:
         return self._sdk.open_chat(http, api_key=self._config.api_key, model=self.model, base_url=self._base_url)
 
-    def _build_request(
-        self,
-        answering: str,
-        messages: list[LLMMessage],
-        tools: list[ToolDeclaration],
-        temperature: float,
-        max_tokens: int,
-        system_instruction: str | None,
-    ) -> dict[str, Any]:
+    def _build_request(self, call: ModelCall, answering: str) -> dict[str, Any]:
         family = family_of(answering)
         return {
-            "fields": {"contents": build_contents(messages, family), **({"tools": build_tools(tools)} if tools else {})},
-            "system_instruction": system_instruction,
-            "settings": build_settings(family, temperature, max_tokens, self._config.thinking),
+            "fields": {
+                "contents": build_contents(call.messages, family),
+                **({"tools": build_tools(call.tools)} if call.tools else {}),
+            },
+            "system_instruction": call.system_instruction,
+            "settings": build_settings(family, call.temperature, call.max_tokens, self._config.thinking),
         }
 
     def _require_call(self, request: dict[str, Any]) -> dict[str, Any]:

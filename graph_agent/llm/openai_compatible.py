@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from graph_agent.llm.config import LLMConfig, check_base_url, make_config
 from graph_agent.llm.openai_wire import build_messages, build_settings, build_tools, parse_response
-from graph_agent.llm.provider_adapter import Chat, ProviderAdapter
-from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.llm.provider_adapter import Chat, ModelCall, ProviderAdapter
+from graph_agent.models.llm import LLMResponse, ToolDeclaration
 
 if TYPE_CHECKING:
     import httpx
@@ -47,20 +47,12 @@ class OpenAICompatibleAdapter(ProviderAdapter):
     def _open_chat(self, http: httpx.AsyncClient) -> Chat:
         return self._sdk.OpenAIChat(http, self._config.api_key, self._base_url)
 
-    def _build_request(
-        self,
-        answering: str,
-        messages: list[LLMMessage],
-        tools: list[ToolDeclaration],
-        temperature: float,
-        max_tokens: int,
-        system_instruction: str | None,
-    ) -> dict[str, Any]:
+    def _build_request(self, call: ModelCall, answering: str) -> dict[str, Any]:
         return {
             "model": self.model,
-            "messages": build_messages(messages, answering, system_instruction),
-            **build_settings(answering, temperature, max_tokens, self._config.thinking),
-            **({"tools": build_tools(tools)} if tools else {}),
+            "messages": build_messages(call.messages, answering, call.system_instruction),
+            **build_settings(answering, call.temperature, call.max_tokens, self._config.thinking),
+            **({"tools": build_tools(call.tools)} if call.tools else {}),
         }
 
     def _require_call(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,17 @@ class Chat(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """The arguments of `generate` that a request contains."""
+
+    messages: list[LLMMessage]
+    tools: list[ToolDeclaration]
+    temperature: float
+    max_tokens: int
+    system_instruction: str | None
+
+
 @dataclass(frozen=True)
 class _LoopClient:
     """The client of one event loop: HTTP, the SDK on top of it, the throttle, and slots for calls in flight."""
@@ -88,7 +99,8 @@ class ProviderAdapter(ABC):
             await client.throttle.wait()
             # Google routes retired models to newer ones without an error: the parameters are those of the model that answers.
             answering = self._answering or answering_model(self.model, datetime.now(UTC).date())
-            request = self._build_request(answering, messages, tools, temperature, max_tokens, system_instruction)
+            call = ModelCall(messages, tools, temperature, max_tokens, system_instruction)
+            request = self._build_request(call, answering)
 
             async def send(require_call: bool) -> str:
                 sent = self._require_call(request) if require_call else request
@@ -127,15 +139,7 @@ class ProviderAdapter(ABC):
     def _open_chat(self, http: httpx.AsyncClient) -> Chat: ...
 
     @abstractmethod
-    def _build_request(
-        self,
-        answering: str,
-        messages: list[LLMMessage],
-        tools: list[ToolDeclaration],
-        temperature: float,
-        max_tokens: int,
-        system_instruction: str | None,
-    ) -> dict[str, Any]:
+    def _build_request(self, call: ModelCall, answering: str) -> dict[str, Any]:
         """Return the request for `Chat.send`, with the parameters that the model `answering` accepts."""
 
     @abstractmethod
