@@ -1,4 +1,4 @@
-"""Seals of rows that are in no chain: baselines, and reports with settlements and the mark of the last pruning."""
+"""Seals of rows that are in no chain: baselines, and reports with settlements and the prune horizon."""
 
 from __future__ import annotations
 

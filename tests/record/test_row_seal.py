@@ -1,4 +1,4 @@
-"""The seals of baselines, reports and settlements, and the mark of the last pruning."""
+"""The seals of baselines, reports and settlements, and the prune horizon."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ async def test_a_decision_that_is_named_elsewhere_is_missing_unless_it_was_prune
     assert await missing() == []
     await prune(log, NOON + timedelta(minutes=30), mark=partial(mark_pruned, key=KEY))
     assert await missing() == []
-    # The mark counts only with its seal.
+    # The horizon counts only with its seal.
     await execute(log, update(reports_table).values(seal=""))
     assert await missing() == [old]
     await execute(log, delete(reports_table))
     assert await missing() == [old]
 
 
-async def test_a_migration_seals_the_rows_that_exist_and_marks_what_was_pruned(database: Database) -> None:
+async def test_a_migration_seals_the_rows_that_exist_and_the_prune_horizon(database: Database) -> None:
     upgrade_to(database, "graph_agent.record", "0005")
     later = NOON + timedelta(days=1)
     statements = (

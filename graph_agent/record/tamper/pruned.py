@@ -15,7 +15,7 @@ from graph_agent.record.row_seal import row_seal, with_seal
 from graph_agent.record.tables import decision_logs, reports_table
 from graph_agent.record.tamper.row_comparison import select_raw
 
-PRUNE_MARK = "pruned"
+PRUNE_HORIZON = "pruned"
 """The id of the report that says up to which time decisions were pruned."""
 
 # Parameters are named unlike the columns: an UPDATE binds its new values under the columns' own names.
@@ -36,7 +36,7 @@ def mark_pruned(connection: Connection, decision_ids: Sequence[str], *, key: Cha
         select(func.max(decision_logs.c.created_at)).where(decision_logs.c.decision_id.in_(list(decision_ids)))
     )
     if newest is not None:
-        store_prune_mark(connection, newest, sealer)
+        store_prune_horizon(connection, newest, sealer)
     unsigned = select(record_links).where(record_links.c.decision_id.in_(list(decision_ids)), record_links.c.cut.is_(None))
     # Ordered: two processes that prune at the same time lock the rows in the same order, so they cannot deadlock.
     links = connection.execute(unsigned.order_by(record_links.c.chain, record_links.c.n)).all()
@@ -51,21 +51,21 @@ def mark_pruned(connection: Connection, decision_ids: Sequence[str], *, key: Cha
         _advance_prune_marker(connection, chain, sealer)
 
 
-def store_prune_mark(connection: Connection, until: datetime, sealer: Sealer) -> None:
+def store_prune_horizon(connection: Connection, until: datetime, sealer: Sealer) -> None:
     """Store that decisions up to this time may be missing because they were pruned."""
-    stored = select(reports_table.c.created_at).where(reports_table.c.report_id == PRUNE_MARK).with_for_update()
-    row: dict[str, Any] = {"report_id": PRUNE_MARK, "kind": PRUNE_MARK, "passed": True, "report": {}}
+    stored = select(reports_table.c.created_at).where(reports_table.c.report_id == PRUNE_HORIZON).with_for_update()
+    row: dict[str, Any] = {"report_id": PRUNE_HORIZON, "kind": PRUNE_HORIZON, "passed": True, "report": {}}
     row["created_at"] = max(until, connection.scalar(stored) or until)
     insert_or_replace(connection, reports_table, [with_seal(connection, reports_table, row, sealer)])
 
 
 def pruned_until(connection: Connection, sealer: Sealer) -> datetime | None:
-    """Return the time up to which decisions may have been pruned; None if the log has no mark with a valid seal."""
-    wanted = select_raw(reports_table).where(reports_table.c.report_id == PRUNE_MARK)
+    """Return the time up to which decisions may have been pruned; None if the log has no horizon with a valid seal."""
+    wanted = select_raw(reports_table).where(reports_table.c.report_id == PRUNE_HORIZON)
     row = connection.execute(wanted).mappings().one_or_none()
     if row is None or not sealer.accepts(row["seal"], lambda one: row_seal(reports_table, row, one)):
         return None
-    return connection.scalar(select(reports_table.c.created_at).where(reports_table.c.report_id == PRUNE_MARK))
+    return connection.scalar(select(reports_table.c.created_at).where(reports_table.c.report_id == PRUNE_HORIZON))
 
 
 def _advance_prune_marker(connection: Connection, chain: str, sealer: Sealer) -> None:

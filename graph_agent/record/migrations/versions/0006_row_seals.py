@@ -1,6 +1,6 @@
 """Seals of baselines and reports. The rows that exist now are sealed once, here.
 
-The mark of the last pruning is a report too. A log that was pruned before gets one: what is older than its oldest decision
+The prune horizon is a report too. A log that was pruned before gets one: what is older than its oldest decision
 counts as pruned.
 """
 
@@ -14,7 +14,7 @@ from alembic import context, op
 from graph_agent.db import UtcDateTime
 from graph_agent.record.chain import Sealer
 from graph_agent.record.row_seal import row_seal
-from graph_agent.record.tamper.pruned import store_prune_mark
+from graph_agent.record.tamper.pruned import store_prune_horizon
 
 revision = "0006"
 down_revision = "0005"
@@ -42,4 +42,4 @@ def upgrade() -> None:
         connection.execute(sealed.values(seal=row_seal(table, row, sealer)))
     if was_pruned:
         oldest = sa.select(sa.func.min(sa.column("created_at", UtcDateTime))).select_from(sa.table("decision_logs"))
-        store_prune_mark(connection, connection.scalar(oldest) or datetime.now(UTC), sealer)
+        store_prune_horizon(connection, connection.scalar(oldest) or datetime.now(UTC), sealer)
