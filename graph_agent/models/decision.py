@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
@@ -17,6 +17,35 @@ MAX_HISTORY_MESSAGES = 20
 CONFIRMATION_LIFETIME = timedelta(minutes=5)
 MAX_TIMES_ASKED = 3
 """A question is asked once and, after an unclear answer, at most twice again."""
+
+
+def unstorable(text: str) -> str | None:
+    """Return the reason why `text` cannot be stored (NUL fails in PostgreSQL, a lone surrogate in UTF-8), or None."""
+    if "\x00" in text:
+        return "contains a NUL character"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "contains a lone surrogate"
+    return None
+
+
+def _require_storable(value: str) -> str:
+    if reason := unstorable(value):
+        raise ValueError(reason)
+    return value
+
+
+def _require_not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+StorableText = Annotated[str, AfterValidator(_require_storable)]
+"""A text that every database can store."""
+FilledText = Annotated[str, AfterValidator(_require_not_blank), AfterValidator(_require_storable)]
+"""A storable text that is not blank."""
 
 
 class DecisionType(StrEnum):
@@ -77,19 +106,12 @@ class Message(Frozen, kw_only=False):
     """One message of a conversation, as the user sees it."""
 
     role: Literal["user", "assistant"]
-    content: str
+    content: StorableText
     timestamp: UtcDatetime | None = None
     """None if it is not known: a default of now would make every record of the same context differ."""
     # Left out of the JSON if it is None, so that a record from before this field keeps its text and its digest.
     decision_type: DecisionType | None = Field(default=None, exclude_if=lambda value: value is None)
     """The type of the decision that this message of the assistant replied with; None if it is not known, or for a user."""
-
-    @field_validator("content")
-    @classmethod
-    def _storable(cls, value: str) -> str:
-        if reason := unstorable(value):
-            raise ValueError(reason)
-        return value
 
 
 class PendingAction(Frozen):
@@ -111,10 +133,8 @@ class PendingAction(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _expires_in_five_minutes(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "expires_at" not in data and "created_at" in data:
-            created = data["created_at"]
-            if hasattr(created, "tzinfo"):
-                return {**data, "expires_at": created + CONFIRMATION_LIFETIME}
+        if isinstance(data, dict) and isinstance(created_at := data.get("created_at"), datetime):
+            return {"expires_at": created_at + CONFIRMATION_LIFETIME, **data}
         return data
 
     @model_validator(mode="after")
@@ -147,27 +167,9 @@ class AnswerState(StrEnum):
 class ConfirmationAnswer(Frozen):
     """The user's yes or no to one pending action, by its id."""
 
-    pending_action: str = Field(min_length=1, max_length=255)
+    pending_action: StorableText = Field(min_length=1, max_length=255)
     yes: bool
     state: AnswerState = AnswerState.CURRENT
-
-    @field_validator("pending_action")
-    @classmethod
-    def _storable(cls, value: str) -> str:
-        if reason := unstorable(value):
-            raise ValueError(reason)
-        return value
-
-
-def unstorable(text: str) -> str | None:
-    """Return the reason why `text` cannot be stored (NUL fails in PostgreSQL, a lone surrogate in UTF-8), or None."""
-    if "\x00" in text:
-        return "contains a NUL character"
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "contains a lone surrogate"
-    return None
 
 
 def content_problem(message: str) -> str | None:
@@ -182,23 +184,14 @@ def content_problem(message: str) -> str | None:
 class DecisionContext(Frozen):
     """The complete input of a turn; the runtime keeps no session. The available tools come from the policy."""
 
-    user_id: str = Field(min_length=1, max_length=255)
-    message: str = Field(min_length=1, max_length=MAX_MESSAGE_LENGTH)
-    conversation_id: str = Field(min_length=1, max_length=255)
+    user_id: FilledText = Field(max_length=255)
+    message: FilledText = Field(max_length=MAX_MESSAGE_LENGTH)
+    conversation_id: FilledText = Field(max_length=255)
     message_history: list[Message] = Field(default_factory=list)
     pending_confirmation: PendingAction | None = None
     # Left out of the JSON if it is None, as `decision_type` of a message is.
     answers: ConfirmationAnswer | None = Field(default=None, exclude_if=lambda value: value is None)
     """An answer by id. Without it the message itself is read as the answer to `pending_confirmation`."""
-
-    @field_validator("user_id", "conversation_id", "message")
-    @classmethod
-    def _storable(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("must not be blank")
-        if reason := unstorable(value):
-            raise ValueError(reason)
-        return value
 
     @field_validator("message_history")
     @classmethod

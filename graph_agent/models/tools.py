@@ -34,6 +34,11 @@ class ToolResult(Frozen, kw_only=False):
         """True if the effect may have taken place: a timeout or a lost connection is not a failure."""
         return self.error_code in UNKNOWN_CODES
 
+    @property
+    def may_be_done(self) -> bool:
+        """True if the call took effect, or may have; False if it failed for certain."""
+        return self.success or self.unknown
+
 
 class ToolTraits(Frozen):
     """The properties that a server declares for one of its tools. The defaults apply if it declares nothing."""

@@ -6,8 +6,8 @@ creates an `AuthorizedCall`, and the executor accepts nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -15,7 +15,6 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.tools import ToolResult
 from graph_agent.policy.rules import Policy, ToolRule
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 
@@ -93,9 +92,9 @@ class PastCall:
 
 
 class _Refusal(Exception):  # noqa: N818 (raised and caught in this module: a verdict, not an error)
-    def __init__(self, code: ToolErrorCode, text: str) -> None:
-        self.code = code
+    def __init__(self, text: str, code: ToolErrorCode = ToolErrorCode.VALIDATION_ERROR) -> None:
         self.text = text
+        self.code = code
         super().__init__(text)
 
 
@@ -124,113 +123,101 @@ def judge_batch(
             continue
         try:
             rule, arguments = _check(call, index, sequence, policy, user_id, max_calls_per_turn)
-            is_confirmed = confirmed is not None and confirmed.tool_name == call.name and _same(confirmed.arguments, arguments)
-            if rule.grant.requires_confirmation and not is_confirmed and _may_have_changed(arguments, known, policy):
-                raise _Refusal(ToolErrorCode.VALIDATION_ERROR, CHANGED_IN_THIS_TURN)
+            is_confirmed = confirmed is not None and _is_call(confirmed, call.name, arguments)
+            stopped = rule.grant.requires_confirmation and not is_confirmed
+            if stopped and _may_have_changed(arguments, known, policy):
+                raise _Refusal(CHANGED_IN_THIS_TURN)
         except _Refusal as refusal:
+            stopped = False
             judgements.append(
                 Judgement(sequence, call.name, call.arguments, Verdict.REFUSED, error_code=refusal.code, error=refusal.text)
             )
             continue
-        if rule.grant.requires_confirmation and not is_confirmed:
+        if stopped:
             judgements.append(Judgement(sequence, call.name, arguments, Verdict.AWAITING, error=AWAITING))
-            stopped = True
             continue
-        earlier = _identical_calls(rule, arguments, known)
-        limit = rule.grant.max_per_message
-        if limit is not None and sum(done.may_have_run and done.tool_name == call.name for done in known) >= limit:
-            # A repetition keeps its verdict: it is answered with the earlier result, but has no permission to run.
-            judgements.append(
-                Judgement(
-                    sequence,
-                    call.name,
-                    arguments,
-                    Verdict.REPEATED if earlier else Verdict.REFUSED,
-                    repeats=tuple(identical.sequence for identical in earlier),
-                    error_code=ToolErrorCode.VALIDATION_ERROR,
-                    error=f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message",
-                )
-            )
-            continue
+        operation_key = confirmed.id if confirmed is not None and is_confirmed else f"{decision_id}:{sequence}"
         authorized = AuthorizedCall(
-            tool_name=call.name,
-            arguments=arguments,
-            user_id=user_id,
-            sequence=sequence,
-            operation_key=confirmed.id if confirmed is not None and is_confirmed else f"{decision_id}:{sequence}",
-            mutating=rule.mutating,
-            ledger=rule.traits.ledger,
-            seal=_SEAL,
+            call.name, arguments, user_id, sequence, operation_key, rule.mutating, rule.traits.ledger, seal=_SEAL
         )
-        # A repetition runs only if every identical call before it failed for certain.
-        may_run = not any(identical.may_have_run for identical in earlier)
-        known.append(PastCall(sequence, call.name, arguments, may_have_run=may_run))
-        verdict = Verdict.REPEATED if earlier else Verdict.PERMITTED
-        judgements.append(
-            Judgement(
-                sequence, call.name, arguments, verdict, authorized, repeats=tuple(identical.sequence for identical in earlier)
-            )
-        )
+        judgement = _judge_repetition(authorized, rule, known)
+        judgements.append(judgement)
+        if judgement.authorized is not None:
+            # A repetition runs only if every identical call before it failed for certain.
+            may_run = not any(earlier.may_have_run for earlier in known if earlier.sequence in judgement.repeats)
+            known.append(PastCall(sequence, call.name, arguments, may_have_run=may_run))
     return tuple(judgements)
 
 
-def _identical_calls(rule: ToolRule, arguments: dict[str, Any], known: Sequence[PastCall]) -> list[PastCall]:
-    """Return the earlier calls that this one repeats.
+def _judge_repetition(call: AuthorizedCall, rule: ToolRule, known: Sequence[PastCall]) -> Judgement:
+    """Judge a call that is permitted by itself, in view of the earlier ones."""
+    repeats = _identical_calls(rule, call.arguments, known)
+    verdict = Verdict.REPEATED if repeats else Verdict.PERMITTED
+    judgement = Judgement(call.sequence, call.tool_name, call.arguments, verdict, call, repeats)
+    limit = rule.grant.max_per_message
+    if limit is None or sum(earlier.may_have_run and earlier.tool_name == call.tool_name for earlier in known) < limit:
+        return judgement
+    # A repetition keeps its verdict: it is answered with the earlier result, but has no permission to run.
+    return replace(
+        judgement,
+        verdict=Verdict.REPEATED if repeats else Verdict.REFUSED,
+        authorized=None,
+        error_code=ToolErrorCode.VALIDATION_ERROR,
+        error=f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message",
+    )
+
+
+def _identical_calls(rule: ToolRule, arguments: dict[str, Any], known: Sequence[PastCall]) -> tuple[int, ...]:
+    """Return the sequences of the earlier calls that this one repeats.
 
     A declared read repeats nothing. A declared write repeats every identical call of the turn. A tool that is declared neither
     could be a read whose answer has changed, so it repeats only identical calls after which no other call ran.
     """
-    if not rule.mutating:
-        return []
-    identity = _identity(rule.grant.name, arguments)
-    identical: list[PastCall] = []
-    for earlier in reversed(known):
-        if _identity(earlier.tool_name, earlier.arguments) == identity:
-            identical.insert(0, earlier)
+    identical: list[int] = []
+    for earlier in reversed(known) if rule.mutating else ():
+        if _is_call(earlier, rule.grant.name, arguments):
+            identical.insert(0, earlier.sequence)
         elif earlier.may_have_run and not rule.declared_write:
             break
-    return identical
-
-
-def answers_repeat(earlier: ToolResult) -> bool:
-    """True if the result of an earlier write also answers an identical one: it was committed, or its outcome is unknown."""
-    return earlier.success or earlier.unknown
+    return tuple(identical)
 
 
 def _check(
     call: FunctionCall, index: int, sequence: int, policy: Policy, user_id: str, max_calls_per_turn: int
 ) -> tuple[ToolRule, dict[str, Any]]:
+    """Return the rule of a call and its arguments without `user_id`. Raises `_Refusal`."""
     rule = policy.rules.get(call.name)
     if call.name in policy.unavailable:
         raise _Refusal(ToolErrorCode.TOOL_UNAVAILABLE, "unavailable: the server of this tool does not serve it now")
     if rule is None:
-        raise _Refusal(ToolErrorCode.TOOL_NOT_FOUND, "there is no such tool")
+        raise _Refusal("there is no such tool", ToolErrorCode.TOOL_NOT_FOUND)
     if index >= MAX_CALLS_PER_ROUND:
-        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, f"at most {MAX_CALLS_PER_ROUND} calls can be made at once")
+        raise _Refusal(f"at most {MAX_CALLS_PER_ROUND} calls can be made at once")
     if sequence > max_calls_per_turn:
-        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, f"at most {max_calls_per_turn} calls can be made for one message")
+        raise _Refusal(f"at most {max_calls_per_turn} calls can be made for one message")
     arguments: Any = call.arguments
     if not isinstance(arguments, dict):
-        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, "the arguments must be an object")
+        raise _Refusal("the arguments must be an object")
     try:
         size = len(canonical_json(arguments).encode())
     except (ValueError, TypeError, RecursionError):
-        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, "the arguments are not plain JSON") from None
+        raise _Refusal("the arguments are not plain JSON") from None
     if size > MAX_ARGUMENT_BYTES:
-        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, "the arguments are too large")
-    if not _within_depth(arguments, MAX_ARGUMENT_DEPTH):
-        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, "the arguments are nested too deeply")
-    if any(value != user_id for value in _user_ids(arguments)):
-        raise _Refusal(ToolErrorCode.ACCESS_DENIED, "only the signed-in user's own data can be used")
+        raise _Refusal("the arguments are too large")
+    parts = list(_nested(arguments))
+    if any(depth == MAX_ARGUMENT_DEPTH and isinstance(value, dict | list) for _, value, depth in parts):
+        raise _Refusal("the arguments are nested too deeply")
+    if any(key == "user_id" and value != user_id for key, value, _ in parts):
+        raise _Refusal("only the signed-in user's own data can be used", ToolErrorCode.ACCESS_DENIED)
     arguments = {key: value for key, value in arguments.items() if key != "user_id"}
     try:
         issue = rule.check.first_issue(arguments)
     except Exception:
         # The check is too expensive or the validator failed: arguments that were not checked are not permitted.
-        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, "the arguments cannot be checked") from None
+        raise _Refusal("the arguments cannot be checked") from None
     if issue is not None:
         where = f" at {issue.path}" if issue.path else ""
-        raise _Refusal(ToolErrorCode.VALIDATION_ERROR, f"the arguments do not fit the schema{where}: {issue.keyword}")
+        raise _Refusal(f"the arguments do not fit the schema{where}: {issue.keyword}")
     return rule, arguments
 
 
@@ -238,47 +225,28 @@ def _may_have_changed(arguments: dict[str, Any], known: Sequence[PastCall], poli
     """True if an earlier write of the turn names one of the objects in `arguments`."""
     named = _named_objects(arguments)
     return any(
-        call.may_have_run and _is_write(policy, call.tool_name) and not named.isdisjoint(_named_objects(call.arguments))
+        call.may_have_run and policy.is_write(call.tool_name) and not named.isdisjoint(_named_objects(call.arguments))
         for call in known
     )
 
 
-def _named_objects(value: Any) -> set[str | int]:
+def _named_objects(arguments: dict[str, Any]) -> set[str | int]:
     """Return the texts and integers in the arguments of a call, at any depth: the ids of its objects are among them.
 
     No schema says which argument is an id. A text that two calls share by chance only makes the second one be refused.
     """
-    if isinstance(value, dict | list):
-        nested = value.values() if isinstance(value, dict) else value
-        return {name for item in nested for name in _named_objects(item)}
-    return {value} if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else set()
+    values = (value for _, value, _ in _nested(arguments))
+    return {value for value in values if isinstance(value, str | int) and not isinstance(value, bool) and value != ""}
 
 
-def _user_ids(value: Any) -> list[Any]:
-    """Return every value under the key `user_id`, at any depth."""
-    if isinstance(value, dict):
-        here = [value["user_id"]] if "user_id" in value else []
-        return here + [found for nested in value.values() for found in _user_ids(nested)]
-    if isinstance(value, list):
-        return [found for nested in value for found in _user_ids(nested)]
-    return []
+def _nested(value: Any, key: str | int = "", depth: int = 0) -> Iterator[tuple[str | int, Any, int]]:
+    """Yield every value in JSON with its key or position and its depth, from 0 to `MAX_ARGUMENT_DEPTH`."""
+    yield key, value, depth
+    if isinstance(value, dict | list) and depth < MAX_ARGUMENT_DEPTH:
+        for name, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _nested(part, name, depth + 1)
 
 
-def _within_depth(value: Any, limit: int) -> bool:
-    if not isinstance(value, dict | list):
-        return True
-    nested = value.values() if isinstance(value, dict) else value
-    return limit > 0 and all(_within_depth(item, limit - 1) for item in nested)
-
-
-def _is_write(policy: Policy, tool_name: str) -> bool:
-    rule = policy.rules.get(tool_name)
-    return rule is not None and rule.mutating
-
-
-def _identity(tool_name: str, arguments: dict[str, Any]) -> str:
-    return canonical_json([tool_name, arguments])
-
-
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return canonical_json(one) == canonical_json(other)
+def _is_call(known: PastCall | PendingAction, tool_name: str, arguments: dict[str, Any]) -> bool:
+    """True if a known call is the one of `tool_name` with exactly `arguments`."""
+    return known.tool_name == tool_name and canonical_json(known.arguments) == canonical_json(arguments)

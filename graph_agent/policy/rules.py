@@ -75,6 +75,11 @@ class Policy:
             if grant.name in self.rules or grant.name in self.unavailable
         ]
 
+    def is_write(self, tool_name: str) -> bool:
+        """True if a tool is granted and is not declared to be a read."""
+        rule = self.rules.get(tool_name)
+        return rule is not None and rule.mutating
+
     def tools_json(self) -> list[dict[str, Any]]:
         """Return declarations and traits as plain JSON, which a replay needs in addition to the constitution."""
         rules = [{"declaration": rule.declaration.to_json(), "traits": rule.traits.to_json()} for rule in self.rules.values()]

@@ -84,7 +84,7 @@ def _answered(turn: Turn, policy: Policy) -> tuple[DecisionType, OutcomeCategory
     denied = ToolErrorCode.ACCESS_DENIED
     if all(call.disposition is CallDisposition.REFUSED and call.result.error_code is denied for call in calls):
         return DecisionType.RESPOND_ONLY, OutcomeCategory.MISSING_PERMISSION
-    changes = [call for call in calls if (rule := policy.rules.get(call.call.name)) is not None and rule.mutating]
+    changes = [call for call in calls if policy.is_write(call.call.name)]
     succeeded = any(call.result.success for call in changes or calls)
     return DecisionType.INVOKE_TOOL, (OutcomeCategory.TASK_COMPLETED if succeeded else OutcomeCategory.TOOL_INVOCATION)
 

@@ -86,9 +86,8 @@ def _end_by_form(turn: Turn, reply: FormReply | None, policy: Policy, reply_filt
 def _may_have_changed(turn: Turn, policy: Policy) -> bool:
     """Return True if a mutating call of the turn succeeded, was repeated, or has an unknown result."""
     return any(
-        call.result.success or call.result.unknown or call.disposition is CallDisposition.REPEATED
+        policy.is_write(call.call.name) and (call.result.may_be_done or call.disposition is CallDisposition.REPEATED)
         for call in turn.calls
-        if (rule := policy.rules.get(call.call.name)) is not None and rule.mutating
     )
 
 
