@@ -35,6 +35,7 @@ from graph_agent.errors import (
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk
+from graph_agent.graph.topology import START
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, DecisionContext
 from graph_agent.models.llm import ToolDeclaration, select_declarations
@@ -243,39 +244,15 @@ class LLMAgentEngine:
             yield step
 
     async def step(self, context: DecisionContext) -> AsyncIterator[Step]:
-        """Run a turn node by node, in the caller's task and without hooks; leaving early closes it as interrupted."""
-        snapshot = await self.prepare()
-        recorder = self._recorder(self.header(context, snapshot), snapshot)
-        taken: list[Step] = []
-        ends = self._clock.monotonic() + snapshot.config.timeout_seconds
-        steps = walk(self.graph, _first(recorder.header), TurnRuntime(recorder, snapshot))
+        """Run a turn and yield the step of each node when it has ended. Leaving early closes the turn as interrupted."""
+        run = self.start(lambda run: self.decide(run, context), context.user_id)
         try:
-            while True:
-                with turn_deadline(self._clock, ends):
-                    try:
-                        step = await anext(steps)
-                    except StopAsyncIteration:
-                        break
-                taken.append(step)
+            async for step in run.stream_steps():
                 yield step
         finally:
-            await steps.aclose()
-            if recorder.saved is not None:
-                # A run of its own: a caller who is cancelled here must still leave a closed record.
-                ending = self.start(
-                    lambda run: self._end_steps(run, recorder, snapshot, taken), decision_id=recorder.header.decision_id
-                )
-                await ending.result()
-            else:
-                self._close_late_opening(recorder)
-
-    async def _end_steps(
-        self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, taken: Sequence[Step]
-    ) -> FinishedTurn:
-        if taken and taken[-1].turn.decision is not None:
-            return await _in_time(self._close(recorder, taken), _reserve(snapshot), run.decision_id)
-        recorder.fence()
-        return await self._interrupt(run, recorder, snapshot, InterruptReason.CANCELLED)
+            run.cancel()
+            await run.ended()
+        await run.result()
 
     async def prepare(self) -> PolicySnapshot:
         """Join the constitution with the tools that the server serves now. The result is kept until these change.
@@ -417,7 +394,7 @@ class LLMAgentEngine:
         if driver.done() and not driver.cancelled():
             failure = driver.exception()
             if failure is None:
-                close = self._close(recorder, driver.result())
+                close = self._close(recorder, run.steps)
                 return await _in_time(close, run.deadline - self._clock.monotonic(), run.decision_id)
             if recorder.saved is None:
                 self._close_late_opening(recorder)
@@ -434,13 +411,10 @@ class LLMAgentEngine:
             raise TurnTakenOverError("another process may have this turn")
         return await self._interrupt(run, recorder, snapshot, reason)
 
-    async def _walk(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot) -> list[Step]:
-        run.begin()
-        steps: list[Step] = []
+    async def _walk(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot) -> None:
+        run.hooks.notify(TurnHook.before_node, START)
         async for step in walk(self.graph, _first(recorder.header), TurnRuntime(recorder, snapshot)):
-            run.add_step(len(steps), step)
-            steps.append(step)
-        return steps
+            run.add_step(step)
 
     async def _interrupt(
         self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, reason: InterruptReason

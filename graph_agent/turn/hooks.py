@@ -54,12 +54,6 @@ class HookList:
     def __init__(self, hooks: Iterable[TurnHook] = ()) -> None:
         self._hooks = tuple(hooks)
 
-    def add(self, hook: TurnHook) -> None:
-        self._hooks = (*self._hooks, hook)
-
-    def remove(self, hook: TurnHook) -> None:
-        self._hooks = tuple(one for one in self._hooks if one is not hook)
-
     def notify(self, method: Callable[Concatenate[TurnHook, P], None], *args: P.args, **named: P.kwargs) -> None:
         """Call `method`, which is one of `TurnHook`'s, on every hook."""
         for hook in self._hooks:
@@ -67,7 +61,7 @@ class HookList:
                 getattr(hook, method.__name__)(*args, **named)
             except Exception:
                 _log.exception("a %s failed in %s; it is dropped from this turn", type(hook).__name__, method.__name__)
-                self.remove(hook)
+                self._hooks = tuple(one for one in self._hooks if one is not hook)
 
     async def model_call(self, request: LLMRequest, call: Awaitable[LLMResponse]) -> LLMResponse:
         """Await `call` between the two hook methods of a model call."""

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
-from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
 from graph_agent.deadlines import ignore_result
 from graph_agent.graph.stepping import Step
-from graph_agent.graph.topology import END, START, TOPOLOGY
+from graph_agent.graph.topology import END, TOPOLOGY
 from graph_agent.models.record import InterruptReason
 from graph_agent.turn.hooks import HookList, TurnHook
 
@@ -41,6 +40,8 @@ class TurnRun(Generic[T_co]):
         self.fenced = False
         """True if another process may have this turn: this run must neither act nor write."""
         self._cancelled = asyncio.get_running_loop().create_future()
+        self._next_step = asyncio.get_running_loop().create_future()
+        """Done when the next step is added; then there is a new one."""
         self._owner: asyncio.Task[T_co]
 
     def start(self, work: Coroutine[Any, Any, T_co], on_end: Callable[[], None]) -> None:
@@ -98,16 +99,11 @@ class TurnRun(Generic[T_co]):
         """Call `callback` when the run has ended."""
         self._owner.add_done_callback(lambda _: callback())
 
-    def begin(self) -> None:
-        """Report that the graph is entered."""
-        if not self.steps:
-            self.hooks.notify(TurnHook.before_node, START)
-
-    def add_step(self, number: int, step: Step) -> None:
-        """Report the work of a node, unless an earlier walk of this run over the same record has reported that number."""
-        if number < len(self.steps):
-            return
+    def add_step(self, step: Step) -> None:
+        """Report the work of a node."""
         self.steps.append(step)
+        self._next_step.set_result(None)
+        self._next_step = asyncio.get_running_loop().create_future()
         self.hooks.notify(TurnHook.after_node, step)
         entered = TOPOLOGY[step.state][step.outcome]
         if entered != END:
@@ -116,43 +112,24 @@ class TurnRun(Generic[T_co]):
     def add_missing_steps(self, steps: Sequence[Step]) -> None:
         """Report what a walk over the record adds to the steps reported so far; nothing if it went another way."""
         if list(steps[: len(self.steps)]) == self.steps:
-            for number, step in enumerate(steps):
-                self.add_step(number, step)
+            for step in steps[len(self.steps) :]:
+                self.add_step(step)
 
     async def begun(self) -> None:
         """Wait for the first step. Raise the failure of a run that has ended without one."""
-        async with aclosing(self.stream_steps()) as steps:
-            async for _ in steps:
-                return
-        if self.failure is not None:
+        if not self.steps:
+            await asyncio.wait({self._owner, self._next_step}, return_when=asyncio.FIRST_COMPLETED)
+        if not self.steps and self.failure is not None:
             raise self.failure
 
     async def stream_steps(self) -> AsyncGenerator[Step]:
         """Yield every step, from the first on, until the run has ended. The turn never waits for a listener."""
-        news = asyncio.Event()
-        listener = _Listener(news)
-        self.hooks.add(listener)
-        self.add_done_callback(news.set)
         seen = 0
-        try:
-            while True:
-                news.clear()
-                ended = self._owner.done()
-                while seen < len(self.steps):
-                    yield self.steps[seen]
-                    seen += 1
-                if ended:
-                    return
-                await news.wait()
-        finally:
-            self.hooks.remove(listener)
-
-
-class _Listener(TurnHook):
-    """Wakes up a stream after every node."""
-
-    def __init__(self, news: asyncio.Event) -> None:
-        self._news = news
-
-    def after_node(self, step: Step) -> None:  # noqa: ARG002 (the stream reads it from the run)
-        self._news.set()
+        while True:
+            ended, next_step = self._owner.done(), self._next_step
+            while seen < len(self.steps):
+                yield self.steps[seen]
+                seen += 1
+            if ended:
+                return
+            await asyncio.wait({self._owner, next_step}, return_when=asyncio.FIRST_COMPLETED)
