@@ -65,10 +65,10 @@ from graph_agent.policy.allowed_tools import ALLOWED_TOOLS as ALLOWED_TOOLS
 from graph_agent.policy.constitution import Constitution as Constitution
 from graph_agent.policy.guard import AuthorizedCall as AuthorizedCall
 from graph_agent.policy.guard import judge_batch as judge_batch
-from graph_agent.ports import AuditWriter as AuditWriter
 from graph_agent.ports import Clock as Clock
 from graph_agent.ports import LLMAdapter as LLMAdapter
 from graph_agent.ports import ToolExecutor as ToolExecutor
+from graph_agent.record.audit_writer import AuditWriter as AuditWriter
 from graph_agent.record.tables import DecisionLog as DecisionLog
 from graph_agent.record.tables import LLMCallLog as LLMCallLog
 from graph_agent.record.tables import ToolInvocationLog as ToolInvocationLog

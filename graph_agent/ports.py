@@ -7,7 +7,7 @@ the one the graph's nodes see; the recorder implements it around all the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from graph_agent.models.decision import PendingAction
@@ -129,11 +129,7 @@ class Confirmations(Protocol):
 
 
 class AuditWriter(Protocol):
-    """The writing side of the log. Every method commits before it returns, or raises `RecordUnavailableError`.
-
-    Derive from this class to inherit `write_decision_log` and `write_tool_invocation_log`, which take the fields of a row as
-    keyword arguments.
-    """
+    """The writing side of the log. Every method commits before it returns, or raises `RecordUnavailableError`."""
 
     async def write_opening(self, opening: DecisionOpening) -> None:
         """Insert the opening row. Raises `TurnTakenOverError` if the decision already has one."""
@@ -151,62 +147,6 @@ class AuditWriter(Protocol):
     ) -> None:
         """Store a call that was sent, with its result."""
         ...
-
-    async def write_decision_log(
-        self,
-        *,
-        decision_id: str,
-        conversation_id: str,
-        user_id: str,
-        message: str,
-        intent_type: str = "LLM_PROCESSING",
-        decision_type: str = "PENDING",
-        outcome_category: str = "PENDING",
-        duration_ms: int = 0,
-    ) -> None:
-        """Insert the opening row; see `write_opening`."""
-        await self.write_opening(
-            DecisionOpening(
-                decision_id=decision_id,
-                conversation_id=conversation_id,
-                user_id=user_id,
-                message=message,
-                intent_type=intent_type,
-                decision_type=decision_type,
-                outcome_category=outcome_category,
-                duration_ms=duration_ms,
-            )
-        )
-
-    async def write_tool_invocation_log(
-        self,
-        *,
-        decision_id: str,
-        tool_name: str,
-        parameters: dict[str, Any],
-        result: Any,
-        success: bool,
-        error_code: str | None = None,
-        error_message: str | None = None,
-        duration_ms: int = 0,
-        sequence: int = 1,
-    ) -> None:
-        """Store a call that was sent; see `write_tool_invocation`.
-
-        `sequence` counts the calls of the decision from 1.
-        """
-        invocation = ToolInvocation(
-            sequence=sequence,
-            tool_name=tool_name,
-            parameters=parameters,
-            result=result,
-            success=success,
-            error_code=error_code,
-            error_message=error_message,
-            duration_ms=duration_ms,
-            invoked_at=datetime.now(UTC),
-        )
-        await self.write_tool_invocation(decision_id, invocation)
 
     async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
         """Store entries that must be committed before the turn continues."""

@@ -94,7 +94,7 @@ class _Outcome(Runnable[GraphState, str]):
 
     name = "outcome"
 
-    def invoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002, ARG002 (LangChain's signature)
+    def invoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002,ARG002 (LangChain's signature)
         return input["turn"].outcome
 
     async def ainvoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002 (LangChain's signature)

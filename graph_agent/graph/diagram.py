@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from graph_agent.graph.topology import (
     APPEND_RESULTS,
     BUILD_DECISION,
@@ -19,7 +17,7 @@ from graph_agent.graph.topology import (
 
 _USER, _GRAPH, _RECORD, _MODEL, _TOOLS = "User", "Graph", "Record", "Model", "Tools"
 
-_TURN = (BUILD_REQUEST, INVOKE_LLM, CHECK_RESPONSE, EXECUTE_TOOLS, APPEND_RESULTS, CHECK_ITERATIONS, INVOKE_LLM,
+TOOL_TURN = (BUILD_REQUEST, INVOKE_LLM, CHECK_RESPONSE, EXECUTE_TOOLS, APPEND_RESULTS, CHECK_ITERATIONS, INVOKE_LLM,
          CHECK_RESPONSE, BUILD_DECISION)  # fmt: skip
 """A turn with one tool round. A test checks that it is a path of the topology."""
 
@@ -53,13 +51,7 @@ def tool_turn() -> str:
     """Return one turn with one tool round as a Mermaid sequence diagram."""
     lines = ["sequenceDiagram", *(f"    participant {name}" for name in (_USER, _GRAPH, _RECORD, _MODEL, _TOOLS))]
     lines.append(f"    {_USER}->>{_GRAPH}: message")
-    for state in _TURN:
+    for state in TOOL_TURN:
         lines.append(f"    Note over {_GRAPH}: {state}")
         lines += [f"    {sender}->>{receiver}: {text}" for sender, receiver, text in _MESSAGES.get(state, ())]
     return "\n".join(lines) + "\n"
-
-
-def is_path(states: tuple[str, ...] = _TURN) -> bool:
-    """Return True if `states` is a path through the topology, from its start to its end."""
-    follows = all(after in TOPOLOGY[state].values() for state, after in pairwise(states))
-    return states[0] == START and END in TOPOLOGY[states[-1]].values() and follows

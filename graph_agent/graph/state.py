@@ -69,8 +69,6 @@ class Turn:
     adapter_calls: int = 0
     usage: TokenUsage | None = None
     calls: tuple[TurnCall, ...] = ()
-    forms: tuple[FunctionCall, ...] = ()
-    """Reply forms in the same response as real calls. They are not used; the model gets the answer "not now"."""
     pending: PendingAction | None = None
     """The action that the user has confirmed, or is asked to confirm."""
     ending: Ending | None = None
@@ -81,9 +79,6 @@ class Turn:
     def to(self, outcome: str, **changes: Any) -> Turn:
         """Return a copy with `changes` and the outcome of a node, by which the topology selects the next node."""
         return replace(self, outcome=outcome, **changes)
-
-    def __hash__(self) -> int:
-        return hash((self.decision_id, self.outcome, self.iterations, self.adapter_calls, len(self.calls)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from graph_agent.models.record import (
     RecordHeader,
     ToolInvocation,
 )
-from graph_agent.ports import AuditWriter
+from graph_agent.record.audit_writer import AuditWriter
 
 
 class MemoryAuditWriter(AuditWriter):

@@ -27,7 +27,8 @@ from graph_agent.models.record import (
     RecordStatus,
     ToolInvocation,
 )
-from graph_agent.ports import AuditWriter, Clock
+from graph_agent.ports import Clock
+from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.chain import ChainKey, ChainWriter, Sealer
 from graph_agent.record.opening_seal import CHECKED_COLUMNS, SEALED_COLUMNS, has_valid_seal

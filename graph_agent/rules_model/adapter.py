@@ -30,11 +30,11 @@ class RuleBasedAdapter:
         self,
         messages: list[LLMMessage],
         tools: list[ToolDeclaration],
-        temperature: float = 0.0,  # noqa: ARG002 - the grammar has no temperature
-        max_tokens: int = 1024,  # noqa: ARG002 - the replies are short
+        temperature: float = 0.0,  # noqa: ARG002 (the grammar has no temperature)
+        max_tokens: int = 1024,  # noqa: ARG002 (the replies are short)
         *,
-        system_instruction: str | None = None,  # noqa: ARG002 - the policy is built in
-        tool_choice: ToolChoice = "auto",  # noqa: ARG002 - every response is a call where the forms are offered
+        system_instruction: str | None = None,  # noqa: ARG002 (the policy is built in)
+        tool_choice: ToolChoice = "auto",  # noqa: ARG002 (every response is a call where the forms are offered)
     ) -> LLMResponse:
         """Return the next calls of the turn that `messages` end in, or its reply. Never raises."""
         offered = frozenset(tool.name for tool in tools)

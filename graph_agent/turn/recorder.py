@@ -37,12 +37,18 @@ from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import AuditWriter, Clock
 from graph_agent.reply.forms import ANSWER, REPLY_FORMS
 from graph_agent.turn.external import NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
-from graph_agent.turn.hooks import HookList
+from graph_agent.turn.hooks import HookList, ToolCallMode
 
 T = TypeVar("T")
 
 _NOT_AFTER_INTERRUPT = frozenset({EntryKind.MODEL, EntryKind.PREVIEW, EntryKind.EXECUTE})
 """Calls that an interrupted turn no longer starts: they get no entry, neither when recording nor when replaying."""
+
+_TOOL_CALL_MODES: dict[EntryKind, ToolCallMode] = {
+    EntryKind.EXECUTE: "run",
+    EntryKind.SETTLE: "settle",
+    EntryKind.PREVIEW: "preview",
+}
 
 _ANY_CALL = ("any", "")
 """The lost call, in `_lost_call`, of a turn whose process died: it can be any call, since the one in flight is not known."""
@@ -70,21 +76,18 @@ class Recorder:
         self._external = external
         self._writer = writer
         self._blobs = blobs or {}
+        self.interrupted = False
+        self.saved = saved
+        """How many entries are in the log; None while there is no opening row."""
         self._next = 0
-        self._saved = saved
         self._hooks = HookList() if hooks is None else hooks
         self._model_calls = 0
-        self._interrupted = False
         self._in_flight: tuple[EntryKind, str] | None = None
         self._lost_call: tuple[str, str] | None = None
         self._resumed_at = len(replayed) if replayed and external is not None else None
         self._fenced = False
         self.opening: asyncio.Future[None] | None = None
         """The write of the opening row, once it was begun."""
-
-    @property
-    def interrupted(self) -> bool:
-        return self._interrupted
 
     @property
     def finished(self) -> bool:
@@ -95,11 +98,6 @@ class Recorder:
     def recorded(self) -> list[RecordEntry]:
         """The entries that this run has passed."""
         return self.entries[: self._next]
-
-    @property
-    def saved(self) -> int | None:
-        """How many entries are in the log; None while there is no opening row."""
-        return self._saved
 
     def fence(self) -> None:
         """End this run: from now on every method raises, so that an abandoned task can neither act nor write."""
@@ -119,32 +117,27 @@ class Recorder:
         return [*entries, RecordEntry(n=len(entries), kind=EntryKind.INTERRUPT, result=result)]
 
     async def open(self) -> None:
-        if self._writer is None or self._saved is not None:
+        if self._writer is None or self.saved is not None:
             return
         self._require_current()
         # Shielded, because a write that was begun can be committed after this turn has given up: the engine then waits for it.
         self.opening = asyncio.ensure_future(self._writer.write_opening(DecisionOpening.of(self.header, self._blobs)))
         await asyncio.shield(self.opening)
-        self._saved = 0
+        self.saved = 0
 
     def now(self) -> datetime:
         return datetime.fromisoformat(self._value(EntryKind.CLOCK, None, lambda: self._clock.now().isoformat()))
 
     def new_id(self) -> str:
-        new_id: str = self._value(EntryKind.ID, None, lambda: self._ports().ids.new())
-        return new_id
+        return self._value(EntryKind.ID, None, lambda: self._ports().ids.new())
 
     def sign(self, pending: PendingAction) -> str:
-        signature: str = self._value(
-            EntryKind.SIGN, pending.to_json(), lambda: self._ports().signer.sign(pending, **self._signed_for())
-        )
-        return signature
+        return self._value(EntryKind.SIGN, pending.to_json(), lambda: self._ports().signer.sign(pending, **self._signed_for()))
 
     def verify(self, pending: PendingAction) -> bool:
-        valid: bool = self._value(
+        return self._value(
             EntryKind.VERIFY, pending.to_json(), lambda: self._ports().signer.verify(pending, **self._signed_for())
         )
-        return valid
 
     async def consume(self, pending_id: str) -> bool:
         request = digest(pending_id)
@@ -159,7 +152,7 @@ class Recorder:
         if (entry := self._replay_entry(EntryKind.MODEL, question)) is not None:
             self._model_calls += 1
             return LLMResponse.model_validate(entry.result)
-        if self._interrupted:
+        if self.interrupted:
             return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT)
         self._model_calls += 1
         response, ms = await self._timed(
@@ -181,28 +174,31 @@ class Recorder:
         request = digest([tool_name, arguments])
         if (entry := self._replay_entry(EntryKind.PREVIEW, request)) is not None:
             return ToolResult.model_validate(entry.result)
-        if self._interrupted:
+        if self.interrupted:
             return ToolResult(success=False, error=NOT_STARTED)
-        result, ms = await self._timed(EntryKind.PREVIEW, request, lambda: self._preview(tool_name, arguments))
-        self._append(EntryKind.PREVIEW, request, result.to_json(), ms)
-        return result
+        user_id = self.header.context.user_id
+        return await self._call_tool(
+            EntryKind.PREVIEW, request, tool_name, lambda ports: ports.preview(tool_name, arguments, user_id)
+        )
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
         if (entry := self._replay_entry(EntryKind.EXECUTE, request)) is not None:
             return ToolResult.model_validate(entry.result)
-        if self._interrupted:
+        if self.interrupted:
             return self._not_executed(request)
         invoked_at = self._clock.now()
         if call.mutating and not call.ledger and self._resumed_at == self._next:
             # The earlier process died about here. It may have sent this call, and without a ledger the server would run it
             # twice.
-            result, ms = ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.UNKNOWN_ERROR), 0
+            result = ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.UNKNOWN_ERROR)
+            self._append(EntryKind.EXECUTE, request, result.to_json(), at=invoked_at)
         else:
             if call.mutating:
                 await self._save()
-            result, ms = await self._timed(EntryKind.EXECUTE, request, lambda: self._execute(call))
-        self._append(EntryKind.EXECUTE, request, result.to_json(), ms, at=invoked_at)
+            result = await self._call_tool(
+                EntryKind.EXECUTE, request, call.tool_name, lambda ports: ports.execute(call), at=invoked_at
+            )
         if self._writer is not None:
             invocation = ToolInvocation(
                 sequence=call.sequence,
@@ -212,7 +208,7 @@ class Recorder:
                 success=result.success,
                 error_code=result.error_code,
                 error_message=result.error,
-                duration_ms=ms,
+                duration_ms=self.entries[-1].ms,
                 invoked_at=invoked_at,
             )
             await self._writer.write_tool_invocation(self.header.decision_id, invocation, self._unsaved())
@@ -223,9 +219,7 @@ class Recorder:
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
         if (entry := self._replay_entry(EntryKind.SETTLE, request)) is not None:
             return ToolResult.model_validate(entry.result)
-        result, ms = await self._timed(EntryKind.SETTLE, request, lambda: self._settle(call))
-        self._append(EntryKind.SETTLE, request, result.to_json(), ms)
-        return result
+        return await self._call_tool(EntryKind.SETTLE, request, call.tool_name, lambda ports: ports.settle(call))
 
     def _not_executed(self, request: str) -> ToolResult:
         """Return the result of a call in an interrupted turn: unknown if it was the call in flight, else not started."""
@@ -234,15 +228,20 @@ class Recorder:
             return ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.TIMEOUT_ERROR)
         return ToolResult(success=False, error=NOT_STARTED, error_code=ToolErrorCode.TOOL_EXECUTION_ERROR)
 
-    async def _execute(self, call: AuthorizedCall) -> ToolResult:
-        return await self._hooks.tool_call(call.tool_name, "run", self._ports().execute(call))
-
-    async def _settle(self, call: AuthorizedCall) -> ToolResult:
-        return await self._hooks.tool_call(call.tool_name, "settle", self._ports().settle(call))
-
-    async def _preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
-        preview = self._ports().preview(tool_name, arguments, self.header.context.user_id)
-        return await self._hooks.tool_call(tool_name, "preview", preview)
+    async def _call_tool(
+        self,
+        kind: EntryKind,
+        request: str,
+        tool_name: str,
+        call: Callable[[ExternalPorts], Awaitable[ToolResult]],
+        at: datetime | None = None,
+    ) -> ToolResult:
+        """Make a call to the tool server and record its result."""
+        result, ms = await self._timed(
+            kind, request, lambda: self._hooks.tool_call(tool_name, _TOOL_CALL_MODES[kind], call(self._ports()))
+        )
+        self._append(kind, request, result.to_json(), ms, at)
+        return result
 
     def _ports(self) -> ExternalPorts:
         if self._external is None:
@@ -266,9 +265,9 @@ class Recorder:
                 self._lost_call = (in_flight["kind"], in_flight["request"])
             if interrupt["reason"] == InterruptReason.CRASH:
                 self._lost_call = _ANY_CALL
-            self._interrupted = True
+            self.interrupted = True
             self._next += 1
-        if self.finished or (self._interrupted and kind in _NOT_AFTER_INTERRUPT):
+        if self.finished or (self.interrupted and kind in _NOT_AFTER_INTERRUPT):
             return None
         entry = self.entries[self._next]
         if entry.kind is not kind or entry.request != request:
@@ -278,11 +277,12 @@ class Recorder:
         self._next += 1
         return entry
 
-    def _value(self, kind: EntryKind, question: Any, ask: Callable[[], Any]) -> Any:
+    def _value(self, kind: EntryKind, question: Any, ask: Callable[[], T]) -> T:
         """Return the recorded answer to a request, or the result of `ask`, which is recorded."""
         request = None if question is None else digest(question)
         if (entry := self._replay_entry(kind, request)) is not None:
-            return entry.result
+            recorded: T = entry.result
+            return recorded
         # In a replay even the clock is not asked.
         self._ports()
         value = ask()
@@ -310,10 +310,10 @@ class Recorder:
             raise TurnTakenOverError("this run of the turn has ended")
 
     def _unsaved(self) -> list[RecordEntry]:
-        return self.entries[self._saved or 0 :]
+        return self.entries[self.saved or 0 :]
 
     def _mark_saved(self) -> None:
-        self._saved = len(self.entries)
+        self.saved = len(self.entries)
 
     async def _save(self) -> None:
         if self._writer is not None and self._unsaved():

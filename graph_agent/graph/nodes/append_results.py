@@ -9,4 +9,4 @@ from graph_agent.graph.transcript import this_round, with_round
 async def append_results(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (the signature of a node)
     assert turn.request is not None
     assert turn.response is not None
-    return turn.to("appended", request=with_round(turn.request, turn.response, this_round(turn)), forms=())
+    return turn.to("appended", request=with_round(turn.request, turn.response, this_round(turn)))

@@ -52,9 +52,9 @@ async def check_response(turn: Turn, runtime: TurnRuntime) -> Turn:
         return _read_truncated(turn, content, calls, reply_filter)
     if _has_malformed_calls(calls):
         return _failed(turn)
-    forms = tuple(call for call in calls if call.name in REPLY_FORMS)
+    forms = [call for call in calls if call.name in REPLY_FORMS]
     if len(forms) < len(calls):
-        return turn.to("tool_calls", forms=forms)
+        return turn.to("tool_calls")
     if forms:
         return _end_by_form(turn, join_forms(forms, content), runtime.policy, reply_filter)
     return _read_text(turn, content, runtime.policy, reply_filter)
