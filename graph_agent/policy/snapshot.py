@@ -7,6 +7,7 @@ that digest. A replay rebuilds the snapshot from the stored texts, on any machin
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -19,16 +20,6 @@ from graph_agent.policy.constitution import Constitution, ToolGrant
 from graph_agent.policy.rules import Policy, compile_policy
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotDigests:
-    """The SHA-256 of each text of a snapshot, in hex."""
-
-    constitution: str
-    tools: str
-    settings: str
-    prompt: str
-
-
 @dataclass(frozen=True)
 class PolicySnapshot:
     """The policy, the engine's settings and the system prompt of a turn."""
@@ -39,47 +30,46 @@ class PolicySnapshot:
     """The system prompt: the text of the constitution, unless the caller gave another prompt."""
 
     @cached_property
-    def _texts(self) -> tuple[str, str, str, str]:
-        # In the order of the fields of SnapshotDigests.
-        tools = canonical_json(self.policy.tools_json())
-        return self.policy.constitution.text, tools, canonical_json(self.config.to_json()), self.prompt
+    def _named_texts(self) -> dict[str, str]:
+        return {
+            "constitution": self.policy.constitution.text,
+            "tools": canonical_json(self.policy.tools_json()),
+            "settings": canonical_json(self.config.to_json()),
+            "prompt": self.prompt,
+        }
 
     @cached_property
-    def digests(self) -> SnapshotDigests:
-        return SnapshotDigests(*(digest(text) for text in self._texts))
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of each text, in hex, by the field of `RecordHeader` that has it."""
+        return {name: digest(text) for name, text in self._named_texts.items()}
 
     @cached_property
     def texts(self) -> dict[str, str]:
         """The four texts by their digests."""
-        return {digest(text): text for text in self._texts}
+        return {self.digests[name]: text for name, text in self._named_texts.items()}
 
     def grants_no_less_than(self, earlier: PolicySnapshot) -> bool:
         """Return True if every call that `earlier` permits is permitted by this policy too, and means the same."""
         rules = self.policy.rules
-        return self.digests.tools == earlier.digests.tools and all(
+        return self.digests["tools"] == earlier.digests["tools"] and all(
             name in rules and _permits(rules[name].grant, rule.grant) for name, rule in earlier.policy.rules.items()
         )
 
     @classmethod
-    def from_texts(cls, texts: dict[str, str], digests: SnapshotDigests) -> Self:
-        """Rebuild the snapshot that a record names. Raises KeyError if `texts` lacks one of its texts."""
-        stored = json.loads(texts[digests.tools])
+    def from_texts(cls, texts: Mapping[str, str], digests: Mapping[str, str]) -> Self:
+        """Rebuild the snapshot with these `digests` from `texts` by digest. Raises KeyError if one of its texts is missing."""
+        text_of = {name: texts[digest] for name, digest in digests.items()}
+        stored = json.loads(text_of["tools"])
         tools = [tool for tool in stored if "declaration" in tool]
-        declarations = [ToolDeclaration.model_validate(tool["declaration"]) for tool in tools]
-        traits = {tool["declaration"]["name"]: ToolTraits.model_validate(tool["traits"]) for tool in tools}
-        constitution = Constitution.parse(texts[digests.constitution])
-        return cls(
+        policy = compile_policy(
+            Constitution.parse(text_of["constitution"]),
+            [ToolDeclaration.model_validate(tool["declaration"]) for tool in tools],
+            {tool["declaration"]["name"]: ToolTraits.model_validate(tool["traits"]) for tool in tools},
             # Partial, because the record has only the tools that the turn could use.
-            policy=compile_policy(
-                constitution,
-                declarations,
-                traits,
-                partial=True,
-                unavailable=[tool["unavailable"] for tool in stored if "unavailable" in tool],
-            ),
-            config=AgentEngineConfig.model_validate_json(texts[digests.settings]),
-            prompt=texts[digests.prompt],
+            partial=True,
+            unavailable=[tool["unavailable"] for tool in stored if "unavailable" in tool],
         )
+        return cls(policy, AgentEngineConfig.model_validate_json(text_of["settings"]), text_of["prompt"])
 
 
 def _permits(grant: ToolGrant, earlier: ToolGrant) -> bool:

@@ -17,7 +17,7 @@ from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.record import READABLE_VERSIONS, RECORD_VERSION, DecisionRecord, RecordHeader
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
-from graph_agent.policy.snapshot import PolicySnapshot, SnapshotDigests
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, TurnPorts
 from graph_agent.replay.playback import PlaybackRecorder
 from graph_agent.replay.report import Difference, ReplayReport, compare_outcomes, compare_paths, compare_records
@@ -59,7 +59,7 @@ class Replayer:
 
     def __init__(self) -> None:
         self._graph = build_graph()
-        self._snapshots: dict[SnapshotDigests, PolicySnapshot] = {}
+        self._snapshots: dict[tuple[str, ...], PolicySnapshot] = {}
 
     async def replay(
         self,
@@ -128,13 +128,13 @@ class Replayer:
         return tuple(steps), None if steps else "the graph ran no step"
 
     def _snapshot_of(self, header: RecordHeader, texts: Mapping[str, str]) -> PolicySnapshot:
-        digests = SnapshotDigests(**header.digests)
-        snapshot = self._snapshots.get(digests)
+        key = tuple(header.digests.values())
+        snapshot = self._snapshots.get(key)
         if snapshot is None:
-            snapshot = PolicySnapshot.from_texts({name: texts[name] for name in header.digests.values()}, digests)
+            snapshot = PolicySnapshot.from_texts(texts, header.digests)
             if len(self._snapshots) >= _MAX_SNAPSHOTS:
                 self._snapshots.clear()
-            self._snapshots[digests] = snapshot
+            self._snapshots[key] = snapshot
         return snapshot
 
 

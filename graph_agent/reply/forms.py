@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
@@ -22,54 +22,41 @@ QUESTION_REASONS = {
     "missing_context": OutcomeCategory.MISSING_CONTEXT,
 }
 
-_ENDS_THE_TURN = "Calling this ends your turn. Call it alone, after the last tool has returned."
+
+def _form(name: str, description: str, **properties: dict[str, Any]) -> ToolDeclaration:
+    """Return the declaration of a form, all of whose `properties` are required."""
+    return ToolDeclaration(
+        name=name,
+        description=f"{description} Calling this ends your turn. Call it alone, after the last tool has returned.",
+        parameters={"type": "object", "properties": properties, "required": list(properties)},
+    )
+
 
 REPLY_FORM_DECLARATIONS = (
-    ToolDeclaration(
-        name=ANSWER,
-        description=f"Answer the user, or report what was done. The user reads `text`. {_ENDS_THE_TURN}",
-        parameters={
-            "type": "object",
-            "properties": {
-                "text": {"type": "string", "description": "The answer, as the user will read it"},
-                "reports_change": {
-                    "type": "boolean",
-                    "description": "True if `text` says that something was added, changed, completed or removed in this turn",
-                },
-            },
-            "required": ["text", "reports_change"],
+    _form(
+        ANSWER,
+        "Answer the user, or report what was done. The user reads `text`.",
+        text={"type": "string", "description": "The answer, as the user will read it"},
+        reports_change={
+            "type": "boolean",
+            "description": "True if `text` says that something was added, changed, completed or removed in this turn",
         },
     ),
-    ToolDeclaration(
-        name=ASK_USER,
-        description=(
-            "Ask the user one question, when you cannot go on without the answer. "
-            f"The user reads `question` and answers in the next message. {_ENDS_THE_TURN}"
-        ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "question": {"type": "string", "description": "The question, as the user will read it"},
-                "reason": {
-                    "type": "string",
-                    "enum": list(QUESTION_REASONS),
-                    "description": "Why: the request is unclear, several things match it, or something in it is not known",
-                },
-            },
-            "required": ["question", "reason"],
+    _form(
+        ASK_USER,
+        "Ask the user one question, when you cannot go on without the answer. "
+        "The user reads `question` and answers in the next message.",
+        question={"type": "string", "description": "The question, as the user will read it"},
+        reason={
+            "type": "string",
+            "enum": list(QUESTION_REASONS),
+            "description": "Why: the request is unclear, several things match it, or something in it is not known",
         },
     ),
-    ToolDeclaration(
-        name=DECLINE,
-        description=(
-            "Decline a request that you cannot or must not carry out. "
-            f"The user reads `text`: politely say what you can help with. {_ENDS_THE_TURN}"
-        ),
-        parameters={
-            "type": "object",
-            "properties": {"text": {"type": "string", "description": "The refusal, as the user will read it"}},
-            "required": ["text"],
-        },
+    _form(
+        DECLINE,
+        "Decline a request that you cannot or must not carry out. The user reads `text`: politely say what you can help with.",
+        text={"type": "string", "description": "The refusal, as the user will read it"},
     ),
 )
 REPLY_FORMS = frozenset(declaration.name for declaration in REPLY_FORM_DECLARATIONS)
@@ -79,9 +66,8 @@ _TEXT_PARAMETERS = {ANSWER: ("text",), ASK_USER: ("question",), DECLINE: ("text"
 
 Kind = Literal["answer", "question", "refusal"]
 
-_KINDS: dict[str, Kind] = {ANSWER: "answer", ASK_USER: "question", DECLINE: "refusal"}
-_PRECEDENCE: tuple[Kind, ...] = ("question", "answer", "refusal")
-"""If several forms are called, the reply has the first of these kinds that one of them declares."""
+_KINDS: dict[str, Kind] = {ASK_USER: "question", ANSWER: "answer", DECLINE: "refusal"}
+"""The kind of reply that a form declares. If several forms are called, the first of these kinds counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +84,12 @@ class FormReply:
 def read_form(call: FunctionCall) -> FormReply:
     """Return the reply that `call`, a call of a reply form, declares. Its text is empty if the form has none."""
     values = (call.arguments.get(parameter) for parameter in _TEXT_PARAMETERS[call.name])
+    # A value of a wrong type, such as a list, is no key of the table.
+    reason = QUESTION_REASONS.get(str(call.arguments.get("reason")), OutcomeCategory.UNCLEAR_INTENT)
     return FormReply(
         _KINDS[call.name],
         next((value for value in values if isinstance(value, str) and value.strip()), ""),
-        reason=_reason(call) if call.name == ASK_USER else None,
+        reason=reason if call.name == ASK_USER else None,
         reports_change=call.name == ANSWER and call.arguments.get("reports_change") is True,
     )
 
@@ -117,11 +105,5 @@ def join_forms(calls: Sequence[FunctionCall], text_beside: str = "") -> FormRepl
     text = "\n\n".join(dict.fromkeys(reply.text.strip() for reply in replies))
     if not text:
         return None
-    declared = min(replies, key=lambda reply: _PRECEDENCE.index(reply.kind))
+    declared = min(replies, key=lambda reply: list(_KINDS.values()).index(reply.kind))
     return replace(declared, text=text, reports_change=any(reply.reports_change for reply in replies))
-
-
-def _reason(call: FunctionCall) -> OutcomeCategory:
-    reason = call.arguments.get("reason")
-    known = QUESTION_REASONS.get(reason) if isinstance(reason, str) else None
-    return known or OutcomeCategory.UNCLEAR_INTENT

@@ -37,18 +37,16 @@ class ContractMethod:
         if inspect.isfunction(plain) and not inspect.iscoroutinefunction(plain):
             raise ConfigurationError(f"{where} must be a coroutine function: define it with 'async def'")
         kinds = inspect.Parameter
-        for parameter in parameters.values():
-            if parameter.default is not kinds.empty or parameter.kind in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD):
-                continue
-            if parameter.name not in self._accepted or parameter.kind is kinds.POSITIONAL_ONLY:
-                raise ConfigurationError(f"{where} requires the parameter '{parameter.name}', which is not passed to it")
-        if any(parameter.kind is kinds.VAR_KEYWORD for parameter in parameters.values()):
-            return
         by_keyword = (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-        self._accepted &= {parameter.name for parameter in parameters.values() if parameter.kind in by_keyword}
-        for parameter_name in required:
-            if parameter_name not in self._accepted:
-                raise ConfigurationError(f"{where} does not accept the parameter '{parameter_name}'")
+        for name, parameter in parameters.items():
+            is_needed = parameter.default is kinds.empty and parameter.kind in (*by_keyword, kinds.POSITIONAL_ONLY)
+            if is_needed and (name not in self._accepted or parameter.kind is kinds.POSITIONAL_ONLY):
+                raise ConfigurationError(f"{where} requires the parameter '{name}', which is not passed to it")
+        if all(parameter.kind is not kinds.VAR_KEYWORD for parameter in parameters.values()):
+            self._accepted &= {name for name, parameter in parameters.items() if parameter.kind in by_keyword}
+        for name in required:
+            if name not in self._accepted:
+                raise ConfigurationError(f"{where} does not accept the parameter '{name}'")
 
     def accepts(self, parameter: str) -> bool:
         return parameter in self._accepted

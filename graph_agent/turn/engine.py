@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple
 from functools import partial
 from typing import Any, TypeVar
 
@@ -43,14 +42,14 @@ from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind,
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import Policy, compile_policy
 from graph_agent.policy.signature import Signer
-from graph_agent.policy.snapshot import PolicySnapshot, SnapshotDigests
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import AuditWriter, Clock, Confirmations, IdSource, LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.record.memory import MemoryAuditWriter, MemoryConfirmations
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.contract_calls import AdapterCall, ContractMethod, model_name
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.finished import FinishedTurn, compose_record
-from graph_agent.turn.hooks import HookList, TurnHook
+from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.recorder import Recorder
 from graph_agent.turn.run import TurnRun
 
@@ -196,7 +195,7 @@ class LLMAgentEngine:
         """Run a new turn, inside its owner task."""
         snapshot = await self.prepare()
         header = self.header(context, snapshot, run.decision_id)
-        return await self._run_to_end(run, self._recorder(header, snapshot, hooks=run.hooks), snapshot)
+        return await self._run_to_end(run, self._recorder(run, header, snapshot), snapshot)
 
     async def resume(self, run: TurnRun[Any], *, ask_model: bool) -> FinishedTurn | None:
         """Finish a turn from its record, inside its owner task; None if there is no such turn.
@@ -216,7 +215,7 @@ class LLMAgentEngine:
         current = await self.prepare()
         entries = list(stored.entries)
         try:
-            snapshot = await self._named_by(stored.header, current)
+            snapshot = await self.snapshot_of(stored.header, current)
         except (ConfigurationError, LookupError, ValueError):
             _log.exception(
                 "the policy snapshot of decision %s cannot be read; it is closed without its record", run.decision_id
@@ -226,21 +225,23 @@ class LLMAgentEngine:
         if not ask_model:
             crash = {"reason": InterruptReason.CRASH, "in_flight": None}
             entries.append(RecordEntry(n=len(entries), kind=EntryKind.INTERRUPT, result=crash))
-        recorder = self._recorder(stored.header, snapshot, replayed=entries, saved=len(stored.entries), hooks=run.hooks)
+        recorder = self._recorder(run, stored.header, snapshot, entries, len(stored.entries))
         # Without the model the turn is ending already: a cancellation would end it no sooner.
         return await self._run_to_end(run, recorder, snapshot, cancellable=ask_model)
 
-    async def snapshot_of(self, header: RecordHeader) -> PolicySnapshot:
-        """Return the policy snapshot that a record names: the current one, or one that is rebuilt from the log."""
-        return await self._named_by(header, await self.prepare())
+    async def snapshot_of(self, header: RecordHeader, current: PolicySnapshot | None = None) -> PolicySnapshot:
+        """Return the policy snapshot that a record names: the `current` one, or one that is rebuilt from the log."""
+        current = current or await self.prepare()
+        if current.digests == header.digests:
+            return current
+        return PolicySnapshot.from_texts(await self.audit.texts(list(header.digests.values())), header.digests)
 
     async def steps_of(self, record: DecisionRecord, snapshot: PolicySnapshot) -> AsyncIterator[Step]:
         """Walk a closed turn again over its record, without asking any port. `snapshot` is the one that its header names.
 
         Raises `RecordError` at the first step that this version of the graph takes differently.
         """
-        recorder = Recorder(record.header, clock=self._clock, replayed=record.entries)
-        async for step in walk(self.graph, _first(record.header), TurnRuntime(recorder, snapshot)):
+        async for step in self._walk(Recorder(record.header, clock=self._clock, replayed=record.entries), snapshot):
             yield step
 
     async def step(self, context: DecisionContext) -> AsyncIterator[Step]:
@@ -300,12 +301,6 @@ class LLMAgentEngine:
                 run.cancel(InterruptReason.SHUTDOWN)
             await asyncio.gather(*(run.ended() for run in runs), asyncio.sleep(0))
 
-    async def _named_by(self, header: RecordHeader, current: PolicySnapshot) -> PolicySnapshot:
-        digests = SnapshotDigests(header.constitution, header.tools, header.settings, header.prompt)
-        if current.digests == digests:
-            return current
-        return PolicySnapshot.from_texts(await self.audit.texts(list(astuple(digests))), digests)
-
     async def _server_answers(self) -> bool:
         """Connect to the tool servers; False if one does not answer within the time that one call to it may take."""
         assert isinstance(self._tools, ToolServer)
@@ -348,17 +343,16 @@ class LLMAgentEngine:
             context=context,
             started_at=self._clock.now(),
             model=self.model,
-            **asdict(snapshot.digests),
+            **snapshot.digests,
         )
 
     def _recorder(
         self,
+        run: TurnRun[Any],
         header: RecordHeader,
         snapshot: PolicySnapshot,
-        *,
         replayed: Sequence[RecordEntry] = (),
         saved: int | None = None,
-        hooks: HookList | None = None,
     ) -> Recorder:
         return Recorder(
             header,
@@ -368,8 +362,12 @@ class LLMAgentEngine:
             blobs=snapshot.texts,
             replayed=replayed,
             saved=saved,
-            hooks=hooks,
+            hooks=run.hooks,
         )
+
+    def _walk(self, recorder: Recorder, snapshot: PolicySnapshot) -> AsyncGenerator[Step]:
+        first = Turn(context=recorder.header.context, decision_id=recorder.header.decision_id)
+        return walk(self.graph, first, TurnRuntime(recorder, snapshot))
 
     async def _run_to_end(
         self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, *, cancellable: bool = True
@@ -389,7 +387,7 @@ class LLMAgentEngine:
         now = self._clock.monotonic()
         run.deadline = (now if run.arrived_at is None else run.arrived_at) + snapshot.config.timeout_seconds
         with turn_deadline(self._clock, run.deadline - reserve):
-            driver = asyncio.create_task(self._walk(run, recorder, snapshot))
+            driver = asyncio.create_task(self._walk_for(run, recorder, snapshot))
         reason = await run.wait_for(driver, max(0.0, run.deadline - reserve - now), cancellable=cancellable)
         if driver.done() and not driver.cancelled():
             failure = driver.exception()
@@ -411,9 +409,9 @@ class LLMAgentEngine:
             raise TurnTakenOverError("another process may have this turn")
         return await self._interrupt(run, recorder, snapshot, reason)
 
-    async def _walk(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot) -> None:
+    async def _walk_for(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot) -> None:
         run.hooks.notify(TurnHook.before_node, START)
-        async for step in walk(self.graph, _first(recorder.header), TurnRuntime(recorder, snapshot)):
+        async for step in self._walk(recorder, snapshot):
             run.add_step(step)
 
     async def _interrupt(
@@ -458,9 +456,9 @@ class LLMAgentEngine:
         """Walk the turn over its record to a decision, with `reason` as its last entry, and close it."""
         entries = recorder.ended_by(reason)
         while True:
-            again = self._recorder(recorder.header, snapshot, replayed=entries, saved=recorder.saved, hooks=run.hooks)
+            again = self._recorder(run, recorder.header, snapshot, entries, recorder.saved)
             try:
-                steps = [step async for step in walk(self.graph, _first(again.header), TurnRuntime(again, snapshot))]
+                steps = [step async for step in self._walk(again, snapshot)]
                 break
             except Exception:
                 _log.exception("a turn could not be walked over its record")
@@ -494,10 +492,6 @@ def _declaration(tool: Any) -> ToolDeclaration:
         return ToolDeclaration.model_validate(tool)
     except ValidationError as exc:
         raise ConfigurationError(f"not a tool declaration (name, description, parameters): {type(tool).__name__}") from exc
-
-
-def _first(header: RecordHeader) -> Turn:
-    return Turn(context=header.context, decision_id=header.decision_id)
 
 
 def _refusal(failure: BaseException) -> GraphAgentError:

@@ -115,4 +115,4 @@ def test_a_policy_snapshot_is_rebuilt_from_its_texts() -> None:
     assert again.digests == snapshot.digests
     assert again.config.max_iterations == 7
     assert again.policy.tools_json() == policy.tools_json()
-    assert snapshot.texts[snapshot.digests.constitution] == Constitution.load().text
+    assert snapshot.texts[snapshot.digests["constitution"]] == Constitution.load().text
