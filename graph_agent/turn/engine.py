@@ -338,13 +338,8 @@ class LLMAgentEngine:
 
     def header(self, context: DecisionContext, snapshot: PolicySnapshot, decision_id: str | None = None) -> RecordHeader:
         """Return the header of a record of `context` that starts now, under `snapshot`."""
-        return RecordHeader(
-            decision_id=decision_id or self._ids.new(),
-            context=context,
-            started_at=self._clock.now(),
-            model=self.model,
-            **snapshot.digests,
-        )
+        start = {"context": context, "started_at": self._clock.now(), "model": self.model, **snapshot.digests}
+        return RecordHeader.model_validate({"decision_id": decision_id or self._ids.new(), **start})
 
     def _recorder(
         self,
