@@ -111,12 +111,10 @@ class ToolDeclaration(Frozen, kw_only=False):
 def select_declarations(declarations: Iterable[ToolDeclaration], names: Iterable[str]) -> list[ToolDeclaration]:
     """Return the declarations called `names`, in that order. Raises `ToolNotFoundError` for a name that is not declared."""
     by_name = {declaration.name: declaration for declaration in declarations}
-    selected: list[ToolDeclaration] = []
-    for name in names:
-        if name not in by_name:
-            raise ToolNotFoundError(f"no declaration for the tool {name!r}")
-        selected.append(by_name[name])
-    return selected
+    try:
+        return [by_name[name] for name in names]
+    except KeyError as exc:
+        raise ToolNotFoundError(f"no declaration for the tool {exc}") from exc
 
 
 class TokenUsage(Frozen, kw_only=False):

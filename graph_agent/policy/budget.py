@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from typing import Any
 
 from graph_agent.models.canonical import canonical_json, digest
@@ -53,24 +54,16 @@ def fit_result(response: dict[str, Any], limit: int = MAX_RESULT_BYTES) -> dict[
         # Sorted first, so that of two lists of equal size the same one is shortened on every machine.
         key = max(sorted(lists), key=lambda name: _size(lists[name]))
         items = lists[key]
-        # Binary search for the largest number of items that fits.
-        low, high = 0, len(items)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if _size(_shortened(response, data, key, items, middle)) <= limit:
-                low = middle
-            else:
-                high = middle - 1
-        shortened = _shortened(response, data, key, items, low)
-        if low and _size(shortened) <= limit:
-            return shortened
+
+        def shortened(count: int) -> dict[str, Any]:
+            notice = f"only the first {count} of {len(items)} are shown"
+            return {**response, "data": {**data, key: items[:count]}, "truncated": notice}
+
+        # The largest number of items that fits.
+        if fitting := bisect_right(range(1, len(items) + 1), limit, key=lambda count: _size(shortened(count))):
+            return shortened(fitting)
     bare = {key: _with_short_text(value) for key, value in response.items()}
     return {**bare, "data": None, "truncated": "the result is too large to show"}
-
-
-def _shortened(response: dict[str, Any], data: dict[str, Any], key: str, items: list[Any], count: int) -> dict[str, Any]:
-    notice = f"only the first {count} of {len(items)} are shown"
-    return {**response, "data": {**data, key: items[:count]}, "truncated": notice}
 
 
 def _with_short_text(value: Any) -> Any:

@@ -172,17 +172,14 @@ def _split_markers(text: str, number: int) -> tuple[str, dict[str, int | None]]:
             raise ConstitutionError(f"the marker ({words}) is repeated or contradicts another one", number)
         markers[kind] = int(words.split()[2]) if limited else None
     if quoted := _QUOTED.fullmatch(text):
-        return _free_text(quoted["summary"], number), markers
-    return _checked_summary(text, number), markers
+        if not text.isprintable():
+            raise ConstitutionError("a summary contains only printable characters", number)
+        return quoted["summary"].strip(), markers
+    _require_no_marker_words(text, number)
+    return text, markers
 
 
-def _free_text(summary: str, number: int) -> str:
-    if not summary.isprintable():
-        raise ConstitutionError("a summary contains only printable characters", number)
-    return summary.strip()
-
-
-def _checked_summary(summary: str, number: int) -> str:
+def _require_no_marker_words(summary: str, number: int) -> None:
     if not _LATIN.fullmatch(summary):
         raise ConstitutionError("this section may contain only Latin letters, digits and plain punctuation", number)
     found = _SYNTAX.search(summary)
@@ -193,4 +190,3 @@ def _checked_summary(summary: str, number: int) -> str:
             "summary in double quotes is free text",
             number,
         )
-    return summary
