@@ -188,7 +188,7 @@ def _check(
     """Return the rule of a call and its arguments without `user_id`. Raises `_Refusal`."""
     rule = policy.rules.get(call.name)
     if call.name in policy.unavailable:
-        raise _Refusal(ToolErrorCode.TOOL_UNAVAILABLE, "unavailable: the server of this tool does not serve it now")
+        raise _Refusal("unavailable: the server of this tool does not serve it now", ToolErrorCode.TOOL_UNAVAILABLE)
     if rule is None:
         raise _Refusal("there is no such tool", ToolErrorCode.TOOL_NOT_FOUND)
     if index >= MAX_CALLS_PER_ROUND:

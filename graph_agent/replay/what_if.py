@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from graph_agent.errors import GraphAgentError, LLMError
+from graph_agent.llm.adapter_call import AdapterCall, failed_response
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import LLMRequest, LLMResponse
@@ -16,7 +17,6 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import LLMAdapter
 from graph_agent.replay.playback import PlaybackRecorder, call_text
-from graph_agent.turn.contract_calls import AdapterCall, failed_response
 
 UNSIGNED = "unsigned"
 """The signature of a confirmation that the recorded turn did not ask for."""

@@ -12,10 +12,7 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
-
-from pydantic import ValidationError
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.deadlines import ignore_result, run_with_timeout, turn_deadline
@@ -27,7 +24,6 @@ from graph_agent.errors import (
     ServiceError,
     ServiceErrorCode,
     ToolDefinitionError,
-    ToolNotFoundError,
     TurnTakenOverError,
     outcome_unknown,
 )
@@ -35,9 +31,10 @@ from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk
 from graph_agent.graph.topology import START
+from graph_agent.llm.adapter_call import AdapterCall, model_name
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, DecisionContext
-from graph_agent.models.llm import ToolDeclaration, select_declarations
+from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind, InterruptReason, RecordEntry, RecordHeader
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import Policy, compile_policy
@@ -45,8 +42,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import AuditWriter, Clock, Confirmations, IdSource, LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.record.memory import MemoryAuditWriter, MemoryConfirmations
-from graph_agent.task_server.declarations import TASK_TOOLS
-from graph_agent.turn.contract_calls import AdapterCall, ContractMethod, model_name
+from graph_agent.tools.plain_executor import PlainExecutor
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.finished import FinishedTurn, compose_record
 from graph_agent.turn.hooks import TurnHook
@@ -58,8 +54,6 @@ _log = logging.getLogger(__name__)
 _MIN_SECONDS_TO_CLOSE = 2.0
 _SETTLE_SECONDS = 2.0
 """The time of a settlement; a quarter of the turn if that is shorter."""
-_ANY_ARGUMENTS = {"type": "object", "additionalProperties": True}
-"""The schema of a tool that nothing declares: its arguments cannot be checked."""
 _CLOSED_TOGETHER = 16
 """The number of interrupted turns that are closed at the same time, and committed together."""
 
@@ -110,17 +104,19 @@ class LLMAgentEngine:
         self.constitution = Constitution.parse(constitution)
         self.audit: AuditWriter = audit or MemoryAuditWriter()
         self._adapter = llm_adapter
-        self._tools = tool_executor
+        self._model = AdapterCall(llm_adapter)
+        self._tools: ToolServer = (
+            tool_executor
+            if isinstance(tool_executor, ToolServer)
+            else PlainExecutor(tool_executor, self.constitution.grants, self._model)
+        )
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
         self._prompt = system_prompt or constitution
         self._partial = allow_missing_tools
         self._external = ExternalPorts(
-            call_model=AdapterCall(llm_adapter),
-            run_tool=ContractMethod(
-                tool_executor, "execute", ("tool_name", "parameters", "user_id"), ("operation_key", "deadline")
-            ),
-            tools=tool_executor,
+            call_model=self._model,
+            tools=self._tools,
             ids=self._ids,
             signer=signer or Signer(secrets.token_bytes(32)),
             confirmations=confirmations or MemoryConfirmations(),
@@ -245,11 +241,16 @@ class LLMAgentEngine:
             yield step
 
     async def step(self, context: DecisionContext) -> AsyncIterator[Step]:
-        """Run a turn and yield the step of each node when it has ended. Leaving early closes the turn as interrupted."""
+        """Run a turn and yield a step after each node; the next node waits until its step is requested.
+
+        Leaving early closes the turn as interrupted. The turn's deadline also holds while it waits.
+        """
         run = self.start(lambda run: self.decide(run, context), context.user_id)
+        run.requested = asyncio.Semaphore(0)
         try:
             async for step in run.stream_steps():
                 yield step
+                run.requested.release()
         finally:
             run.cancel()
             await run.ended()
@@ -260,11 +261,6 @@ class LLMAgentEngine:
 
         Raises `ConfigurationError` if a server that answers has never served a listed tool, or not in a usable form.
         """
-        if not isinstance(self._tools, ToolServer):
-            if self._snapshot is None:
-                policy = compile_policy(self.constitution, self._executor_declarations(), {}, partial=self._partial)
-                self._snapshot = PolicySnapshot(policy, self.config, self._prompt)
-            return self._snapshot
         complete = await self._server_answers()
         served = self._tools.declarations()
         if self._snapshot is None or self._served != (served, complete):
@@ -280,7 +276,6 @@ class LLMAgentEngine:
         The policy is strict once, when all servers answer for the first time: later a change of one server must not stop the
         others.
         """
-        assert isinstance(self._tools, ToolServer)
         usable = {tool.name: tool for tool in served}
         while True:
             missing = [] if strict or self._partial else [name for name in self.constitution.whitelist if name not in usable]
@@ -303,38 +298,12 @@ class LLMAgentEngine:
 
     async def _server_answers(self) -> bool:
         """Connect to the tool servers; False if one does not answer within the time that one call to it may take."""
-        assert isinstance(self._tools, ToolServer)
         limit = min(self._external.call_seconds, self.config.timeout_seconds / 2)
         try:
             return await run_with_timeout(limit, self._tools.start())
         except Exception as exc:
             _log.warning("a tool server could not be reached", exc_info=not isinstance(exc, TimeoutError))
             return False
-
-    def _executor_declarations(self) -> list[ToolDeclaration]:
-        """Return a declaration of each granted tool that a plain executor serves: its own, the adapter's, or an open one.
-
-        An executor that does not list its tools serves all that are granted.
-        """
-        if (declare := getattr(self._tools, "declarations", None)) is not None:
-            return [_declaration(tool) for tool in declare()]
-        listing = getattr(self._tools, "get_available_tools", None)
-        served = self.constitution.whitelist if listing is None else listing()
-        declared = {tool.name: tool for tool in self._adapter_declarations()}
-        return [
-            declared.get(grant.name) or ToolDeclaration(name=grant.name, description=grant.summary, parameters=_ANY_ARGUMENTS)
-            for grant in self.constitution.grants
-            if grant.name in served
-        ]
-
-    def _adapter_declarations(self) -> list[ToolDeclaration]:
-        """Return the adapter's declarations of granted tools; the task tools' if it has no such method."""
-        declare = getattr(self._adapter, "get_tool_declarations", partial(select_declarations, TASK_TOOLS))
-        declarations = []
-        for name in self.constitution.whitelist:
-            with suppress(ToolNotFoundError, LookupError):
-                declarations += [_declaration(tool) for tool in declare([name])]
-        return declarations
 
     def header(self, context: DecisionContext, snapshot: PolicySnapshot, decision_id: str | None = None) -> RecordHeader:
         """Return the header of a record of `context` that starts now, under `snapshot`."""
@@ -408,6 +377,8 @@ class LLMAgentEngine:
         run.hooks.notify(TurnHook.before_node, START)
         async for step in self._walk(recorder, snapshot):
             run.add_step(step)
+            if run.requested is not None:
+                await run.requested.acquire()
 
     async def _interrupt(
         self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, reason: InterruptReason
@@ -479,14 +450,6 @@ class LLMAgentEngine:
 def step(engine: LLMAgentEngine, context: DecisionContext) -> AsyncIterator[Step]:
     """Run one turn of `engine` node by node: `(state, outcome, changed fields)` after each."""
     return engine.step(context)
-
-
-def _declaration(tool: Any) -> ToolDeclaration:
-    """Return a declaration that an adapter or executor gave, as a model or in its JSON form."""
-    try:
-        return ToolDeclaration.model_validate(tool)
-    except ValidationError as exc:
-        raise ConfigurationError(f"not a tool declaration (name, description, parameters): {type(tool).__name__}") from exc
 
 
 def _refusal(failure: BaseException) -> GraphAgentError:

@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 
 from graph_agent.deadlines import attempt_limit, run_with_timeout, time_left
 from graph_agent.errors import LLMError, RecordUnavailableError, ToolErrorCode
+from graph_agent.llm.adapter_call import AdapterCall, failed_response
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import Confirmations, IdSource, ToolExecutor, ToolServer
-from graph_agent.turn.contract_calls import AdapterCall, ContractMethod, failed_response
+from graph_agent.ports import Confirmations, IdSource, ToolServer
 
 A = TypeVar("A", LLMResponse, ToolResult)
 
@@ -44,8 +44,7 @@ class ExternalPorts:
     """The real dependencies of a turn; a replay has none."""
 
     call_model: AdapterCall
-    run_tool: ContractMethod
-    tools: ToolExecutor
+    tools: ToolServer
     ids: IdSource
     signer: Signer
     confirmations: Confirmations
@@ -100,11 +99,11 @@ class ExternalPorts:
             # The event loop runs this callback only if the executor waits for something.
             mark = asyncio.get_running_loop().call_soon(waited.append, True)
             try:
-                result: ToolResult = await self.run_tool(
-                    tool_name=call.tool_name,
+                return await self.tools.execute(
+                    call.tool_name,
                     # A copy, because an executor must not be able to change the turn's state.
-                    parameters=copy.deepcopy(call.arguments),
-                    user_id=call.user_id,
+                    copy.deepcopy(call.arguments),
+                    call.user_id,
                     operation_key=call.operation_key if call.mutating else None,
                     deadline=limit,
                 )
@@ -115,17 +114,13 @@ class ExternalPorts:
                 return ToolResult(success=False, error="the tool failed", error_code=ToolErrorCode.TOOL_EXECUTION_ERROR)
             finally:
                 mark.cancel()
-            return result
 
         return await self._tool_result(run)
 
     async def settle(self, call: AuthorizedCall) -> ToolResult:
         """Ask the ledger for the outcome of a call; it stays unknown if the executor cannot be asked."""
-        tools = self.tools
-        if not isinstance(tools, ToolServer):
-            return ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.UNKNOWN_ERROR)
         return await self._tool_result(
-            lambda limit: tools.settle(
+            lambda limit: self.tools.settle(
                 call.tool_name,
                 copy.deepcopy(call.arguments),
                 call.user_id,
@@ -137,11 +132,8 @@ class ExternalPorts:
 
     async def preview(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> ToolResult:
         """Look up what a call would act on."""
-        tools = self.tools
-        if not isinstance(tools, ToolServer):
-            return ToolResult(success=False, error=NOT_STARTED)
         return await self._tool_result(
-            lambda limit: tools.preview(tool_name, copy.deepcopy(arguments), user_id, deadline=limit)
+            lambda limit: self.tools.preview(tool_name, copy.deepcopy(arguments), user_id, deadline=limit)
         )
 
     async def _tool_result(

@@ -36,6 +36,8 @@ class TurnRun(Generic[T_co]):
         self.deadline: float | None = None
         """When the turn must have ended, in seconds of the engine's monotonic clock; None until the graph is started."""
         self.steps: list[Step] = []
+        self.requested: asyncio.Semaphore | None = None
+        """Where a turn is stepped: each node but the first waits until it is released once more."""
         self.cancelled_for: InterruptReason | None = None
         self.fenced = False
         """True if another process may have this turn: this run must neither act nor write."""

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError
+from graph_agent.llm.adapter_call import AdapterCall, model_name
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
@@ -20,7 +21,6 @@ from graph_agent.models.decision import DecisionContext, Message, OutcomeCategor
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoice, ToolDeclaration
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolServer
-from graph_agent.turn.contract_calls import AdapterCall, model_name
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.validation.fixtures import Fixture, FixtureTask
 

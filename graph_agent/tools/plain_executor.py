@@ -1,0 +1,80 @@
+"""A `ToolServer` over an executor that has only `execute`, such as one written from the engine contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from graph_agent.errors import ToolErrorCode
+from graph_agent.llm.adapter_call import AdapterCall, as_declaration
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.constitution import ToolGrant
+from graph_agent.ports import ToolExecutor
+from graph_agent.signatures import ContractMethod
+
+_ANY_ARGUMENTS = {"type": "object", "additionalProperties": True}
+"""The schema of a tool that nothing declares: its arguments cannot be checked."""
+
+
+class PlainExecutor:
+    """Adds to an executor what the engine needs of a server. The executor has no ledger, no previews and no traits."""
+
+    def __init__(self, executor: ToolExecutor, grants: Sequence[ToolGrant], adapter: AdapterCall) -> None:
+        """`adapter` declares the granted tools that the executor does not declare itself."""
+        self._executor = executor
+        self._grants = grants
+        self._adapter = adapter
+        required = ("tool_name", "parameters", "user_id")
+        self._execute = ContractMethod(executor, "execute", required, ("operation_key", "deadline"))
+
+    async def start(self) -> bool:
+        return True
+
+    def get_available_tools(self) -> list[str]:
+        """Return the names that the executor lists; all granted ones if it has no list."""
+        listing = getattr(self._executor, "get_available_tools", None)
+        return [grant.name for grant in self._grants] if listing is None else list(listing())
+
+    def declarations(self) -> list[ToolDeclaration]:
+        """Return a declaration of each granted tool: the executor's own, the adapter's, or one that accepts any arguments."""
+        return self._declared
+
+    @cached_property
+    def _declared(self) -> list[ToolDeclaration]:
+        if (declare := getattr(self._executor, "declarations", None)) is not None:
+            return [as_declaration(tool) for tool in declare()]
+        served = self.get_available_tools()
+        declared = {tool.name: tool for tool in self._adapter.declarations(served)}
+        return [
+            declared.get(grant.name) or ToolDeclaration(name=grant.name, description=grant.summary, parameters=_ANY_ARGUMENTS)
+            for grant in self._grants
+            if grant.name in served
+        ]
+
+    def traits(self, tool_name: str) -> ToolTraits:  # noqa: ARG002 (the signature of the port)
+        return ToolTraits()
+
+    async def execute(
+        self,
+        tool_name: str,
+        parameters: dict[str, Any],
+        user_id: str,
+        *,
+        operation_key: str | None = None,
+        deadline: float | None = None,
+    ) -> ToolResult:
+        result: ToolResult = await self._execute(
+            tool_name=tool_name, parameters=parameters, user_id=user_id, operation_key=operation_key, deadline=deadline
+        )
+        return result
+
+    async def settle(self, *_: Any, **__: Any) -> ToolResult:
+        """Return that the outcome is unknown: without a ledger it cannot be asked for."""
+        text = "no answer in time: it may or may not have been done"
+        return ToolResult(success=False, error=text, error_code=ToolErrorCode.UNKNOWN_ERROR)
+
+    async def preview(self, *_: Any, **__: Any) -> ToolResult:
+        """Return a failure: a turn that a server with previews began cannot be continued here."""
+        return ToolResult(success=False, error="not started: the turn had ended")
