@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
+from graph_agent.llm.written_calls import WrittenCall, without_calls, written_calls
 from graph_agent.models.decision import OutcomeCategory, unstorable
 from graph_agent.models.llm import FunctionCall, LLMErrorCode
 from graph_agent.models.record import CallDisposition
@@ -14,7 +15,6 @@ from graph_agent.reply.forms import ANSWER, REPLY_FORMS, FormReply, join_forms
 from graph_agent.reply.plain_text import is_question
 from graph_agent.reply.prompt_leak import leaks_prompt
 from graph_agent.reply.sanitize import clean_reply
-from graph_agent.reply.written_calls import WrittenCall, without_calls, written_calls
 
 MAX_CALLS_IN_RESPONSE = 64
 """The limit for one response, because every call of a batch is recorded and answered. A response with more is an error."""

@@ -7,7 +7,6 @@ is counted in steps, not in seconds, because a replay has to reach the same verd
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -15,7 +14,7 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError, meta
 
 from graph_agent.models.canonical import canonical_json
-from graph_agent.policy.schema.keywords import REFERENCES, SUBSCHEMA_KEYWORDS, SchemaRefusedError, subschemas
+from graph_agent.policy.schema.keywords import REFERENCES, SchemaRefusedError, walk
 from graph_agent.policy.schema.strict import Schema
 from graph_agent.policy.schema.upgrade import upgraded
 
@@ -87,24 +86,14 @@ def _read(text: str) -> dict[str, Any]:
     schema = upgraded(schema)
     if not isinstance(schema, dict) or not meta.is_valid(schema):
         raise SchemaRefusedError("is not valid JSON Schema")
-    if any("$recursiveRef" in part for part in _walk(schema)):
+    if any("$recursiveRef" in part for _, part in walk(schema)):
         raise SchemaRefusedError("has a $recursiveRef that is not '#'")
-    nested = [part for part in _walk(schema) if "$id" in part and part is not schema]
-    if any(_IDENTIFIED & inner.keys() for part in nested for inner in _walk(part)):
-        # Relative to that id they mean something else than in the document, which has one name space here.
-        raise SchemaRefusedError("has references or anchors in a subschema with an $id of its own")
-    for part in nested:
-        del part["$id"]
+    for nested in [part for keyword, part in walk(schema) if keyword and "$id" in part]:
+        if any(_IDENTIFIED & inner.keys() for _, inner in walk(nested)):
+            # Relative to that id they mean something else than in the document, which has one name space here.
+            raise SchemaRefusedError("has references or anchors in a subschema with an $id of its own")
+        del nested["$id"]
     return schema
-
-
-def _walk(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield `schema` and all its subschemas that are objects."""
-    if isinstance(schema, dict):
-        yield schema
-        for word in schema.keys() & SUBSCHEMA_KEYWORDS:
-            for part in subschemas(schema, word):
-                yield from _walk(part)
 
 
 def _affordable_cost(schema: Schema) -> int:

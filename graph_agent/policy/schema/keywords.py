@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 VALUES: Final = frozenset(
@@ -49,3 +49,13 @@ def subschemas(schema: dict[str, Any], keyword: str) -> list[Any]:
     if keyword in _NAMED:
         return list(value.values())
     return value if isinstance(value, list) else [value]
+
+
+def walk(schema: Any, keyword: str = "", *, without: Collection[str] = ()) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield `schema` and all its subschemas that are objects, each with its keyword, but none below a keyword in `without`."""
+    if isinstance(schema, dict):
+        yield keyword, schema
+        for word in schema:
+            if word in SUBSCHEMA_KEYWORDS and word not in without:
+                for part in subschemas(schema, word):
+                    yield from walk(part, word, without=without)

@@ -10,7 +10,7 @@ The strict copy can accept arguments that the original rejects (below `not`, `on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,11 +19,11 @@ from graph_agent.policy.schema.keywords import (
     BRANCHES,
     CONDITIONS,
     DECLARING,
-    DEFINITIONS,
     REFERENCES,
     VALUES,
     SchemaRefusedError,
     subschemas,
+    walk,
     with_subschemas,
 )
 from graph_agent.policy.schema.siblings import SiblingRules
@@ -34,13 +34,15 @@ class Schema:
 
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root
-        self._anchors = dict(_anchors(self.root))
+        # Within one document a dynamic anchor works like a plain one.
+        self._anchors = {part[word]: part for _, part in walk(root) for word in ("$anchor", "$dynamicAnchor") if word in part}
         self._declaring: dict[int, bool] = {}
 
     def strict(self, depth: int) -> dict[str, Any]:
         """Return the strict copy, for arguments of at most `depth` levels."""
-        values = [self.root, *_value_schemas(self.root)]
-        siblings = SiblingRules(self._resolved, self._declares, values, depth)
+        # The schemas with which a value begins, except those that are only tested.
+        values = [part for keyword, part in walk(self.root, without=CONDITIONS) if keyword in VALUES]
+        siblings = SiblingRules(self._resolved, self._declares, [self.root, *values], depth)
         copy = {"unevaluatedProperties": False, **self._copy(self.root, siblings, begins=False)}
         return _with_joint_rule(copy, siblings.joint_rule(self.root))
 
@@ -133,24 +135,3 @@ class Schema:
 
 def _with_joint_rule(copy: dict[str, Any], rule: dict[str, Any] | None) -> dict[str, Any]:
     return copy if rule is None else {**copy, "allOf": [*copy.get("allOf", []), rule]}
-
-
-def _value_schemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield the schemas with which a value begins, at any depth, except those that are only tested."""
-    if not isinstance(schema, dict):
-        return
-    for keyword in schema.keys() & ((VALUES | BRANCHES | DEFINITIONS) - CONDITIONS):
-        for part in subschemas(schema, keyword):
-            if keyword in VALUES and isinstance(part, dict):
-                yield part
-            yield from _value_schemas(part)
-
-
-def _anchors(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield name and schema of every anchor. Within one document a dynamic anchor works like a plain one."""
-    if isinstance(value, dict):
-        for keyword in ("$anchor", "$dynamicAnchor"):
-            if isinstance(value.get(keyword), str):
-                yield value[keyword], value
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _anchors(part)

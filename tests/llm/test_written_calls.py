@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graph_agent.reply.written_calls import without_calls, written_calls
+from graph_agent.llm.written_calls import without_calls, written_calls
 from tests.scaling import grows_with_length
 
 NAMES = ("add_task", "delete_task", "answer", "ask_user", "decline")
