@@ -11,6 +11,7 @@ from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, EntryKind
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.turn.recorder import Recorder, request_digest
 
 
@@ -22,8 +23,8 @@ class PlaybackRecorder(Recorder):
     must be the recorded one.
     """
 
-    def __init__(self, record: DecisionRecord) -> None:
-        super().__init__(record.header, clock=SystemClock(), replayed=record.entries)
+    def __init__(self, record: DecisionRecord, snapshot: PolicySnapshot) -> None:
+        super().__init__(record.header, snapshot, clock=SystemClock(), replayed=record.entries)
         self.exchanges: list[tuple[LLMRequest, LLMResponse]] = []
         self.answers: dict[tuple[EntryKind, str], list[ToolResult]] = defaultdict(list)
         """The results of tools, by kind of request and by `call_text`."""

@@ -91,7 +91,7 @@ class Replayer:
     async def _replay_unchanged(
         self, record: DecisionRecord, snapshot: PolicySnapshot
     ) -> tuple[ReplayReport, PlaybackRecorder]:
-        recorder = PlaybackRecorder(record)
+        recorder = PlaybackRecorder(record, snapshot)
         steps, departure = await self._walk(record, snapshot, recorder)
         if departure is not None or steps[-1].turn.decision is None:
             return ReplayReport(record, compare_paths(record, steps), departure, steps), recorder
@@ -108,7 +108,7 @@ class Replayer:
         steps, departure = await self._walk(record, snapshot, ports)
         if departure is not None or steps[-1].turn.decision is None:
             return ReplayReport(record, compare_paths(record, steps), departure, steps)
-        replayed = _compose(Recorder(record.header, clock=SystemClock()), steps, record.ended_at)
+        replayed = _compose(Recorder(record.header, snapshot, clock=SystemClock()), steps, record.ended_at)
         return ReplayReport(record, compare_outcomes(record, replayed), None, steps, replayed)
 
     async def _walk(

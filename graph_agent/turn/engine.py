@@ -191,7 +191,7 @@ class LLMAgentEngine:
         """Run a new turn, inside its owner task."""
         snapshot = await self.prepare()
         header = self.header(context, snapshot, run.decision_id)
-        return await self._run_to_end(run, self._recorder(run, header, snapshot), snapshot)
+        return await self._run_to_end(run, self._recorder(run, header, snapshot))
 
     async def resume(self, run: TurnRun[Any], *, ask_model: bool) -> FinishedTurn | None:
         """Finish a turn from its record, inside its owner task; None if there is no such turn.
@@ -223,7 +223,7 @@ class LLMAgentEngine:
             entries.append(RecordEntry(n=len(entries), kind=EntryKind.INTERRUPT, result=crash))
         recorder = self._recorder(run, stored.header, snapshot, entries, len(stored.entries))
         # Without the model the turn is ending already: a cancellation would end it no sooner.
-        return await self._run_to_end(run, recorder, snapshot, cancellable=ask_model)
+        return await self._run_to_end(run, recorder, cancellable=ask_model)
 
     async def snapshot_of(self, header: RecordHeader, current: PolicySnapshot | None = None) -> PolicySnapshot:
         """Return the policy snapshot that a record names: the `current` one, or one that is rebuilt from the log."""
@@ -237,7 +237,7 @@ class LLMAgentEngine:
 
         Raises `RecordError` at the first step that this version of the graph takes differently.
         """
-        async for step in self._walk(Recorder(record.header, clock=self._clock, replayed=record.entries), snapshot):
+        async for step in self._walk(Recorder(record.header, snapshot, clock=self._clock, replayed=record.entries)):
             yield step
 
     async def step(self, context: DecisionContext) -> AsyncIterator[Step]:
@@ -320,38 +320,36 @@ class LLMAgentEngine:
     ) -> Recorder:
         return Recorder(
             header,
+            snapshot,
             clock=self._clock,
             external=self._external,
             writer=self.audit,
-            blobs=snapshot.texts,
             replayed=replayed,
             saved=saved,
             hooks=run.hooks,
         )
 
-    def _walk(self, recorder: Recorder, snapshot: PolicySnapshot) -> AsyncGenerator[Step]:
+    def _walk(self, recorder: Recorder) -> AsyncGenerator[Step]:
         first = Turn(context=recorder.header.context, decision_id=recorder.header.decision_id)
-        return walk(self.graph, first, TurnRuntime(recorder, snapshot))
+        return walk(self.graph, first, TurnRuntime(recorder, recorder.snapshot))
 
-    async def _run_to_end(
-        self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, *, cancellable: bool = True
-    ) -> FinishedTurn:
+    async def _run_to_end(self, run: TurnRun[Any], recorder: Recorder, *, cancellable: bool = True) -> FinishedTurn:
         run.hooks.notify(TurnHook.before_turn, recorder.header)
         try:
-            finished = await self._drive(run, recorder, snapshot, cancellable)
+            finished = await self._drive(run, recorder, cancellable)
         except BaseException as exc:
             run.hooks.notify(TurnHook.after_turn, exc)
             raise
         run.hooks.notify(TurnHook.after_turn, finished.record)
         return finished
 
-    async def _drive(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, cancellable: bool) -> FinishedTurn:
+    async def _drive(self, run: TurnRun[Any], recorder: Recorder, cancellable: bool) -> FinishedTurn:
         """Run the graph in the driver task, and close the record whatever ends it."""
-        reserve = _reserve(snapshot)
+        reserve = _reserve(recorder)
         now = self._clock.monotonic()
-        run.deadline = (now if run.arrived_at is None else run.arrived_at) + snapshot.config.timeout_seconds
+        run.deadline = (now if run.arrived_at is None else run.arrived_at) + recorder.snapshot.config.timeout_seconds
         with turn_deadline(self._clock, run.deadline - reserve):
-            driver = asyncio.create_task(self._walk_for(run, recorder, snapshot))
+            driver = asyncio.create_task(self._walk_for(run, recorder))
         reason = await run.wait_for(driver, max(0.0, run.deadline - reserve - now), cancellable=cancellable)
         if driver.done() and not driver.cancelled():
             failure = driver.exception()
@@ -371,29 +369,27 @@ class LLMAgentEngine:
         driver.add_done_callback(ignore_result)
         if run.fenced:
             raise TurnTakenOverError("another process may have this turn")
-        return await self._interrupt(run, recorder, snapshot, reason)
+        return await self._interrupt(run, recorder, reason)
 
-    async def _walk_for(self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot) -> None:
+    async def _walk_for(self, run: TurnRun[Any], recorder: Recorder) -> None:
         run.hooks.notify(TurnHook.before_node, START)
-        async for step in self._walk(recorder, snapshot):
+        async for step in self._walk(recorder):
             run.add_step(step)
             if run.requested is not None:
                 await run.requested.acquire()
 
-    async def _interrupt(
-        self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, reason: InterruptReason
-    ) -> FinishedTurn:
+    async def _interrupt(self, run: TurnRun[Any], recorder: Recorder, reason: InterruptReason) -> FinishedTurn:
         """End a turn that did not end by itself, in a time of its own."""
         if recorder.saved is None:
             self._close_late_opening(recorder)
             raise _refusal(RecordUnavailableError("the turn ended before its opening row"))
         # A call in flight is settled in its own time, so that its outcome does not stay unknown for lack of it.
-        ending = max(_reserve(snapshot), _MIN_SECONDS_TO_CLOSE) + self._external.settle_seconds
+        ending = max(_reserve(recorder), _MIN_SECONDS_TO_CLOSE) + self._external.settle_seconds
         # Many turns may reach their deadline together. They are closed in batches, each in its own time; otherwise all of them
         # would wait for each other until the time of each is over.
         async with self._closing:
             with turn_deadline(self._clock, self._clock.monotonic() + ending):
-                return await _in_time(self._close_interrupted(run, recorder, snapshot, reason), ending, run.decision_id)
+                return await _in_time(self._close_interrupted(run, recorder, reason), ending, run.decision_id)
 
     def _close_late_opening(self, recorder: Recorder) -> None:
         """Close the row of a turn that was refused before its opening row, if that row is committed after all."""
@@ -416,15 +412,13 @@ class LLMAgentEngine:
             await asyncio.sleep(seconds)
         _log.warning("the sweeper will close decision %s, if it was opened", run.decision_id)
 
-    async def _close_interrupted(
-        self, run: TurnRun[Any], recorder: Recorder, snapshot: PolicySnapshot, reason: InterruptReason
-    ) -> FinishedTurn:
+    async def _close_interrupted(self, run: TurnRun[Any], recorder: Recorder, reason: InterruptReason) -> FinishedTurn:
         """Walk the turn over its record to a decision, with `reason` as its last entry, and close it."""
         entries = recorder.ended_by(reason)
         while True:
-            again = self._recorder(run, recorder.header, snapshot, entries, recorder.saved)
+            again = self._recorder(run, recorder.header, recorder.snapshot, entries, recorder.saved)
             try:
-                steps = [step async for step in self._walk(again, snapshot)]
+                steps = [step async for step in self._walk(again)]
                 break
             except Exception:
                 _log.exception("a turn could not be walked over its record")
@@ -462,9 +456,9 @@ def _refusal(failure: BaseException) -> GraphAgentError:
     return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, "The request cannot be served right now.")
 
 
-def _reserve(snapshot: PolicySnapshot) -> float:
+def _reserve(recorder: Recorder) -> float:
     """Return the seconds at a turn's end that are kept for ending it."""
-    return min(1.0, snapshot.config.timeout_seconds / 10)
+    return min(1.0, recorder.snapshot.config.timeout_seconds / 10)
 
 
 async def _in_time(close: Coroutine[Any, Any, FinishedTurn], seconds: float, decision_id: str) -> FinishedTurn:

@@ -14,7 +14,7 @@ ordinary path to a decision.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -34,6 +34,7 @@ from graph_agent.models.record import (
 )
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import AuditWriter, Clock
 from graph_agent.reply.forms import ANSWER, REPLY_FORMS
 from graph_agent.turn.external import NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
@@ -60,22 +61,22 @@ class Recorder:
     def __init__(
         self,
         header: RecordHeader,
+        snapshot: PolicySnapshot,
         *,
         clock: Clock,
         external: ExternalPorts | None = None,
         writer: AuditWriter | None = None,
-        blobs: Mapping[str, str] | None = None,
         replayed: Sequence[RecordEntry] = (),
         saved: int | None = None,
         hooks: HookList | None = None,
     ) -> None:
         """`replayed` are the entries to replay; `saved` of them are in the log (None: it has no opening row yet)."""
         self.header = header
+        self.snapshot = snapshot
         self.entries = list(replayed)
         self._clock = clock
         self._external = external
         self._writer = writer
-        self._blobs = blobs or {}
         self.interrupted = False
         self.saved = saved
         """How many entries are in the log; None while there is no opening row."""
@@ -121,7 +122,7 @@ class Recorder:
             return
         self._require_current()
         # Shielded, because a write that was begun can be committed after this turn has given up: the engine then waits for it.
-        self.opening = asyncio.ensure_future(self._writer.write_opening(DecisionOpening.of(self.header, self._blobs)))
+        self.opening = asyncio.ensure_future(self._writer.write_opening(DecisionOpening.of(self.header, self.snapshot.texts)))
         await asyncio.shield(self.opening)
         self.saved = 0
 

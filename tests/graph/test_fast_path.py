@@ -72,7 +72,7 @@ async def test_ainvoke_and_astream_end_with_the_same_turn(name: str, plain: Comp
     snapshot = await engine.snapshot_of(record.header)
 
     def runtime() -> TurnRuntime:
-        return TurnRuntime(Recorder(record.header, clock=ManualClock(), replayed=record.entries), snapshot)
+        return TurnRuntime(Recorder(record.header, snapshot, clock=ManualClock(), replayed=record.entries), snapshot)
 
     first = Turn(context=record.header.context, decision_id=record.header.decision_id)
     ended = []

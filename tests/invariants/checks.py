@@ -145,7 +145,7 @@ def check_transcript(messages: Sequence[LLMMessage]) -> None:
 async def check_replay(engine: LLMAgentEngine, record: DecisionRecord) -> None:
     """Check that the record alone, without any port, leads to the same decision by the same path."""
     snapshot: PolicySnapshot = await engine.prepare()
-    recorder = Recorder(record.header, clock=ManualClock(), replayed=record.entries)
+    recorder = Recorder(record.header, snapshot, clock=ManualClock(), replayed=record.entries)
     turn = Turn(context=record.header.context, decision_id=record.header.decision_id)
     states = []
     async for taken in walk(engine.graph, turn, TurnRuntime(recorder, snapshot)):
