@@ -21,6 +21,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.canonical import digest
@@ -35,7 +36,8 @@ MARKERS = "(requires confirmation), (without confirmation), (reads), (at most N 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
 _ENTRY = re.compile(rf"- (?P<name>{_NAME}): (?P<rest>\S.*)")
 _MARKER = re.compile(
-    r"(?P<before>.*?) \((?P<words>requires confirmation|without confirmation|reads|at most [1-9][0-9]{0,2} per message)\)"
+    r"(?P<before>.*?) "
+    r"\((?P<words>requires confirmation|without confirmation|reads|at most (?P<limit>[1-9][0-9]{0,2}) per message)\)"
 )
 _QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
 # Without look-alike letters of other scripts, which could hide a misspelt marker from a human reader.
@@ -148,29 +150,22 @@ def _read_entry(line: str, number: int) -> ToolGrant:
     summary, markers = _split_markers(match["rest"], number)
     if not summary:
         raise ConstitutionError(f"'{name}' has no summary", number)
-    if {"requires confirmation", "without confirmation"} <= markers.keys():
+    grant = ToolGrant(name, summary, **markers)
+    if grant.requires_confirmation and grant.without_confirmation:
         raise ConstitutionError("a line cannot have both (requires confirmation) and (without confirmation)", number)
-    return ToolGrant(
-        name,
-        summary,
-        requires_confirmation="requires confirmation" in markers,
-        without_confirmation="without confirmation" in markers,
-        reads="reads" in markers,
-        max_per_message=markers.get("at most"),
-    )
+    return grant
 
 
-def _split_markers(text: str, number: int) -> tuple[str, dict[str, int | None]]:
-    """Return the summary and the markers of a line. A number is the value of `at most`."""
-    markers: dict[str, int | None] = {}
+def _split_markers(text: str, number: int) -> tuple[str, dict[str, Any]]:
+    """Return the summary of a line, and its markers as fields of `ToolGrant`."""
+    markers: dict[str, Any] = {}
     # From the end of the line: a marker elsewhere stays in the summary, where its brackets are an error.
     while marker := _MARKER.fullmatch(text):
         text, words = marker["before"].rstrip(), marker["words"]
-        limited = words.startswith("at most")
-        kind = "at most" if limited else words
-        if kind in markers:
+        field, value = ("max_per_message", int(marker["limit"])) if marker["limit"] else (words.replace(" ", "_"), True)
+        if field in markers:
             raise ConstitutionError(f"the marker ({words}) is repeated or contradicts another one", number)
-        markers[kind] = int(words.split()[2]) if limited else None
+        markers[field] = value
     if quoted := _QUOTED.fullmatch(text):
         if not text.isprintable():
             raise ConstitutionError("a summary contains only printable characters", number)
