@@ -173,10 +173,8 @@ class Recorder:
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         request = digest([tool_name, arguments])
-        if (entry := self._replay_entry(EntryKind.PREVIEW, request)) is not None:
-            return ToolResult.model_validate(entry.result)
-        if self.interrupted:
-            return ToolResult(success=False, error=NOT_STARTED)
+        if (known := self._known_result(EntryKind.PREVIEW, request)) is not None:
+            return known
         user_id = self.header.context.user_id
         return await self._call_tool(
             EntryKind.PREVIEW, request, tool_name, lambda ports: ports.preview(tool_name, arguments, user_id)
@@ -184,10 +182,8 @@ class Recorder:
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
-        if (entry := self._replay_entry(EntryKind.EXECUTE, request)) is not None:
-            return ToolResult.model_validate(entry.result)
-        if self.interrupted:
-            return self._not_executed(request)
+        if (known := self._known_result(EntryKind.EXECUTE, request)) is not None:
+            return known
         invoked_at = self._clock.now()
         if call.mutating and not call.ledger and self._resumed_at == self._next:
             # The earlier process died about here. It may have sent this call, and without a ledger the server would run it
@@ -218,13 +214,19 @@ class Recorder:
 
     async def settle(self, call: AuthorizedCall) -> ToolResult:
         request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
-        if (entry := self._replay_entry(EntryKind.SETTLE, request)) is not None:
-            return ToolResult.model_validate(entry.result)
+        if (known := self._known_result(EntryKind.SETTLE, request)) is not None:
+            return known
         return await self._call_tool(EntryKind.SETTLE, request, call.tool_name, lambda ports: ports.settle(call))
 
-    def _not_executed(self, request: str) -> ToolResult:
-        """Return the result of a call in an interrupted turn: unknown if it was the call in flight, else not started."""
-        if self._lost_call is not None and self._lost_call in ((EntryKind.EXECUTE, request), _ANY_CALL):
+    def _known_result(self, kind: EntryKind, request: str) -> ToolResult | None:
+        """Return the recorded result of a call, or that of a call in an interrupted turn; None if the call is to be made."""
+        if (entry := self._replay_entry(kind, request)) is not None:
+            return ToolResult.model_validate(entry.result)
+        if not self.interrupted or kind is EntryKind.SETTLE:
+            return None
+        if kind is EntryKind.PREVIEW:
+            return ToolResult(success=False, error=NOT_STARTED)
+        if self._lost_call in ((kind, request), _ANY_CALL):
             self._lost_call = None
             return ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.TIMEOUT_ERROR)
         return ToolResult(success=False, error=NOT_STARTED, error_code=ToolErrorCode.TOOL_EXECUTION_ERROR)
