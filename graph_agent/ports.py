@@ -85,7 +85,7 @@ class ToolExecutor(Protocol):
 
 @runtime_checkable
 class ToolServer(ToolExecutor, Protocol):
-    """A `ToolExecutor` that also has the declarations of its tools, such as the MCP client."""
+    """A `ToolExecutor` with the declarations and traits of its tools, settlement and previews, such as the MCP client."""
 
     async def start(self) -> bool:
         """Connect, if it is not connected; False if the server cannot be reached now."""
@@ -108,7 +108,8 @@ class ToolServer(ToolExecutor, Protocol):
     ) -> ToolResult:
         """Return the outcome of an operation without running it.
 
-        This is the stored result if it took effect, else TOOL_EXECUTION_ERROR: its key is now void, so that it never will.
+        This is the stored result if it took effect. Otherwise the server voids its key, so that it can never take effect, and
+        the result is TOOL_EXECUTION_ERROR.
         `unknown` of the result is true if the server cannot be asked.
         """
         ...

@@ -21,7 +21,7 @@ UtcDatetime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 class Frozen(BaseModel):
     """Immutable plain data. Unknown fields are rejected; hashable even with lists and dicts in its fields.
 
-    A subclass with `kw_only=False`, the parameter of `typing.dataclass_transform`, also accepts its fields by position.
+    A subclass that is declared with `kw_only=False` also accepts its fields by position, as a dataclass does.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

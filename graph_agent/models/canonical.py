@@ -1,4 +1,4 @@
-"""Canonical JSON, in which digests, signatures and records are computed."""
+"""Canonical JSON: equal values have equal texts, so that digests and signatures of them can be compared."""
 
 from __future__ import annotations
 

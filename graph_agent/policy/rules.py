@@ -76,7 +76,7 @@ class Policy:
         ]
 
     def is_write(self, tool_name: str) -> bool:
-        """True if a tool is granted and is not declared to be a read."""
+        """True if the tool `tool_name` is granted and may change something."""
         rule = self.rules.get(tool_name)
         return rule is not None and rule.mutating
 

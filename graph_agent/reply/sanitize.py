@@ -42,13 +42,11 @@ def clean_reply(text: str, hidden_names: Collection[str]) -> str:
 
 @lru_cache(maxsize=64)
 def _hidden(names: frozenset[str]) -> re.Pattern[str] | None:
-    spelled = (r"(?:\\?[_.]|-)?".join(map(re.escape, filter(None, _PARTS.split(name)))) for name in _longest_first(names))
+    # The longest name first, because the pattern takes the first alternative that matches.
+    longest_first = sorted(names, key=lambda name: (-len(name), name))
+    spelled = (r"(?:\\?[_.]|-)?".join(map(re.escape, filter(None, _PARTS.split(name)))) for name in longest_first)
     found = "|".join(filter(None, spelled))
     return re.compile(rf"(`?)(?<!\w)(?:mcp__\w{{1,60}}?__)?({found})(?!\w)(?:\(\))?(`?)", re.IGNORECASE) if found else None
-
-
-def _longest_first(names: frozenset[str]) -> list[str]:
-    return sorted(names, key=lambda name: (-len(name), name))
 
 
 def in_plain_words(text: str, names: Collection[str]) -> str:

@@ -1,9 +1,9 @@
 """Sibling schemas that declare the same part of a value, and the rule that makes them strict together.
 
-In `allOf: [{properties: {a: A1}}, {properties: {a: A2}}]` both schemas declare properties of `a`. If the strict copy closed A1
-and A2 separately, each would reject what the other one declares. So both stay open, and a joint rule for `a` is added next to
-them: `unevaluatedProperties: false` over all declarations of `a` that hold for the value. The alternatives of one `anyOf` or
-`oneOf` are not siblings of each other: each of them is complete, and stays strict by itself.
+In `allOf: [{properties: {a: A1}}, {properties: {a: A2}}]` both schemas declare properties of `a`. If A1 and A2 were strict
+separately, each would reject what the other one declares. So both accept any property, and a joint rule for `a` is added next
+to them: `unevaluatedProperties: false` over all declarations of `a` that hold for the value. The alternatives of one `anyOf`
+or `oneOf` are not siblings of each other: each of them is complete, and stays strict by itself.
 """
 
 from __future__ import annotations
