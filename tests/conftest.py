@@ -13,10 +13,15 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from graph_agent.db import Database
 from graph_agent.record import chain_tables
+
+# No test depends on the machine's speed: neither one example's time nor the generation of examples is limited.
+hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)
