@@ -35,6 +35,8 @@ class ToolErrorCode(StrEnum):
     TOOL_UNAVAILABLE = "TOOL_UNAVAILABLE"
     """The tool is granted, but its server does not answer, or serves another definition of it. Nothing was done."""
     TOOL_EXECUTION_ERROR = "TOOL_EXECUTION_ERROR"
+    TOOL_REPORTED_FAILURE = "TOOL_REPORTED_FAILURE"
+    """A change failed on a server without a ledger: what was done before the failure is not known."""
     DATABASE_ERROR = "DATABASE_ERROR"
     TIMEOUT_ERROR = "TIMEOUT_ERROR"
     UNKNOWN_ERROR = "UNKNOWN_ERROR"

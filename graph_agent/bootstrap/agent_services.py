@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from graph_agent.bootstrap.secret import signing_keys
 from graph_agent.bootstrap.stores import open_audit, open_stores
-from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.bootstrap.toolbox import open_tools, pins_of
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.llm.config import LLMConfig
@@ -40,7 +40,9 @@ async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentService
     clock, ids = SystemClock(), RandomIds()
     async with (
         open_stores(settings) as stores,
-        open_tools(stores.tasks, file=settings.mcp, granted=constitution.whitelist, clock=clock, ids=ids) as tools,
+        open_tools(
+            stores.tasks, file=settings.mcp, constitution=constitution, pins=pins_of(settings), clock=clock, ids=ids
+        ) as tools,
     ):
         yield AgentServices(
             constitution=constitution.text,

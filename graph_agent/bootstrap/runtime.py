@@ -13,7 +13,7 @@ from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.maintenance import maintenance_jobs
 from graph_agent.bootstrap.secret import chain_keys, signing_keys
 from graph_agent.bootstrap.stores import open_audit, open_stores
-from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.bootstrap.toolbox import open_tools, pins_of
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import RandomIds, SystemClock
@@ -24,6 +24,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, IdSource, LLMAdapter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
+from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.hooks import TurnHook
@@ -56,10 +57,12 @@ async def open_runtime(
     clock: Clock | None = None,
     ids: IdSource | None = None,
     config: AgentEngineConfig | None = None,
+    user_headers: UserHeaders | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Open everything that turns need. On exit running turns are ended first and the databases are closed last.
 
-    `model` overrides the model of the settings, `config` overrides their limits of a turn. Raises `ConfigurationError` with one
+    `model` overrides the model of the settings, `config` overrides their limits of a turn.
+    `user_headers` returns the headers by which an MCP server over HTTP knows a user. Raises `ConfigurationError` with one
     sentence.
     """
     clock, ids = clock or SystemClock(), ids or RandomIds()
@@ -68,7 +71,15 @@ async def open_runtime(
         adapter, reason = await stack.enter_async_context(open_adapter(settings, model))
         stores = await stack.enter_async_context(open_stores(settings))
         tools = await stack.enter_async_context(
-            open_tools(stores.tasks, file=settings.mcp, granted=constitution.whitelist, clock=clock, ids=ids)
+            open_tools(
+                stores.tasks,
+                file=settings.mcp,
+                constitution=constitution,
+                pins=pins_of(settings),
+                user_headers=user_headers,
+                clock=clock,
+                ids=ids,
+            )
         )
         key = chain_keys(settings)
         audit = await open_audit(settings, stores.log, clock)

@@ -10,7 +10,7 @@ from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.bootstrap.toolbox import open_tools, pins_of
 from graph_agent.db import Database, migrate
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
@@ -38,7 +38,9 @@ async def open_validation(settings: Settings, *, model: str | None = None) -> As
         tasks = Database.open("sqlite://")
         stack.push_async_callback(tasks.close)
         migrate(tasks, "graph_agent.task_server")
-        tools = await stack.enter_async_context(open_tools(tasks, file=settings.mcp, granted=constitution.whitelist))
+        tools = await stack.enter_async_context(
+            open_tools(tasks, file=settings.mcp, constitution=constitution, pins=pins_of(settings))
+        )
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
         runner = EngineRunner(adapter, tools, constitution.text, config=config)
         keys = chain_keys(settings)

@@ -13,7 +13,7 @@ from rich.text import Text
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
-from graph_agent.bootstrap.toolbox import served_policy
+from graph_agent.bootstrap.toolbox import served_policy, shared_identities
 from graph_agent.cli.escape import plain
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model
@@ -29,6 +29,10 @@ REQUEST_SECONDS = 10.0
 """The time limit of the request by which the server shows whether it honors a required call."""
 
 _WIDTH = 14
+_OTHER_MODELS = (
+    "for another one set GEMINI_API_KEY, or use --model openai with OPENAI_MODEL and OPENAI_API_KEY or OPENAI_BASE_URL "
+    "(Ollama, vLLM, llama.cpp)"
+)
 
 
 def doctor(model: Model = None, mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
@@ -71,8 +75,9 @@ async def _run_checks(settings: Settings, model: str | None) -> bool:
 async def _model(context: _Context) -> str:
     limits = LLMConfig(api_key="-", timeout_seconds=REQUEST_SECONDS, max_retries=0)
     opening = open_adapter(context.settings, context.model, limits)
-    context.adapter, reason = await context.stack.enter_async_context(opening)
-    return reason
+    adapter, reason = await context.stack.enter_async_context(opening)
+    context.adapter = adapter
+    return f"{reason}; {_OTHER_MODELS}" if adapter.model == "rules" else reason
 
 
 async def _endpoint(context: _Context) -> str:
@@ -101,7 +106,9 @@ async def _tools(context: _Context) -> str:
         raise ConfigurationError("cannot be checked without a database")
     policy = await served_policy(context.settings, context.stores.tasks)
     unconfirmed = [name for name, rule in policy.rules.items() if rule.mutating and not rule.grant.requires_confirmation]
-    return f"{', '.join(policy.rules)}; write without confirmation: {', '.join(unconfirmed) or 'none'}"
+    shared = shared_identities(context.settings)
+    identity = f"; one identity for all users: {', '.join(shared)}" if shared else ""
+    return f"{', '.join(policy.rules)}; write without confirmation: {', '.join(unconfirmed) or 'none'}{identity}"
 
 
 async def _key(context: _Context) -> str:

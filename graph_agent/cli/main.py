@@ -72,9 +72,17 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "db_copy:copy", "Copy tasks, conversations or the record, whatever a database contains, to an empty one."
         ),
     },
+    "constitution": {
+        "new": Command("constitution:new", "Print a constitution that lists every tool of the MCP servers."),
+        "check": Command(
+            "constitution:check", "Explain a constitution line by line: what each tool may do, and what it promises."
+        ),
+    },
     "tools": {
         "list": Command("tools:list_tools", "List the tools that the constitution allows and the server serves."),
         "call": Command("tools:call", "Call one tool over MCP and print its result as JSON."),
+        "pin": Command("tools:pin", "Write the definitions of the MCP servers' tools to a lock file beside the constitution."),
+        "diff": Command("tools:diff", "List the tools that differ from the lock file."),
         "serve": Command("tools:serve_tools", "Serve one user's tasks to any MCP client, over stdio."),
     },
 }
@@ -126,6 +134,7 @@ for _name, _help in {
     "log": "Read the record of decisions.",
     "baseline": "Store how the agent behaves, and detect drift.",
     "db": "Move the databases.",
+    "constitution": "Write and explain the file that says what may be done.",
     "tools": "Use the tools directly, without a model.",
 }.items():
     app.add_typer(typer.Typer(cls=LazyGroup, no_args_is_help=True), name=_name, help=_help)

@@ -10,8 +10,10 @@ import uvicorn
 from rich.text import Text
 
 from graph_agent.bootstrap import LOCAL_USER, toolbox
+from graph_agent.bootstrap.definitions import diff_tools, pin_tools
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import call_tool, served_policy
+from graph_agent.cli.escape import plain
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.loopback import is_loopback
 from graph_agent.cli.running import (
@@ -78,6 +80,31 @@ def call(
         result = run(call_tool(settings, stores.tasks, name, given, user, consent=yes))
     typer.echo(json_line(result.to_json()))
     if not result.success:
+        raise typer.Exit(FAILED)
+
+
+def pin(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
+    """Write the definitions of the MCP servers' tools to a lock file beside the constitution.
+
+    From then on a tool whose name, description, schema or annotations differ is refused.
+    """
+    settings = command_settings(mcp, constitution)
+    with open_in_loop(open_stores(settings)) as (stores, run):
+        file, count = run(pin_tools(settings, stores.tasks))
+    typer.echo(f"pinned {count} tools in {file}")
+
+
+def diff(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
+    """List the tools that differ from the lock file.
+
+    Exits with 1 if any differs.
+    """
+    settings = command_settings(mcp, constitution)
+    with open_in_loop(open_stores(settings)) as (stores, run):
+        lines = run(diff_tools(settings, stores.tasks))
+    for line in lines:
+        typer.echo(plain(line))
+    if lines:
         raise typer.Exit(FAILED)
 
 

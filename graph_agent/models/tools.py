@@ -9,7 +9,7 @@ from pydantic import Field
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen
 
-UNKNOWN_CODES = frozenset({ToolErrorCode.TIMEOUT_ERROR, ToolErrorCode.UNKNOWN_ERROR})
+UNKNOWN_CODES = frozenset({ToolErrorCode.TIMEOUT_ERROR, ToolErrorCode.UNKNOWN_ERROR, ToolErrorCode.TOOL_REPORTED_FAILURE})
 
 
 class ToolCall(Frozen, kw_only=False):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,16 @@ from graph_agent.reply.forms import REPLY_FORMS
 SECTION = "## Available Tools"
 MAX_CHARACTERS = 256 * 1024
 """The constitution is part of every request to the model; a longer text is a wrong file."""
-MARKERS = "(requires confirmation), (without confirmation), (reads), (at most N per message)"
+MARKERS = "(requires confirmation), (without confirmation), (reads), (at most N per message), (ARGUMENT is the signed-in user)"
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
-_ENTRY = re.compile(rf"- (?P<name>{_NAME}): (?P<rest>\S.*)")
+# MCP allows names that could be read as something else here, such as "1st: tool"; ASCII, so that none is a look-alike.
+_QUOTED_NAME = r'"(?=[^"]*[!#-~])[ !#-~]{1,192}"'
+_ENTRY = re.compile(rf"- (?P<name>{_NAME}|{_QUOTED_NAME}): (?P<rest>\S.*)")
 _MARKER = re.compile(
     r"(?P<before>.*?) "
-    r"\((?P<words>requires confirmation|without confirmation|reads|at most (?P<limit>[1-9][0-9]{0,2}) per message)\)"
+    r"\((?P<words>requires confirmation|without confirmation|reads|at most (?P<limit>[1-9][0-9]{0,2}) per message"
+    r"|(?P<argument>[A-Za-z_][A-Za-z0-9_-]*) is the signed-in user)\)"
 )
 _QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
 # Without look-alike letters of other scripts, which could hide a misspelt marker from a human reader.
@@ -59,6 +62,10 @@ class ToolGrant:
     """The tool only reads: it may run any number of times and leaves no receipt."""
     max_per_message: int | None = None
     """The number of calls that one message of the user permits."""
+    bound_argument: str | None = None
+    """The argument that the runtime sets to the id of the signed-in user."""
+    line: int = field(default=0, compare=False)
+    """The number of the line, counted from 1."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,12 @@ def shipped_constitution() -> Path:
     return installed if installed.exists() else package.parent / "constitution.md"
 
 
+def grant_line(name: str, summary: str, markers: str = "") -> str:
+    """Return a line that grants the tool `name`, with `summary` as free text; the name is quoted if it has to be."""
+    shown = name if re.fullmatch(_NAME, name) else f'"{name}"'
+    return f'- {shown}: "{summary}"{markers and " "}{markers}'
+
+
 def _find_section(lines: list[str]) -> int:
     """Return the line number of the heading, counted from 1."""
     found = None
@@ -144,13 +157,13 @@ def _read_entry(line: str, number: int) -> ToolGrant:
     match = _ENTRY.fullmatch(line.rstrip())
     if match is None:
         raise ConstitutionError(f"expected '- name: summary', optionally followed by markers: {MARKERS}", number)
-    name = match["name"]
+    name = match["name"].strip('"')
     if name in REPLY_FORMS:
         raise ConstitutionError(f"'{name}' is a reply form and cannot be granted", number)
     summary, markers = _split_markers(match["rest"], number)
     if not summary:
         raise ConstitutionError(f"'{name}' has no summary", number)
-    grant = ToolGrant(name, summary, **markers)
+    grant = ToolGrant(name, summary, line=number, **markers)
     if grant.requires_confirmation and grant.without_confirmation:
         raise ConstitutionError("a line cannot have both (requires confirmation) and (without confirmation)", number)
     return grant
@@ -162,16 +175,22 @@ def _split_markers(text: str, number: int) -> tuple[str, dict[str, Any]]:
     # From the end of the line: a marker elsewhere stays in the summary, where its brackets are an error.
     while marker := _MARKER.fullmatch(text):
         text, words = marker["before"].rstrip(), marker["words"]
-        field, value = ("max_per_message", int(marker["limit"])) if marker["limit"] else (words.replace(" ", "_"), True)
-        if field in markers:
+        name, value = _field_of(marker)
+        if name in markers:
             raise ConstitutionError(f"the marker ({words}) is repeated or contradicts another one", number)
-        markers[field] = value
+        markers[name] = value
     if quoted := _QUOTED.fullmatch(text):
         if not text.isprintable():
             raise ConstitutionError("a summary contains only printable characters", number)
         return quoted["summary"].strip(), markers
     _require_no_marker_words(text, number)
     return text, markers
+
+
+def _field_of(marker: re.Match[str]) -> tuple[str, Any]:
+    if marker["limit"]:
+        return "max_per_message", int(marker["limit"])
+    return ("bound_argument", marker["argument"]) if marker["argument"] else (marker["words"].replace(" ", "_"), True)
 
 
 def _require_no_marker_words(summary: str, number: int) -> None:

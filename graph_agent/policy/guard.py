@@ -168,18 +168,8 @@ def _judge_repetition(call: AuthorizedCall, rule: ToolRule, known: Sequence[Past
 
 
 def _identical_calls(rule: ToolRule, arguments: dict[str, Any], known: Sequence[PastCall]) -> tuple[int, ...]:
-    """Return the sequences of the earlier calls that this one repeats.
-
-    A declared read repeats nothing. A declared write repeats every identical call of the turn. A tool that is declared neither
-    could be a read whose answer has changed, so it repeats only identical calls after which no other call ran.
-    """
-    identical: list[int] = []
-    for earlier in reversed(known) if rule.mutating else ():
-        if _is_call(earlier, rule.grant.name, arguments):
-            identical.insert(0, earlier.sequence)
-        elif earlier.may_have_run and not rule.declared_write:
-            break
-    return tuple(identical)
+    """Return the sequences of the earlier calls that this one repeats: every identical one; a read repeats nothing."""
+    return tuple(earlier.sequence for earlier in known if rule.mutating and _is_call(earlier, rule.grant.name, arguments))
 
 
 def _check(
@@ -207,9 +197,7 @@ def _check(
     parts = list(_nested(arguments))
     if any(depth == MAX_ARGUMENT_DEPTH and isinstance(value, dict | list) for _, value, depth in parts):
         raise _Refusal("the arguments are nested too deeply")
-    if any(key == "user_id" and value != user_id for key, value, _ in parts):
-        raise _Refusal("only the signed-in user's own data can be used", ToolErrorCode.ACCESS_DENIED)
-    arguments = {key: value for key, value in arguments.items() if key != "user_id"}
+    arguments = _for_user(rule, arguments, user_id)
     try:
         issue = rule.check.first_issue(arguments)
     except Exception:
@@ -219,6 +207,19 @@ def _check(
         where = f" at {issue.path}" if issue.path else ""
         raise _Refusal(f"the arguments do not fit the schema{where}: {issue.keyword}")
     return rule, arguments
+
+
+def _for_user(rule: ToolRule, arguments: dict[str, Any], user_id: str) -> dict[str, Any]:
+    """Return the arguments with the bound one set to the signed-in user, and without a `user_id` that no schema declares."""
+    bound = rule.grant.bound_argument
+    named = [] if rule.takes_user_id else [value for key, value, _ in _nested(arguments) if key == "user_id"]
+    if bound is not None and bound in arguments:
+        named.append(arguments[bound])
+    if any(value != user_id for value in named):
+        raise _Refusal("only the signed-in user's own data can be used", ToolErrorCode.ACCESS_DENIED)
+    if bound is not None:
+        return {**arguments, bound: user_id}
+    return {key: value for key, value in arguments.items() if key != "user_id" or rule.takes_user_id}
 
 
 def _may_have_changed(arguments: dict[str, Any], known: Sequence[PastCall], policy: Policy) -> bool:

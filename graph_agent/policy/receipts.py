@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graph_agent.errors import ToolErrorCode
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.rules import ToolRule
@@ -21,6 +22,8 @@ def receipt(rule: ToolRule, arguments: dict[str, Any], result: ToolResult) -> st
     if not rule.mutating:
         return None
     described = describe_action(rule, arguments, None) if arguments else one_line(rule.title, _MAX_RECEIPT)
+    if result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE:
+        return f"reported a failure; what was done before is not known: {described}"
     if result.unknown:
         return f"not known whether this was done: {described}"
     if not result.success:

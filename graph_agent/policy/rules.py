@@ -14,10 +14,13 @@ from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.constitution import Constitution, ToolGrant
 from graph_agent.policy.schema.check import ArgumentCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError
-from graph_agent.reply.sanitize import in_plain_words
+from graph_agent.reply.sanitize import in_plain_words, visible
 
 MAX_DESCRIPTION = 16 * 1024
 """Limit for a tool's description in characters, because it is part of every prompt."""
+
+MAX_TITLE = 200
+"""Limit for a tool's title in characters, because it is part of questions and receipts."""
 
 _MAX_SERVER_TEXT = 4_000
 """Characters of a server's text that are searched for tool names, so that a long text costs little time."""
@@ -33,6 +36,8 @@ class ToolRule:
     check: ArgumentCheck
     """Checks arguments against the schema and its strict copy; the model gets the original schema."""
 
+    takes_user_id: bool = False
+    """True if the schema declares a property `user_id`: then it is an argument like any other."""
     hidden: frozenset[str] = frozenset()
     """The names of all tools; no text for the user contains one of them."""
 
@@ -40,12 +45,6 @@ class ToolRule:
     def mutating(self) -> bool:
         """True unless the constitution or the server declares that the tool only reads."""
         return not (self.grant.reads or self.traits.read_only)
-
-    @property
-    def declared_write(self) -> bool:
-        """True if the server declares that the tool writes. A tool can also be declared neither a read nor a write."""
-        traits = self.traits
-        return self.mutating and (traits.read_only is False or traits.destructive or traits.ledger)
 
     @property
     def title(self) -> str:
@@ -118,8 +117,6 @@ def compile_policy(
         declaration = served.get(grant.name)
         if declaration is None:
             continue
-        if len(declaration.description) > MAX_DESCRIPTION:
-            raise ToolDefinitionError(grant.name, f"the description of the tool '{grant.name}' is too long for a prompt")
         try:
             # Canonical JSON, because the order of keys decides which of several violations is reported first, and a replay
             # has to report the same one.
@@ -128,9 +125,36 @@ def compile_policy(
             raise ToolDefinitionError(grant.name, f"the input schema of the tool '{grant.name}' is not plain JSON") from None
         check = _check_of(grant.name, schema)
         declared = traits.get(grant.name, ToolTraits())
+        _require_readable(grant.name, "title", declared.title or "", MAX_TITLE)
+        _require_readable(grant.name, "description", declaration.description, MAX_DESCRIPTION)
+        _require_readable(grant.name, "input schema", schema, len(schema))
         _require_consistent_markers(grant, declared)
-        rules[grant.name] = ToolRule(grant, declaration, declared, check, names)
+        bound = grant.bound_argument
+        if bound is not None and bound not in declaration.parameters.get("properties", {}):
+            raise ToolDefinitionError(grant.name, f"the tool '{grant.name}' has no argument '{bound}' to bind to the user")
+        takes_user_id = _declares_user_id(declaration.parameters)
+        rules[grant.name] = ToolRule(grant, declaration, declared, check, takes_user_id, names)
     return Policy(constitution, rules, frozenset(unavailable).intersection(constitution.whitelist).difference(rules))
+
+
+def _require_readable(tool: str, what: str, text: str, limit: int) -> None:
+    """Refuse a text that is too long, or that shows a person something else than a model reads."""
+    if len(text) > limit:
+        raise ToolDefinitionError(tool, f"the {what} of the tool '{tool}' is too long for a prompt")
+    text = text.replace("\r\n", "\n")
+    if visible(text) != text:
+        raise ToolDefinitionError(tool, f"the {what} of the tool '{tool}' contains hidden or bidirectional characters")
+
+
+def _declares_user_id(schema: Any) -> bool:
+    """True if `schema` declares a property `user_id`, at any depth."""
+    if isinstance(schema, list):
+        return any(_declares_user_id(part) for part in schema)
+    if not isinstance(schema, dict):
+        return False
+    properties = schema.get("properties")
+    declared = isinstance(properties, dict) and "user_id" in properties
+    return declared or any(_declares_user_id(part) for part in schema.values())
 
 
 def _require_consistent_markers(grant: ToolGrant, traits: ToolTraits) -> None:

@@ -34,7 +34,7 @@ def clean_reply(text: str, hidden_names: Collection[str]) -> str:
     At most `MAX_REPLY_CHARS` characters, cut at a word; empty if nothing is left. Never raises; takes time linear in the length
     of `text`.
     """
-    shown = _visible(_NEWLINES.sub("\n", _ESCAPES.sub("", _TEMPLATE.sub("", text))))
+    shown = visible(_NEWLINES.sub("\n", _ESCAPES.sub("", _TEMPLATE.sub("", text))))
     shown = in_plain_words(shown, hidden_names)
     shown = "\n".join(line.rstrip() for line in shown.split("\n"))
     return _cut(re.sub(r"\n{3,}", "\n\n", shown).strip())
@@ -63,7 +63,7 @@ def _plain(match: re.Match[str]) -> str:
     return words if opening and closing else opening + words + closing
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Return `text` without control and zero-width characters; keep those that emoji and joined scripts need."""
     if _PLAIN.fullmatch(text):
         return text

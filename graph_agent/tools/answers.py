@@ -1,7 +1,7 @@
 """Conversion of MCP answers and errors to `ToolResult`.
 
-Error texts are the sentences in this module. A server's own error text is used only if the server answers with a result
-envelope, and then as one line of limited length. The results are part of stored records.
+Error texts are the sentences in this module. The error of a result envelope is used if the server is trusted, and then as one
+line of limited length. The error text of any other server is data. The results are part of stored records.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mcp.types import (
 )
 
 from graph_agent.errors import ToolErrorCode
+from graph_agent.models.decision import unstorable
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.budget import fit_data
 
@@ -37,6 +38,8 @@ ENVELOPE = frozenset({"success", "data", "error", "error_code"})
 
 MAX_ERROR_CHARS = 300
 """The length to which an error text from a result envelope is cut."""
+MAX_SERVER_TEXT = 1_000
+"""The length to which the error text of a server that is not trusted is cut."""
 
 
 class NotConnectedError(Exception):
@@ -61,6 +64,7 @@ UNAVAILABLE = _failure(
 )
 REFUSED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool did not accept the call; nothing was done.")
 FAILED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool reported a failure.")
+CHANGE_FAILED = _failure(ToolErrorCode.TOOL_REPORTED_FAILURE, "The tool reported a failure; what was done before is not known.")
 INPUT_REQUIRED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool asked for more input, which is not supported.")
 NO_TIME = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "No time is left for the call; nothing was done.")
 NOT_FOUND = _failure(ToolErrorCode.NOT_FOUND, "There is nothing under this id.")
@@ -81,8 +85,14 @@ def ends_session(error: BaseException) -> bool:
     return isinstance(error, MCPError) and error.code in (CONNECTION_CLOSED, INVALID_REQUEST)
 
 
-def from_answer(answer: CallToolResult | InputRequiredResult | BaseException | None) -> ToolResult:
-    """Return the result of a call; `answer` is the session's result, its exception, or None after a timeout."""
+def from_answer(
+    answer: CallToolResult | InputRequiredResult | BaseException | None, *, trusted: bool = True, change: bool = False
+) -> ToolResult:
+    """Return the result of a call; `answer` is the session's result, its exception, or None after a timeout.
+
+    The result envelope of a `trusted` server says what was done. A failure of any other server proves nothing: if the call can
+    `change` something, what was done before is not known.
+    """
     if answer is None:
         return TIMED_OUT
     if isinstance(answer, BaseException):
@@ -90,10 +100,10 @@ def from_answer(answer: CallToolResult | InputRequiredResult | BaseException | N
     if isinstance(answer, InputRequiredResult):
         return INPUT_REQUIRED
     structured = answer.structured_content
-    if answer.is_error:
-        return FAILED
-    if _is_envelope(structured):
+    if _is_envelope(structured) and trusted:
         return _from_envelope(structured)
+    if answer.is_error or (_is_envelope(structured) and structured["success"] is not True):
+        return _reported_failure(answer, CHANGE_FAILED if change else FAILED)
     if isinstance(structured, dict | list):
         return _with_data(structured)
     return _with_data(_content_data(answer.content) if structured is None else {"result": structured})
@@ -152,6 +162,15 @@ def _from_envelope(envelope: dict[str, Any]) -> ToolResult:
     return _failure(code, _one_line(error) if isinstance(error, str) else str(FAILED.error))
 
 
+def _reported_failure(answer: CallToolResult, failure: ToolResult) -> ToolResult:
+    """Return `failure` with the text of the server as data, from which the model can learn what to correct."""
+    text = _content_data(answer.content)["text"] or json.dumps(answer.structured_content, ensure_ascii=False)
+    shown = _one_line(text, MAX_SERVER_TEXT).strip()
+    if unstorable(shown) or not shown:
+        return failure
+    return failure.model_copy(update={"data": {"server_text": shown}})
+
+
 def _content_data(content: list[ContentBlock]) -> dict[str, Any]:
     """Return the text of an answer, and the types of the content that is dropped (images, audio, files)."""
     data: dict[str, Any] = {"text": "\n".join(block.text for block in content if isinstance(block, TextContent))}
@@ -168,5 +187,5 @@ def _with_data(data: dict[str, Any] | list[Any] | None) -> ToolResult:
         return UNUSABLE
 
 
-def _one_line(text: str) -> str:
-    return "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in text[:MAX_ERROR_CHARS])
+def _one_line(text: str, limit: int = MAX_ERROR_CHARS) -> str:
+    return "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in text[:limit])

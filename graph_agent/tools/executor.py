@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
 from mcp import ClientSession
+from mcp.server.mcpserver import MCPServer
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
@@ -25,8 +27,11 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.ports import Clock
 from graph_agent.tools import answers
 from graph_agent.tools.breaker import CircuitBreaker
+from graph_agent.tools.identity import Identity, invalid_header
 from graph_agent.tools.session import Session, attempt
-from graph_agent.tools.transport import Server
+from graph_agent.tools.transport import HttpServer, Server
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -58,8 +63,27 @@ class McpToolExecutor:
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         clock: Clock | None = None,
         name: str = "",
+        trusted: bool | None = None,
+        difference: Callable[[Tool], str | None] = lambda _: None,
+        identity: Identity | None = None,
     ) -> None:
-        """`name` is the name of the server in log messages."""
+        """`name` is the name of the server in log messages.
+
+        A `trusted` server gets the user and the operation key of each call, and its ledger, previews and hints are believed.
+        By default only a server in this process is trusted. `difference` says how a tool differs from its pinned definition;
+        such a tool is refused. `identity` returns further headers for a server over HTTP.
+        """
+        self._identity = identity
+        self.in_flight = 0
+        """The number of requests that wait for an answer."""
+        self._headers: dict[str, str] = {}
+        if identity is not None and isinstance(server, HttpServer):
+            self._headers.update(server.headers)
+            server = HttpServer(server.url, self._headers)
+        self._difference = difference
+        self.refused: Mapping[str, str] = {}
+        """The tools that differ from their pinned definition, and how."""
+        self._trusted = isinstance(server, MCPServer) if trusted is None else trusted
         self._server = server
         self._name = name
         self._timeout = timeout
@@ -76,7 +100,13 @@ class McpToolExecutor:
 
         A later call tries again. A server that has failed before is connected to in the background, so that turns do not wait.
         """
-        return await self._open(0.0 if self._breaker.failing else self._timeout) is not None
+        opened = await self._open(0.0 if self._breaker.failing else self._timeout)
+        session = self._session
+        if opened is None or session is None or not session.stale:
+            return opened is not None
+        # Only here, between turns: a turn keeps the definitions under which it began.
+        await session.relist(self._timeout)
+        return await self._open(0.0) is not None
 
     async def ready(self) -> bool:
         """Return True if the server answers a request now, over a new session if necessary. Takes at most two seconds."""
@@ -112,6 +142,16 @@ class McpToolExecutor:
     async def __aexit__(self, *details: object) -> None:
         await self.aclose()
 
+    @property
+    def listed(self) -> list[Tool]:
+        """The tools that the server listed last, as MCP describes them, with those that are refused."""
+        return list(self._listed_tools or [])
+
+    def declared_read(self, tool_name: str) -> bool:
+        """Return True if the server declares that the tool only reads, whether it is trusted or not."""
+        tool = self._tools.get(tool_name)
+        return tool is not None and tool.annotations is not None and tool.annotations.read_only_hint is True
+
     def get_available_tools(self) -> list[str]:
         """Return the names of the server's tools in its order; empty before the first session."""
         return list(self._tools)
@@ -128,10 +168,12 @@ class McpToolExecutor:
         tool = self._tools.get(tool_name)
         if tool is None:
             return ToolTraits()
-        meta, hints = tool.meta or {}, tool.annotations
+        # The hint of a server that is not trusted can restrict its tool, but not spare it a receipt.
+        meta, hints = (tool.meta or {}) if self._trusted else {}, tool.annotations
+        read_only = None if hints is None else hints.read_only_hint
         return ToolTraits(
             title=tool.title or (hints.title if hints else None),
-            read_only=None if hints is None else hints.read_only_hint,
+            read_only=read_only if self._trusted or not read_only else None,
             destructive=hints is not None and hints.destructive_hint is True,
             ledger=meta.get(LEDGER_META) is True,
             preview=isinstance(meta.get(PREVIEW_META), str),
@@ -147,10 +189,11 @@ class McpToolExecutor:
         operation_key: str | None = None,
         deadline: float | None = None,
     ) -> ToolResult:
-        """Run one tool for `user_id`, sent at most once; see `ToolExecutor`."""
+        """Run one tool for `user_id`, sent at most once; see `ToolExecutor`. A call with an operation key is a change."""
         started = self._clock.monotonic()
-        answer = await self._ask(_tool_call(tool_name, parameters, _meta(user_id, operation_key, "run")), deadline)
-        return self._with_duration(answers.from_answer(answer), started)
+        answer = await self._ask(_tool_call(tool_name, parameters, self._meta(user_id, operation_key, "run")), deadline)
+        result = answers.from_answer(answer, trusted=self._trusted, change=operation_key is not None)
+        return self._with_duration(result, started)
 
     async def settle(
         self,
@@ -165,7 +208,7 @@ class McpToolExecutor:
         started = self._clock.monotonic()
         if await self._open(self._limit(deadline)) is None or not self.traits(tool_name).ledger:
             return self._with_duration(answers.OUTCOME_UNKNOWN, started)
-        answer = await self._ask(_tool_call(tool_name, parameters, _meta(user_id, operation_key, "settle")), deadline)
+        answer = await self._ask(_tool_call(tool_name, parameters, self._meta(user_id, operation_key, "settle")), deadline)
         return self._with_duration(answers.from_settlement(answer), started)
 
     async def preview(
@@ -178,7 +221,7 @@ class McpToolExecutor:
         uri = self._preview_uri(tool_name, parameters)
         if uri is None:
             return self._with_duration(answers.NO_PREVIEW, started)
-        meta = _meta(user_id, None, "run")
+        meta = self._meta(user_id, None, "run")
         answer = await self._ask(lambda session: session.read_resource(uri, meta=meta, allow_input_required=True), deadline)
         return self._with_duration(answers.from_preview(answer), started)
 
@@ -193,7 +236,11 @@ class McpToolExecutor:
         if time_left <= 0:
             return answers.NoTimeError()
         self._session.unsolicited = 0
-        answer = await attempt(request(session), time_left)
+        self.in_flight += 1
+        try:
+            answer = await attempt(request(session), time_left)
+        finally:
+            self.in_flight -= 1
         if answer is not None and not isinstance(answer, BaseException):
             self._breaker.record_success()
         if isinstance(answer, BaseException) and answers.ends_session(answer) and self._session is not None:
@@ -202,6 +249,10 @@ class McpToolExecutor:
 
     async def _open(self, seconds: float) -> ClientSession | None:
         """Return the session of this loop, opened if necessary; None if that fails or takes longer than `seconds`."""
+        started = self._clock.monotonic()
+        if self._identity is not None and not await self._identify(self._identity, seconds):
+            return None
+        seconds = max(0.0, seconds - (self._clock.monotonic() - started))
         session = self._session
         if session is not None and (session.dead or session.loop is not asyncio.get_running_loop()):
             self._failure = session.explanation or self._failure
@@ -214,12 +265,26 @@ class McpToolExecutor:
         opened = await session.ready(seconds)
         if opened is not None and session.tools is not self._listed_tools:
             self._listed_tools = session.tools
-            self._tools = {tool.name: tool for tool in session.tools}
+            differences = {tool.name: self._difference(tool) for tool in session.tools}
+            self.refused = {name: why for name, why in differences.items() if why is not None}
+            self._tools = {tool.name: tool for tool in session.tools if tool.name not in self.refused}
             self._declarations = [
                 ToolDeclaration(name=tool.name, description=tool.description or "", parameters=tool.input_schema)
-                for tool in session.tools
+                for tool in self._tools.values()
             ]
+            for name, why in self.refused.items():
+                logger.warning("the tool %r of the MCP server '%s' is refused: %s", name, self._name, why)
         return opened
+
+    async def _identify(self, identity: Identity, seconds: float) -> bool:
+        """Read the headers of the next request; False if there are none."""
+        headers = await attempt(identity(), max(seconds, READY_SECONDS))
+        if headers is None or isinstance(headers, BaseException) or invalid_header(headers) is not None:
+            self._failure = "its headers could not be read"
+            logger.warning("the headers for the MCP server '%s' could not be read", self._name)
+            return False
+        self._headers.update(headers)
+        return True
 
     def _preview_uri(self, tool_name: str, parameters: dict[str, Any]) -> str | None:
         """Return the tool's URI template with the arguments filled in, or None if the template or an argument is missing."""
@@ -232,19 +297,21 @@ class McpToolExecutor:
             return None
         return _VARIABLE.sub(lambda found: quote(str(values[found[1]]), safe=""), template)
 
+    def _meta(self, user_id: str, operation_key: str | None, mode: str) -> RequestParamsMeta:
+        """Return who calls and under which key; nothing for a server that is not trusted."""
+        meta: dict[str, Any] = {}
+        if self._trusted:
+            meta[USER_META] = user_id
+            if operation_key is not None:
+                meta[OPERATION_META] = {"key": operation_key, "mode": mode}
+        # RequestParamsMeta is a TypedDict that permits extra keys, which the type checker cannot express yet.
+        return cast("RequestParamsMeta", meta)
+
     def _limit(self, deadline: float | None) -> float:
         return self._timeout if deadline is None else max(0.0, deadline)
 
     def _with_duration(self, result: ToolResult, started: float) -> ToolResult:
         return result.model_copy(update={"duration_ms": max(0, round((self._clock.monotonic() - started) * 1000))})
-
-
-def _meta(user_id: str, operation_key: str | None, mode: str) -> RequestParamsMeta:
-    meta: dict[str, Any] = {USER_META: user_id}
-    if operation_key is not None:
-        meta[OPERATION_META] = {"key": operation_key, "mode": mode}
-    # RequestParamsMeta is a TypedDict that permits extra keys, which the type checker cannot express yet.
-    return cast("RequestParamsMeta", meta)
 
 
 def _tool_call(

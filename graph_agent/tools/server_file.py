@@ -22,6 +22,7 @@ from mcp import StdioServerParameters
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.tools.identity import ClientCredentials, invalid_header
 from graph_agent.tools.transport import HttpServer, Server
 
 MAX_FILE_CHARS = 1024 * 1024
@@ -31,8 +32,6 @@ _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # No dot, because it separates the name of a server from the name of its tool.
 _SERVER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ -]{0,63}")
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,21 @@ class ServerConfig:
     """Its tools are named `server.tool`, even if no other server has a tool of the same name."""
     timeout: float = DEFAULT_TIMEOUT_SECONDS
     """The seconds for one call without a deadline of its own, and for connecting."""
+    credentials: ClientCredentials | None = None
+    """The OAuth client credentials by which the runtime identifies itself to a server over HTTP."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """The values of headers and variables, which no message may contain."""
+
+
+class _OAuth(BaseModel):
+    """OAuth client credentials."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+    token_url: str = Field(pattern=r"^https?://\S+$")
+    client_id: str
+    client_secret: str
+    scope: str | None = None
 
 
 class _Entry(BaseModel):
@@ -63,6 +75,7 @@ class _Entry(BaseModel):
     cwd: str | None = None
     url: str | None = Field(default=None, pattern=r"^https?://\S+$")
     headers: dict[str, str] = {}
+    oauth: _OAuth | None = None
     trusted: bool = False
     prefix: bool = False
     timeout: float = Field(default=DEFAULT_TIMEOUT_SECONDS, gt=0, le=3600)
@@ -104,13 +117,17 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
     over_http = read.url is not None
     if over_http is (read.command is not None) or (read.type is not None and over_http is (read.type == "stdio")):
         raise ConfigurationError(f"the MCP server '{name}' needs either a command or a url, and a type that fits")
-    secrets = {*values, *read.env.values(), *read.headers.values()}
+    if read.oauth is not None and not over_http:
+        raise ConfigurationError(f"the MCP server '{name}': oauth is for a url")
+    credentials = None if read.oauth is None else ClientCredentials(**read.oauth.model_dump())
+    secrets = {*values, *read.env.values(), *read.headers.values(), credentials.client_secret if credentials else ""}
     return ServerConfig(
         name=name,
         server=_server(name, read),
         trusted=read.trusted,
         prefixed=read.prefix,
         timeout=read.timeout,
+        credentials=credentials,
         secrets=tuple(sorted(filter(None, secrets), key=len, reverse=True)),
     )
 
@@ -119,10 +136,8 @@ def _server(name: str, read: _Entry) -> Server:
     if read.command is not None:
         return StdioServerParameters(command=read.command, args=read.args, env=read.env, cwd=read.cwd)
     assert read.url is not None
-    for header, value in read.headers.items():
-        # Checked here, because an HTTP library puts an invalid value into its exception.
-        if not _HEADER_NAME.fullmatch(header) or not _HEADER_VALUE.fullmatch(value):
-            raise ConfigurationError(f"the MCP server '{name}': the header {header!r} is not valid")
+    if (header := invalid_header(read.headers)) is not None:
+        raise ConfigurationError(f"the MCP server '{name}': the header {header!r} is not valid")
     return HttpServer(read.url, read.headers)
 
 

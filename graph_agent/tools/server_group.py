@@ -8,23 +8,36 @@ which other servers there are.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
+
+from mcp.types import Tool
 
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.ports import Clock
 from graph_agent.tools import answers
 from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.tools.identity import Identity, TokenSource, UserHeaders
+from graph_agent.tools.pins import Pins
 from graph_agent.tools.server_file import ServerConfig
+from graph_agent.tools.transport import HttpServer
+
+MAX_USER_SESSIONS = 100
+"""Sessions with the headers of one user. Beyond that the one that was used longest ago is closed."""
 
 
 class _Route(NamedTuple):
     """A tool by its server and the name that the server gives it."""
 
-    executor: McpToolExecutor
+    server: str
     tool: str
+
+
+def _unpinned(_: Tool) -> None:
+    """Find no difference, because nothing is pinned."""
 
 
 class McpServerGroup:
@@ -33,21 +46,74 @@ class McpServerGroup:
     The tools of a server that does not answer are unavailable; the others continue.
     """
 
-    def __init__(self, servers: Sequence[ServerConfig], *, granted: Collection[str] = (), clock: Clock | None = None) -> None:
-        """`granted` are the names in the constitution: a tool that is granted as `server.tool` is called so."""
+    def __init__(
+        self,
+        servers: Sequence[ServerConfig],
+        *,
+        granted: Collection[str] = (),
+        pins: Pins | None = None,
+        user_headers: UserHeaders | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`granted` are the names in the constitution: a tool that is granted as `server.tool` is called so.
+
+        With `pins`, a tool that differs from its pinned definition is refused. With `user_headers`, each user has a session of
+        their own with every server over HTTP.
+        """
+        self._user_headers = user_headers
+        self._clock = clock
+        self._of_users: OrderedDict[tuple[str, str], McpToolExecutor] = OrderedDict()
+        self._pins = pins or Pins({})
         self._servers = {server.name: server for server in servers}
         self._granted = frozenset(granted)
         self.executors: Mapping[str, McpToolExecutor] = {
-            server.name: McpToolExecutor(server.server, timeout=server.timeout, clock=clock, name=server.name)
-            for server in servers
+            server.name: self._executor(server, pins, self._credentials(server)) for server in servers
         }
         self._routes: dict[str, _Route] = {}
         self._declarations: list[ToolDeclaration] = []
         self._listed: list[list[ToolDeclaration]] = []
 
+    def _executor(self, server: ServerConfig, pins: Pins | None, identity: Identity | None) -> McpToolExecutor:
+        return McpToolExecutor(
+            server.server,
+            timeout=server.timeout,
+            clock=self._clock,
+            name=server.name,
+            trusted=server.trusted,
+            difference=_unpinned if pins is None else partial(pins.difference, server.name),
+            identity=identity,
+        )
+
+    def _credentials(self, server: ServerConfig) -> Identity | None:
+        return None if server.credentials is None else TokenSource(server.credentials, self._clock)
+
+    async def _for_user(self, route: _Route, user_id: str) -> McpToolExecutor:
+        """Return the executor that calls a tool for one user: that of the server, or one with the user's own headers."""
+        server = self._servers[route.server]
+        if self._user_headers is None or not isinstance(server.server, HttpServer):
+            return self.executors[route.server]
+        key = (server.name, user_id)
+        if key not in self._of_users:
+            self._of_users[key] = self._executor(server, None, partial(self._user_headers, user_id, server.name))
+        self._of_users.move_to_end(key)
+        executor = self._of_users[key]
+        unused = (one for one, other in self._of_users.items() if other is not executor and not other.in_flight)
+        if len(self._of_users) > MAX_USER_SESSIONS and (oldest := next(unused, None)) is not None:
+            await self._of_users.pop(oldest).aclose()
+        return executor
+
+    def shared_identities(self) -> list[str]:
+        """Return the servers that cannot tell the users apart."""
+        return [
+            name
+            for name, server in self._servers.items()
+            if not server.trusted and (self._user_headers is None or not isinstance(server.server, HttpServer))
+        ]
+
     async def start(self) -> bool:
-        """Connect to every server that is not connected; False if one of them cannot be reached now."""
-        return all(await asyncio.gather(*(executor.start() for executor in self.executors.values())))
+        """Connect to every server that is not connected; False if one cannot be reached now, or has a tool that is refused."""
+        connected = await asyncio.gather(*(executor.start() for executor in self.executors.values()))
+        return all(connected) and not any(executor.refused for executor in self.executors.values())
 
     def failure(self, server: str) -> str:
         """Return the reason for which a server does not answer, without secret values."""
@@ -58,7 +124,7 @@ class McpServerGroup:
 
     async def aclose(self) -> None:
         """Close every session. A later call opens another one."""
-        await asyncio.gather(*(executor.aclose() for executor in self.executors.values()))
+        await asyncio.gather(*(executor.aclose() for executor in (*self.executors.values(), *self._of_users.values())))
 
     def get_available_tools(self) -> list[str]:
         """Return the names of all tools, by server in the order of the file; without those of servers never reached."""
@@ -72,7 +138,21 @@ class McpServerGroup:
     def traits(self, tool_name: str) -> ToolTraits:
         """Return the traits of one tool; for an unknown one, the defaults."""
         route = self._route(tool_name)
-        return ToolTraits() if route is None else route.executor.traits(route.tool)
+        return ToolTraits() if route is None else self.executors[route.server].traits(route.tool)
+
+    def declared_read(self, tool_name: str) -> bool:
+        """Return True if its server declares that the tool only reads, whether it is trusted or not."""
+        route = self._route(tool_name)
+        return route is not None and self.executors[route.server].declared_read(route.tool)
+
+    def server_of(self, tool_name: str) -> str:
+        """Return the name of the server of a tool; empty for an unknown tool."""
+        route = self._route(tool_name)
+        return "" if route is None else route.server
+
+    def pins(self) -> Pins:
+        """Return pins of the tools that the servers list now."""
+        return Pins.of({name: executor.listed for name, executor in self.executors.items()})
 
     async def execute(
         self,
@@ -87,7 +167,8 @@ class McpServerGroup:
         route = await self._reach(tool_name)
         if route is None:
             return answers.UNAVAILABLE
-        return await route.executor.execute(route.tool, parameters, user_id, operation_key=operation_key, deadline=deadline)
+        executor = await self._for_user(route, user_id)
+        return await executor.execute(route.tool, parameters, user_id, operation_key=operation_key, deadline=deadline)
 
     async def settle(
         self,
@@ -102,7 +183,8 @@ class McpServerGroup:
         route = await self._reach(tool_name)
         if route is None:
             return answers.OUTCOME_UNKNOWN
-        return await route.executor.settle(route.tool, parameters, user_id, operation_key=operation_key, deadline=deadline)
+        executor = await self._for_user(route, user_id)
+        return await executor.settle(route.tool, parameters, user_id, operation_key=operation_key, deadline=deadline)
 
     async def preview(
         self, tool_name: str, parameters: dict[str, Any], user_id: str, *, deadline: float | None = None
@@ -111,7 +193,8 @@ class McpServerGroup:
         route = await self._reach(tool_name)
         if route is None:
             return answers.UNAVAILABLE
-        return await route.executor.preview(route.tool, parameters, user_id, deadline=deadline)
+        executor = await self._for_user(route, user_id)
+        return await executor.preview(route.tool, parameters, user_id, deadline=deadline)
 
     async def _reach(self, tool_name: str) -> _Route | None:
         """Return the route of a tool; the servers are connected first if none of them is known to serve it."""
@@ -129,16 +212,21 @@ class McpServerGroup:
         if all(now is before for now, before in zip(listed, self._listed, strict=False)) and self._listed:
             return
         self._listed = listed
-        counts = Counter(declaration.name for declarations in listed for declaration in declarations)
+        # With the pinned names, so that a server that is down does not change the names of the others.
+        counts = Counter(
+            name
+            for server, declarations in zip(self.executors, listed, strict=True)
+            for name in {*(declaration.name for declaration in declarations), *self._pins.names(server)}
+        )
         routes: dict[str, _Route] = {}
         named: list[ToolDeclaration] = []
-        for (server, executor), declarations in zip(self.executors.items(), listed, strict=True):
+        for server, declarations in zip(self.executors, listed, strict=True):
             for declaration in declarations:
                 full = f"{server}.{declaration.name}"
                 config, prefix = self._servers[server], declaration.name.partition(".")[0]
                 ambiguous = counts[declaration.name] > 1 or prefix in self._servers
                 prefixed = config.prefixed or ambiguous or full in self._granted
                 name = full if prefixed else declaration.name
-                routes[name] = _Route(executor, declaration.name)
+                routes[name] = _Route(server, declaration.name)
                 named.append(declaration.replace(name=name))
         self._routes, self._declarations = routes, named

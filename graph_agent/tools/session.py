@@ -15,7 +15,8 @@ from typing import TypeVar
 
 import httpx2
 from mcp import Client, ClientSession, MCPError
-from mcp.types import CONNECTION_CLOSED, Tool
+from mcp.server.mcpserver import MCPServer
+from mcp.types import CONNECTION_CLOSED, Tool, ToolListChangedNotification
 
 from graph_agent.deadlines import wait_for_task
 from graph_agent.tools.tool_list import ToolListError, all_tools
@@ -48,6 +49,8 @@ class Session:
         self.failure: str | None = None
         """The reason for which the connection failed or was lost, in a few words without text of the server."""
         self._stderr = b""
+        self.stale = False
+        """True after the server has announced that its tools have changed."""
         self.unsolicited = 0
         """Messages from the server since the last request that are not a response."""
         self._leaving = asyncio.Event()
@@ -95,7 +98,10 @@ class Session:
                     client = await stack.enter_async_context(Client(transport, cache=None, message_handler=self._on_message))
                     self.tools = await all_tools(client.session)
                 self._ready.set_result(client.session)
-                await self._leaving.wait()
+                async with asyncio.TaskGroup() as tasks:
+                    watcher = tasks.create_task(self._watch(client))
+                    await self._leaving.wait()
+                    watcher.cancel()
         except Exception as error:
             self._fail(_reason(error))
             logger.warning("the connection to the MCP server%s failed (%s)", self._name, self.failure)
@@ -107,8 +113,28 @@ class Session:
                 # Marks the exception as retrieved, because possibly no caller waits for it.
                 self._ready.exception()
 
-    async def _on_message(self, message: object) -> None:  # noqa: ARG002 (the SDK's signature)
-        """Count notifications and malformed lines, which are ignored. A flood of them closes the session."""
+    async def relist(self, seconds: float) -> None:
+        """Read the tools again. If that fails, the session is closed: it is not known what its tools are now."""
+        self.stale = False
+        tools = await attempt(all_tools(self._ready.result()), seconds)
+        if isinstance(tools, list):
+            self.tools = tools
+        else:
+            self.abandon()
+
+    async def _watch(self, client: Client) -> None:
+        """Subscribe to changes of the tools, as protocol 2026-07-28 requires; earlier versions send notifications unasked."""
+        if isinstance(self._server, MCPServer):
+            return  # The tools of a server in this process are as constant as its code.
+        # Many servers have no subscriptions, and a lost one must not end the session.
+        with contextlib.suppress(Exception):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self.stale = True
+
+    async def _on_message(self, message: object) -> None:
+        """Count notifications and malformed lines. A flood of them closes the session."""
+        self.stale |= isinstance(message, ToolListChangedNotification)
         self.unsolicited += 1
         if self.unsolicited == MAX_UNSOLICITED:
             logger.warning("the MCP server%s sends too many unsolicited messages; its connection is closed", self._name)

@@ -20,7 +20,10 @@ from graph_agent.tools.stdio import stdio_transport
 
 @dataclass(frozen=True)
 class HttpServer:
-    """A server over streamable HTTP. The headers are sent with every request; they and the URL may contain secrets."""
+    """A server over streamable HTTP. The headers are sent with every request as they are then.
+
+    They and the URL may contain secrets.
+    """
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -58,11 +61,15 @@ def size_limited_client(
     headers: Mapping[str, str] | None = None, transport: httpx2.AsyncBaseTransport | None = None
 ) -> httpx2.AsyncClient:
     """Return an HTTP client that reads at most `MAX_MESSAGE_BYTES` of a body; the SDK limits the size of each event."""
+
+    async def add_headers(request: httpx2.Request) -> None:
+        request.headers.update(headers or {})
+
     return httpx2.AsyncClient(
-        headers={**(headers or {}), "Accept-Encoding": "identity"},
+        headers={"Accept-Encoding": "identity"},
         # An event stream can be idle for a long time; every call has its own deadline.
         timeout=httpx2.Timeout(30, read=300),
-        event_hooks={"response": [_limit_body]},
+        event_hooks={"request": [add_headers], "response": [_limit_body]},
         transport=transport,
     )
 

@@ -202,13 +202,13 @@ OTHER = FunctionCall(name="other", arguments={})
 @pytest.mark.parametrize(
     ("policy", "verdicts"),
     [
-        # A declared read always runs, a declared write once. An undeclared tool runs again after another call.
+        # A declared read always runs. Anything else runs once, because only a declaration makes a tool a read.
         (granted(" (reads)"), ["permitted", "permitted", "permitted", "permitted"]),
         (granted("", read_only=True), ["permitted", "permitted", "permitted", "permitted"]),
         (granted("", read_only=False), ["permitted", "repeated", "permitted", "repeated"]),
         (granted("", ledger=True), ["permitted", "repeated", "permitted", "repeated"]),
         (granted(" (without confirmation)", destructive=True), ["permitted", "repeated", "permitted", "repeated"]),
-        (granted(""), ["permitted", "repeated", "permitted", "permitted"]),
+        (granted(""), ["permitted", "repeated", "permitted", "repeated"]),
     ],
 )
 def test_an_identical_call_runs_again_as_its_declaration_says(policy: Policy, verdicts: list[str]) -> None:

@@ -59,7 +59,7 @@ def rule(**traits: Any) -> ToolRule:
         ({"ledger": True}, ToolResult(success=True, data={"receipt": "\x00\u200b\u202e"}), "Create new tasks: path = b.txt"),
         ({"ledger": True}, ToolResult(success=True, data={"receipt": "x" * 9_000_000}), "x" * 159 + "…"),
         ({"ledger": True}, ToolResult(success=True, data={"receipt": ["added"]}), "Create new tasks: path = b.txt"),
-        ({"title": "delete_task\x1b[31m"}, ToolResult(success=True), "delete task[31m: path = b.txt"),
+        ({"title": "delete_task"}, ToolResult(success=True), "delete task: path = b.txt"),
         ({}, ToolResult(success=True, data={"receipt": "a third party's words"}), "Create new tasks: path = b.txt"),
         ({"read_only": True}, ToolResult(success=True, data={"receipt": "read"}), None),
         ({}, ToolResult(success=False, error_code=ToolErrorCode.NOT_FOUND), None),

@@ -201,9 +201,9 @@ def foreign_server(release: asyncio.Event | None = None) -> MCPServer[Any]:
         ("envelope", {"success": True, "data": 7}, False, "UNKNOWN_ERROR", None),
         ("envelope", {"success": False, "error_code": "NOT_FOUND"}, False, "NOT_FOUND", None),
         ("envelope", {"success": False, "error_code": "ODD"}, False, "TOOL_EXECUTION_ERROR", None),
-        ("fails", {}, False, "TOOL_EXECUTION_ERROR", None),
-        ("crashes", {}, False, "TOOL_EXECUTION_ERROR", None),
-        ("nobodys", {}, False, "TOOL_EXECUTION_ERROR", None),
+        ("fails", {}, False, "TOOL_EXECUTION_ERROR", {"server_text": "Error executing tool fails: password is hunter2"}),
+        ("crashes", {}, False, "TOOL_EXECUTION_ERROR", {"server_text": "Error executing tool crashes"}),
+        ("nobodys", {}, False, "TOOL_EXECUTION_ERROR", {"server_text": "Unknown tool: nobodys"}),
         ("protocol", {"code": -32602}, False, "TOOL_EXECUTION_ERROR", None),
         ("protocol", {"code": -32603}, False, "UNKNOWN_ERROR", None),
         ("protocol", {"code": -32000}, False, "UNKNOWN_ERROR", None),
@@ -343,7 +343,9 @@ async def test_a_server_process_that_dies_between_calls_fails_no_call() -> None:
 async def test_kill_9_between_effect_and_reply_and_the_same_key_again_make_one_task(
     sqlite_url: str, tmp_path: Path, then: str
 ) -> None:
-    async with McpToolExecutor(script("crashing_process.py", sqlite_url, str(tmp_path / "mark")), timeout=30) as executor:
+    async with McpToolExecutor(
+        script("crashing_process.py", sqlite_url, str(tmp_path / "mark")), timeout=30, trusted=True
+    ) as executor:
         lost = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
         assert lost.unknown
         again = await getattr(executor, then)("add_task", {"description": "a"}, "ann", operation_key="k")
@@ -374,7 +376,7 @@ async def served(tasks: Database, port: int = 0) -> AsyncIterator[str]:
 
 
 async def test_the_same_calls_work_over_http(tasks: Database) -> None:
-    async with served(tasks) as url, McpToolExecutor(url) as executor:
+    async with served(tasks) as url, McpToolExecutor(url, trusted=True) as executor:
         added = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
         assert isinstance(added.data, dict)
         results = await asyncio.gather(*(executor.execute("list_tasks", {}, "ann") for _ in range(20)))
@@ -387,7 +389,7 @@ async def test_the_same_calls_work_over_http(tasks: Database) -> None:
 async def test_a_server_that_goes_away_comes_back_without_a_restart(tasks: Database) -> None:
     async with served(tasks) as url:
         clock = ManualClock()
-        executor = McpToolExecutor(url, timeout=60, clock=clock)
+        executor = McpToolExecutor(url, timeout=60, clock=clock, trusted=True)
         assert await executor.ready()
     assert not await executor.ready()
     assert not (await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")).success

@@ -87,7 +87,6 @@ async def test_unusual_content_is_returned_as_data(what: str, data: dict[str, An
     ("what", "code"),
     [
         ("dies in the call", "UNKNOWN_ERROR"),
-        ("fails with a secret", "TOOL_EXECUTION_ERROR"),
         ("errs with a secret", "UNKNOWN_ERROR"),
         ("answers with an odd result", "UNKNOWN_ERROR"),
         ("answers not a number", "UNKNOWN_ERROR"),

@@ -14,7 +14,13 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.confirmation import describe_action, question
 from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch
 from graph_agent.policy.receipts import receipt
-from graph_agent.reply.fixed import CHANGED_SINCE_ASKED, ONE_AT_A_TIME, UNKNOWN_REPLY, confirmed_failure_reply
+from graph_agent.reply.fixed import (
+    CHANGED_SINCE_ASKED,
+    ONE_AT_A_TIME,
+    REPORTED_FAILURE_REPLY,
+    UNKNOWN_REPLY,
+    confirmed_failure_reply,
+)
 from graph_agent.reply.forms import REPLY_FORMS
 
 
@@ -157,7 +163,8 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: 
 
 def _confirmed_ending(call: TurnCall) -> Ending:
     if call.result.unknown:
-        return Ending(EndingKind.CONFIRMED, UNKNOWN_REPLY)
+        reported = call.result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE
+        return Ending(EndingKind.CONFIRMED, REPORTED_FAILURE_REPLY if reported else UNKNOWN_REPLY)
     if call.result.success:
         return Ending(EndingKind.CONFIRMED, f"Done: {call.receipt}." if call.receipt else "Done.")
     return Ending(EndingKind.CONFIRMED, confirmed_failure_reply(call.result.error_code))

@@ -1,0 +1,32 @@
+"""`graph-agent constitution`: write a constitution for MCP servers, and explain one."""
+
+from __future__ import annotations
+
+import typer
+
+from graph_agent.bootstrap.definitions import draft_constitution, explain_constitution
+from graph_agent.bootstrap.stores import open_stores
+from graph_agent.cli.escape import plain
+from graph_agent.cli.files import command_settings
+from graph_agent.cli.running import ConstitutionFile, Mcp, open_in_loop
+
+
+def new(mcp: Mcp = None) -> None:
+    """Print a constitution that lists every tool of the MCP servers.
+
+    A tool that its server does not declare as a read is marked with (requires confirmation). Read the list before you use it.
+    """
+    settings = command_settings(mcp)
+    with open_in_loop(open_stores(settings)) as (stores, run):
+        typer.echo(run(draft_constitution(settings, stores.tasks)), nl=False)
+
+
+def check(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
+    """Explain a constitution line by line: what each tool may do, and what it promises.
+
+    Exits with 1 if the constitution and the servers do not fit together.
+    """
+    settings = command_settings(mcp, constitution)
+    with open_in_loop(open_stores(settings)) as (stores, run):
+        for line in run(explain_constitution(settings, stores.tasks)):
+            typer.echo(plain(line))

@@ -1,0 +1,102 @@
+"""Pinned tool definitions: what an operator has accepted, by digest, in a lock file beside the constitution.
+
+For each tool of each server the lock file has the SHA-256 of its description, of its schemas, and of its title and annotations.
+A tool that differs, or is not in the file, is refused. Without a lock file nothing is pinned.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcp.types import Tool
+from pydantic import TypeAdapter, ValidationError
+
+from graph_agent.errors import ConfigurationError
+from graph_agent.models.canonical import digest
+
+_VERSION = 1
+
+Definition = Mapping[str, str]
+"""The digests of the parts of a tool's definition, by the name of the part."""
+
+
+def definition(tool: Tool) -> Definition:
+    """Return the digests of a tool's definition."""
+    listed = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    parts = {
+        "description": [listed.get("description")],
+        "schema": [listed.get("inputSchema"), listed.get("outputSchema")],
+        "annotations": [listed.get("title"), listed.get("annotations"), listed.get("_meta")],
+    }
+    return {part: digest(value) for part, value in parts.items()}
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The pinned definitions, by server and tool."""
+
+    servers: Mapping[str, Mapping[str, Definition]]
+
+    @classmethod
+    def of(cls, listed: Mapping[str, Iterable[Tool]]) -> Pins:
+        """Return pins of the tools that each server lists now."""
+        return cls({server: {tool.name: definition(tool) for tool in tools} for server, tools in listed.items()})
+
+    @classmethod
+    def load(cls, file: Path) -> Pins | None:
+        """Read a lock file; None if there is none. Raises `ConfigurationError` for one that cannot be read."""
+        try:
+            document = json.loads(file.read_text(encoding="utf-8"))
+            if document["version"] != _VERSION:
+                raise ConfigurationError(f"the lock file {file} has another version: run `graph-agent tools pin` again")
+            return cls(_SERVERS.validate_python(document["servers"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, ValidationError) as exc:
+            raise ConfigurationError(f"the lock file {file} cannot be read") from exc
+
+    def save(self, file: Path) -> None:
+        """Write the lock file. Raises `ConfigurationError`."""
+        text = json.dumps({"version": _VERSION, "servers": self.servers}, indent=2, sort_keys=True)
+        try:
+            file.write_text(f"{text}\n", encoding="utf-8")
+        except OSError as exc:
+            raise ConfigurationError(f"the lock file {file} cannot be written") from exc
+
+    def differences(self, now: Pins) -> list[str]:
+        """Return one line for each tool whose pinned definition is not the one in `now`."""
+        lines = []
+        for server in sorted({*self.servers, *now.servers}):
+            before, after = self.servers.get(server, {}), now.servers.get(server, {})
+            for tool in sorted({*before, *after}):
+                if tool not in after:
+                    lines.append(f"{server}.{tool}: it is pinned, but not served")
+                elif (why := self._difference(server, tool, after[tool])) is not None:
+                    lines.append(f"{server}.{tool}: {why}")
+        return lines
+
+    def names(self, server: str) -> frozenset[str]:
+        """Return the names of a server's pinned tools."""
+        return frozenset(self.servers.get(server, {}))
+
+    def difference(self, server: str, tool: Tool) -> str | None:
+        """Return in a few words how a tool differs from its pin; None if it does not."""
+        return self._difference(server, tool.name, definition(tool))
+
+    def _difference(self, server: str, tool: str, now: Definition) -> str | None:
+        pinned = self.servers.get(server, {}).get(tool)
+        if pinned is None:
+            return "it is not pinned"
+        changed = [part for part, value in now.items() if pinned.get(part) != value]
+        return f"its {' and '.join(changed)} changed" if changed else None
+
+
+_SERVERS: TypeAdapter[dict[str, dict[str, dict[str, str]]]] = TypeAdapter(dict[str, dict[str, dict[str, str]]])
+
+
+def lock_file(constitution: Path) -> Path:
+    """Return the path of the lock file of a constitution: `constitution.lock` for `constitution.md`."""
+    return constitution.with_suffix(".lock")
