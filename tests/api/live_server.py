@@ -34,11 +34,17 @@ class LiveServer:
 
 @contextmanager
 def live_server(
-    folder: Path, template: Path, make: Callable[[Environment], Runtime], page: Page | None = None, **settings: Any
+    folder: Path,
+    template: Path,
+    make: Callable[[Environment], Runtime],
+    page: Page | None = None,
+    port: int = 0,
+    **settings: Any,
 ) -> Iterator[LiveServer]:
     """Serve in `folder`; `settings` are those of `ServerConfig`."""
     listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
     ready = threading.Event()
     started: list[LiveServer] = []
 

@@ -39,6 +39,7 @@ class Environment:
     log: Database
     tools: McpToolExecutor
     clock: Clock
+    chain_key: bytes | None = None
     engines: list[LLMAgentEngine] = field(default_factory=list)
 
     def engine(
@@ -50,7 +51,7 @@ class Environment:
             self.tools,
             Constitution.load(None).text,
             config=AgentEngineConfig(timeout_seconds=timeout_seconds),
-            audit=DatabaseAuditWriter(log or self.log, clock=self.clock),
+            audit=DatabaseAuditWriter(log or self.log, clock=self.clock, chain_key=self.chain_key),
             clock=self.clock,
             signer=Signer(b"a key for tests only"),
             confirmations=ConfirmationStore(self.tasks),

@@ -10,12 +10,24 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from tests.chat.environment import migrated
+from graph_agent.bootstrap import LOCAL_USER
+from graph_agent.bootstrap.runtime import Runtime
+from tests.chat.environment import Environment, migrated
+from tests.page.history import KEY, with_history
 from tests.page.site import Site, chromium, open_site
 
+SHOWN = {"chat", "decision", "replay", "behavior"}
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
+ASKS_BEFORE_ADDING = ("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
+"""A line of the constitution, and the line that replaces it."""
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1360, "height": 800}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 780}, "device_scale_factor": 2}
+
+
+def picture(page: Page, folder: Path, name: str, suffix: str) -> None:
+    """Take a picture; into the documentation only those that it shows."""
+    if folder != IMAGES or name in SHOWN:
+        page.screenshot(path=folder / f"{name}{suffix}.png")
 
 
 def say(page: Page, text: str) -> None:
@@ -31,27 +43,68 @@ def say(page: Page, text: str) -> None:
 def take(site: Site, folder: Path, *, scheme: str, size: dict[str, Any], suffix: str) -> None:
     with site.page(color_scheme=scheme, **size) as page:
         page.get_by_label("Message", exact=True).wait_for()
-        page.screenshot(path=folder / f"welcome{suffix}.png")
+        picture(page, folder, "welcome", suffix)
         for text in ("add a task to buy groceries", "add a task to call mom"):
             page.goto(f"{site.url}/chat")
             say(page, text)
         say(page, "show my tasks")
         say(page, "delete the groceries task")
-        page.screenshot(path=folder / f"chat{suffix}.png")
+        picture(page, folder, "chat", suffix)
         page.get_by_role("button", name="Confirm").click()
         expect(page.locator(".card.closed")).to_have_count(1)
         if page.locator(".panel-toggle").is_visible():
             page.locator(".panel-toggle").click()
         page.locator("[data-state=EXECUTE_TOOLS]").click()
-        page.screenshot(path=folder / f"details{suffix}.png")
+        picture(page, folder, "details", suffix)
         say(page, "what's the weather?")
         page.get_by_role("link", name="Decisions", exact=True).click()
         page.locator(".row").first.wait_for()
-        page.screenshot(path=folder / f"decisions{suffix}.png")
+        picture(page, folder, "decisions", suffix)
         page.locator(".row", has_text="delete the groceries task").first.click()
         page.locator(".call").first.wait_for()
         page.locator("[data-state=BUILD_DECISION][data-condition=visited]").wait_for()
-        page.screenshot(path=folder / f"decision{suffix}.png")
+        picture(page, folder, "decision", suffix)
+        take_replay(page, folder, suffix)
+
+
+def edit_constitution(page: Page, line: str, replacement: str) -> None:
+    editor = page.get_by_label("Constitution")
+    text = editor.input_value()
+    assert line in text
+    editor.fill(text.replace(line, replacement))
+
+
+def take_replay(page: Page, folder: Path, suffix: str) -> None:
+    """Replay a deletion under a constitution that lets it pass unasked."""
+    page.get_by_role("link", name="Replay", exact=True).last.click()
+    page.locator(".verdict-line.same").wait_for()
+    picture(page, folder, "replay-same", suffix)
+    page.get_by_role("link", name="Replay", exact=True).first.click()
+    edit_constitution(page, *ASKS_BEFORE_ADDING)
+    page.get_by_label("Try it on the last").select_option("20")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.locator(".batch-results [role=status]")).to_have_text("2 different · 4 the same")
+    picture(page, folder, "replay-last", suffix)
+    page.locator(".what-if").first.click()
+    page.locator(".verdict-line.different").wait_for()
+    picture(page, folder, "replay", suffix)
+
+
+def take_behavior(page: Page, folder: Path, suffix: str) -> None:
+    page.get_by_role("link", name="Behavior", exact=True).click()
+    page.get_by_role("button", name="Week").click()
+    page.get_by_role("button", name="Verify the record").click()
+    page.get_by_label("Verification").locator(".verdict-line").wait_for()
+    page.get_by_label("Drift").locator(".verdict-line").wait_for()
+    page.locator(".plot canvas").nth(3).wait_for()
+    picture(page, folder, "behavior", suffix)
+    page.get_by_label("Drift").scroll_into_view_if_needed()
+    picture(page, folder, "drift", suffix)
+
+
+def with_key(environment: Environment) -> Runtime:
+    environment.chain_key = KEY
+    return environment.runtime()
 
 
 def main() -> None:
@@ -59,13 +112,21 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     with tempfile.TemporaryDirectory() as name:
         template = asyncio.run(migrated(Path(name) / "template"))
+        history = asyncio.run(with_history(asyncio.run(migrated(Path(name) / "history")), LOCAL_USER))
         with chromium() as browser:
-            variants = [("light", DESKTOP, ""), ("dark", DESKTOP, "-dark"), ("light", PHONE, "-phone")]
+            variants = [
+                ("light", DESKTOP, ""),
+                ("dark", DESKTOP, "-dark"),
+                ("light", PHONE, "-phone"),
+            ]
             for scheme, size, suffix in variants if folder else variants[:1]:
-                with open_site(
-                    browser, Path(name) / f"site{suffix}", template, lambda environment: environment.runtime()
-                ) as site:
+                with open_site(browser, Path(name) / f"site{suffix}", template, with_key) as site:
                     take(site, folder or IMAGES, scheme=scheme, size=size, suffix=suffix)
+                with (
+                    open_site(browser, Path(name) / f"seen{suffix}", history, with_key) as site,
+                    site.page(color_scheme=scheme, **size) as page,
+                ):
+                    take_behavior(page, folder or IMAGES, suffix)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from graph_agent.api.static_page import LaunchSession, read_page
 from graph_agent.bootstrap.runtime import Runtime
@@ -19,7 +19,10 @@ from tests.chat.environment import Environment
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
-_LOOPBACK = re.compile(r"(https?://(127\.0\.0\.1|localhost)(:\d+)?/|data:|blob:|about:)")
+WAIT_MS = 120_000
+"""A limit for what never happens, not an expectation: a busy machine is slow to start the processes of a replay."""
+
+_LOOPBACK = re.compile(r"(https?://(127\.0\.0\.1|localhost)(:\d+)?/|data:|blob:|about:|file:)")
 _REFUSED = re.compile(r"Failed to load resource: the server responded with a status of 4\d\d")
 
 
@@ -41,7 +44,7 @@ class Site:
     def context(self, *, refusals: bool = False, **options: Any) -> Iterator[BrowserContext]:
         """A browser profile of its own. With `refusals` responses with a status of 4xx are expected."""
         context = self.browser.new_context(**options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(WAIT_MS)
 
         def check_console(message: ConsoleMessage) -> None:
             if message.type in ("error", "warning") and not (refusals and _REFUSED.match(message.text)):
@@ -70,6 +73,7 @@ class Site:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:

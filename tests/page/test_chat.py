@@ -180,7 +180,9 @@ def test_the_page_fits_a_phone(site: Site) -> None:
         ask_to_delete(page)
         page.locator(".panel-toggle").click()
         expect(page.locator("[data-state=EXECUTE_TOOLS]")).to_be_visible()
-        for path in (page.url, f"{site.url}/decisions", page.locator(".message footer a").last.evaluate("link => link.href")):
+        decision = page.locator(".message footer a").last.evaluate("link => link.href")
+        paths = [page.url, decision, decision.replace("/decisions/", "/replay/")]
+        for path in [*paths, *(f"{site.url}/{view}" for view in ("decisions", "replay", "behavior"))]:
             page.goto(path)
-            page.locator("h1, .message, .row").first.wait_for()
+            page.locator(".columns, .message, .row, .tiles").first.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= 390

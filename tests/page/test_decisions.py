@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
+from pathlib import Path
 
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
+from graph_agent.api.static_page import LaunchSession, read_page
+from tests.api.live_server import live_server
+from tests.chat.environment import Environment
 from tests.page.screenshots import say
 from tests.page.site import Site
 
@@ -54,7 +59,7 @@ def test_a_decision_shows_its_steps_calls_and_findings(site: Site) -> None:
         page.get_by_label("Step", exact=True).fill("2")
         expect(page.locator("[data-state=INVOKE_LLM]")).to_have_attribute("data-condition", "running")
         expect(page.locator("[data-state=BUILD_DECISION]")).to_have_attribute("data-condition", "idle")
-        page.get_by_role("button", name="Replay").click()
+        page.get_by_role("button", name="Play").click()
         expect(page.locator("[data-state=BUILD_DECISION]")).to_have_attribute("data-condition", "visited")
 
 
@@ -62,3 +67,24 @@ def test_a_decision_that_does_not_exist_says_so(site: Site) -> None:
     with site.page(refusals=True) as page:
         page.goto(f"{site.url}/decisions/00000000-0000-4000-8000-000000000000")
         expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+
+
+def test_the_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_path: Path, template: Path) -> None:
+    session = LaunchSession()
+    built = read_page(session)
+    with ExitStack() as running:
+        server = running.enter_context(live_server(tmp_path / "first", template, Environment.runtime, built))
+        site = Site(server.url, session, browser)
+        with site.page() as page:
+            say(page, "add a task to call mom")
+            running.close()
+            page.get_by_role("link", name="Decisions", exact=True).click()
+            lost = page.get_by_text("The server cannot be reached. What you see may be old")
+            expect(lost).to_be_visible()
+            port = int(server.url.rpartition(":")[2])
+            # The next server has the databases of the first one.
+            running.enter_context(live_server(tmp_path / "second", tmp_path / "first", Environment.runtime, built, port))
+            expect(lost).to_have_count(0)
+            page.reload()
+            expect(page.locator(".row-text")).to_have_text(["add a task to call mom"])
+    assert [problem for problem in site.problems if "ERR_CONNECTION_REFUSED" not in problem] == []

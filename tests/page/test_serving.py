@@ -33,7 +33,7 @@ def client(environment: Environment) -> httpx.AsyncClient:
     return client_of(environment, Page(FILES, SESSION))
 
 
-@pytest.mark.parametrize("path", ["/", "/chat", "/chat/4b", "/decisions", "/decisions/4b?outcome=ERROR"])
+@pytest.mark.parametrize("path", ["/", "/chat/4b", "/decisions/4b?outcome=ERROR", "/replay/4b", "/behavior"])
 async def test_every_view_has_the_same_document_and_a_strict_policy(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path)
     assert (answer.status_code, answer.text) == (200, '<html data-sign-in="link"></html>')
@@ -49,7 +49,7 @@ async def test_files_are_served_with_their_type_and_an_etag(client: httpx.AsyncC
     assert (again.status_code, again.content) == (304, b"")
 
 
-@pytest.mark.parametrize("path", ["/page/other.js", "/page/notes.txt", "/page/..%2fapp.py", "/replay"])
+@pytest.mark.parametrize("path", ["/page/other.js", "/page/notes.txt", "/page/..%2fapp.py", "/replays"])
 async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> None:
     assert (await client.get(path)).status_code == 404
 

@@ -5,17 +5,26 @@ import type { VNode } from "preact";
 import { ChatView } from "./chat/view";
 import { DecisionView } from "./decisions/one";
 import { DecisionsView } from "./decisions/list";
+import { BehaviorView } from "./behavior/view";
+import { ReplayView } from "./replay/view";
 import { signedIn, signInWay, signOut } from "./shared/client";
 import { follow, navigate, path } from "./shared/router";
 import { OfflineBanner, SignedOut } from "./shared/states";
 import "./style.css";
+
+const VIEWS: readonly (readonly [name: string, title: string])[] = [
+  ["chat", "Chat"],
+  ["decisions", "Decisions"],
+  ["replay", "Replay"],
+  ["behavior", "Behavior"],
+];
 
 function Page(): VNode {
   const [view, id] = path.value.split("/").filter(Boolean);
   const name = view ?? "chat";
   useEffect(() => {
     if (path.value === "/") navigate("/chat", true);
-    document.title = `${name === "decisions" ? "Decisions" : "Chat"} · graph_agent`;
+    document.title = `${VIEWS.find(([view]) => view === name)?.[1] ?? "Chat"} · graph_agent`;
   }, [name]);
   return (
     <div class="page" onClick={follow}>
@@ -25,8 +34,9 @@ function Page(): VNode {
           graph_agent
         </a>
         <nav aria-label="Views">
-          <ViewLink href="/chat" current={name === "chat"} text="Chat" />
-          <ViewLink href="/decisions" current={name === "decisions"} text="Decisions" />
+          {VIEWS.map(([view, title]) => (
+            <ViewLink key={view} href={`/${view}`} current={name === view} text={title} />
+          ))}
         </nav>
         {signInWay === "bearer" && signedIn.value && (
           <button type="button" class="plain" onClick={signOut}>
@@ -35,19 +45,22 @@ function Page(): VNode {
         )}
       </header>
       <OfflineBanner />
-      {!signedIn.value ? (
-        <SignedOut />
-      ) : name === "decisions" ? (
-        id ? (
-          <DecisionView id={id} />
-        ) : (
-          <DecisionsView />
-        )
-      ) : (
-        <ChatView id={id ?? null} />
-      )}
+      {signedIn.value ? <View name={name} id={id ?? null} /> : <SignedOut />}
     </div>
   );
+}
+
+function View({ name, id }: { name: string; id: string | null }): VNode {
+  switch (name) {
+    case "decisions":
+      return id === null ? <DecisionsView /> : <DecisionView id={id} />;
+    case "replay":
+      return <ReplayView id={id} />;
+    case "behavior":
+      return <BehaviorView />;
+    default:
+      return <ChatView id={id} />;
+  }
 }
 
 function ViewLink({ href, current, text }: { href: string; current: boolean; text: string }): VNode {

@@ -19,7 +19,7 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
   return (
     <section class={`card ${expired ? "closed" : ""}`} data-pending={pending.id} aria-label="Confirmation">
       <header>
-        <h3>{expired ? "Expired" : "Confirm this action"}</h3>
+        <h2>{expired ? "Expired" : "Confirm this action"}</h2>
         {!expired && (
           <span class="time" role="timer" aria-label="Time left">
             {countdown(left)}
@@ -85,7 +85,7 @@ export function ClosedCard({ message, later }: { message: StoredMessage; later: 
   return (
     <section class="card closed" data-closed={state} aria-label="Confirmation">
       <header>
-        <h3>{STATES[state]}</h3>
+        <h2>{STATES[state]}</h2>
       </header>
       <p class="change">
         <Visible text={message.content} />

@@ -50,6 +50,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
         <Conversations current={id} />
       </aside>
       <section class="talk">
+        {(id !== null || shown) && <h1 class="visually-hidden">Conversation</h1>}
         <button type="button" class="list-toggle" aria-expanded={listShown} onClick={() => setListShown(!listShown)}>
           {listShown ? "Close the list" : "Conversations"}
         </button>

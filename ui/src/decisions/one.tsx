@@ -11,6 +11,7 @@ import { Json, Visible } from "../shared/text";
 import { loadTopology } from "../machine/machine";
 import { visitsOf } from "../machine/path";
 import { Outcome } from "./list";
+import { Related } from "./related";
 import { Steps } from "./steps";
 
 export function DecisionView({ id }: { id: string }): VNode {
@@ -52,11 +53,17 @@ export function DecisionView({ id }: { id: string }): VNode {
           <Visible text={detail.message} />
         </h1>
         <Outcome outcome={detail.outcome_category} />
+        {detail.status !== "PENDING" && (
+          <a class="button" href={`/replay/${detail.decision_id}`}>
+            Replay
+          </a>
+        )}
       </header>
       <div class="columns">
         <Steps visits={visitsOf(heard)} />
         <div class="facts">
           <Answer detail={detail} />
+          <Related detail={detail} />
           <Findings found={detail.findings} />
           <Calls invocations={detail.tool_invocations} />
           <ModelCalls calls={detail.llm_calls} />
@@ -67,7 +74,7 @@ export function DecisionView({ id }: { id: string }): VNode {
   );
 }
 
-function Answer({ detail }: { detail: DecisionDetail }): VNode | null {
+export function Answer({ detail }: { detail: DecisionDetail }): VNode | null {
   const { result } = detail;
   if (!result) return null;
   return (
@@ -98,7 +105,7 @@ function Answer({ detail }: { detail: DecisionDetail }): VNode | null {
   );
 }
 
-function Findings({ found }: { found: readonly string[] }): VNode {
+export function Findings({ found }: { found: readonly string[] }): VNode {
   return (
     <section class="block">
       <h2>Findings</h2>
@@ -113,7 +120,7 @@ function Findings({ found }: { found: readonly string[] }): VNode {
   );
 }
 
-function Calls({ invocations }: { invocations: readonly ToolInvocation[] }): VNode | null {
+export function Calls({ invocations }: { invocations: readonly ToolInvocation[] }): VNode | null {
   if (invocations.length === 0) return null;
   return (
     <section class="block">
@@ -152,7 +159,7 @@ function Calls({ invocations }: { invocations: readonly ToolInvocation[] }): VNo
   );
 }
 
-function ModelCalls({ calls }: { calls: readonly LoggedModelCall[] }): VNode | null {
+export function ModelCalls({ calls }: { calls: readonly LoggedModelCall[] }): VNode | null {
   if (calls.length === 0) return null;
   return (
     <section class="block">
@@ -179,7 +186,12 @@ function requested(call: LoggedModelCall): string {
   return names.length > 0 ? names.join(", ") : words(call.error ?? call.finish_reason);
 }
 
-function Facts({ detail }: { detail: DecisionDetail }): VNode {
+function seal({ violations }: DecisionDetail): string | null {
+  if (violations === null) return null;
+  return violations.length === 0 ? "verifies" : violations.map((violation) => violation.text).join("\n");
+}
+
+export function Facts({ detail }: { detail: DecisionDetail }): VNode {
   const facts: [string, string | null][] = [
     ["Type", words(detail.decision_type)],
     ["Intent", detail.intent_type && words(detail.intent_type)],
@@ -190,6 +202,7 @@ function Facts({ detail }: { detail: DecisionDetail }): VNode {
     ["Model", detail.model],
     ["Tokens", detail.usage && `${detail.usage.total_tokens} (${detail.usage.prompt_tokens} in, ${detail.usage.completion_tokens} out)`],
     ["User", detail.user_id],
+    ["Seal", seal(detail)],
     ["Constitution", detail.constitution && detail.constitution.slice(0, 12)],
     ["Decision", detail.decision_id],
   ];

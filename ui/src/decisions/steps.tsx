@@ -55,7 +55,7 @@ export function Steps({ visits }: { visits: readonly Visit[] }): VNode {
             setPlaying(!playing);
           }}
         >
-          {playing ? "Pause" : "Replay"}
+          {playing ? "Pause" : "Play"}
         </button>
         <input
           type="range"

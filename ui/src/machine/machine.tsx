@@ -91,7 +91,7 @@ function State({ state, visits, running, selected, onSelect }: StateProps): VNod
       role="button"
       tabindex={0}
       aria-pressed={selected}
-      aria-label={`${label(state)}: ${condition}${times}`}
+      aria-description={`${condition}${times}`}
       transform={`translate(${place.x - NODE.width / 2},${place.y - NODE.height / 2})`}
       onClick={() => onSelect(state)}
       onKeyDown={(event) => {

@@ -16,6 +16,13 @@ export type DecisionDetail = Schemas["DecisionDetail"];
 export type LoggedDecision = Schemas["LoggedDecision"];
 export type LoggedModelCall = Schemas["LoggedModelCall"];
 export type ToolInvocation = Schemas["ToolInvocation"];
+export type ConstitutionText = Schemas["ConstitutionText"];
+export type ExportedItem = Schemas["ExportedText"] | Schemas["ExportedRecord"];
+export type Metrics = Schemas["MetricsSummary"];
+export type BaselinePage = Schemas["BaselinePage"];
+export type DriftReport = Schemas["DriftReport"];
+export type GroupDrift = Schemas["GroupDrift"];
+export type Comparison = Schemas["Comparison"];
 
 /** How a user signs in: with the link that `serve` prints, or with a bearer token. */
 export const signInWay = document.documentElement.dataset["signIn"] === "bearer" ? "bearer" : "link";

@@ -1,7 +1,7 @@
 // Times, durations and codes in words.
 
-const TIME = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hour12: false });
-const DAY = new Intl.DateTimeFormat("en", { day: "numeric", month: "short" });
+export const TIME = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hour12: false });
+export const DAY = new Intl.DateTimeFormat("en", { day: "numeric", month: "short" });
 const FULL = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium", hour12: false });
 
 /** The time of day for today, and the date before that. */

@@ -1,0 +1,95 @@
+"""A log with some days of decisions and a baseline, for the views that show many of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from graph_agent.audit.drift.baselines import BaselineService
+from graph_agent.audit.queries import LogQueryService
+from graph_agent.bootstrap.stores import open_stores
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
+from graph_agent.models.record import DecisionRecord
+from graph_agent.record.chain import derive_chain_key
+from graph_agent.settings import Settings
+from tests.audit.builders import TEXTS, make_record
+
+KEY = derive_chain_key(b"a secret of sixteen bytes at least")
+BASELINE = "last week"
+
+_TURNS: list[tuple[str, dict[str, Any]]] = [
+    ("add a task to call mom", {"calls": ({"duration_ms": 12},)}),
+    ("show my tasks", {"intent": IntentType.LIST_TASKS, "calls": ({"tool_name": "list_tasks", "duration_ms": 6},)}),
+    ("I called mom", {"intent": IntentType.COMPLETE_TASK, "calls": ({"tool_name": "complete_task", "duration_ms": 14},)}),
+    (
+        "groceries",
+        {
+            "intent": IntentType.AMBIGUOUS,
+            "decision_type": DecisionType.ASK_CLARIFICATION,
+            "outcome": OutcomeCategory.MISSING_CONTEXT,
+        },
+    ),
+    (
+        "what's the weather?",
+        {
+            "intent": IntentType.GENERAL_CHAT,
+            "decision_type": DecisionType.RESPOND_ONLY,
+            "outcome": OutcomeCategory.OUT_OF_SCOPE,
+        },
+    ),
+    (
+        "yes",
+        {
+            "intent": IntentType.CONFIRM_YES,
+            "decision_type": DecisionType.EXECUTE_PENDING,
+            "calls": ({"tool_name": "delete_task", "duration_ms": 15},),
+        },
+    ),
+]
+_USUAL = (8, 6, 5, 2, 1, 2)
+_CHANGED = (8, 6, 5, 9, 1, 2)
+
+
+async def with_history(folder: Path, user: str) -> Path:
+    """Add decisions of the last two days to the log in `folder`, and a baseline of the five days before.
+
+    Since the baseline more messages end in a question.
+    """
+    now = datetime.now(UTC)
+    start = now - timedelta(days=7)
+    async with open_stores(Settings(GRAPH_AGENT_HOME=folder)) as stores:
+        log = LogQueryService(stores.log)
+        usual = _decisions(1, 300, start, timedelta(days=5), user, _USUAL)
+        await log.import_logs(_exported(usual), chain_key=KEY)
+        await BaselineService(stores.log, chain_key=KEY).create_baseline(BASELINE, start, start + timedelta(days=5))
+        changed = _decisions(1000, 240, start + timedelta(days=5), timedelta(days=2), user, _CHANGED)
+        await log.import_logs(_exported(changed), chain_key=KEY)
+    return folder
+
+
+def _decisions(
+    first: int, count: int, start: datetime, span: timedelta, user: str, weights: tuple[int, ...]
+) -> Iterator[DecisionRecord]:
+    chance = random.Random(first)
+    for number, (message, turn) in enumerate(chance.choices(_TURNS, weights, k=count)):
+        yield make_record(
+            first + number,
+            at=start + span * (number + chance.random()) / count,
+            user=user,
+            conversation=f"c{number // 4}",
+            message=message,
+            ms=int(chance.lognormvariate(6.3, 0.4)),
+            tokens=chance.randrange(700, 1400),
+            **turn,
+        )
+
+
+def _exported(records: Iterator[DecisionRecord]) -> Iterator[str]:
+    for name, text in TEXTS.items():
+        yield canonical_json({"type": "blob", "digest": name, "text": text}) + "\n"
+    for record in records:
+        yield canonical_json({"type": "decision", "record": record.to_json()}) + "\n"

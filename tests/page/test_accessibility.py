@@ -1,0 +1,64 @@
+"""axe-core finds nothing to report on any view, in both color schemes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.page.screenshots import ASKS_BEFORE_ADDING, edit_constitution, say
+from tests.page.site import Site
+
+AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def findings(page: Page) -> list[Any]:
+    """Return what axe-core reports: rule, and the HTML of each element."""
+    # Animations end first: a half transparent text has not its final contrast.
+    page.evaluate("Promise.all(document.getAnimations().map(one => (one.finish(), one.finished)).filter(Boolean))")
+    page.evaluate(AXE.read_text())
+    report = page.evaluate("axe.run()")
+    return [(one["id"], [node["html"] for node in one["nodes"]]) for one in report["violations"]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_has_a_barrier(site: Site, scheme: str) -> None:
+    with site.page(color_scheme=scheme, reduced_motion="reduce") as page:
+        found = {"welcome": findings(page)}
+        say(page, "add a task to call mom")
+        say(page, "delete the call mom task")
+        page.locator("[data-state=EXECUTE_TOOLS]").click()
+        found["chat"] = findings(page)
+        decision = page.locator(".message footer a").last.get_attribute("href")
+        page.goto(f"{site.url}/decisions")
+        page.locator(".row").first.wait_for()
+        found["decisions"] = findings(page)
+        page.goto(f"{site.url}{decision}")
+        page.locator(".call summary").first.click()
+        page.locator("[data-state=BUILD_DECISION][data-condition=visited]").wait_for()
+        found["decision"] = findings(page)
+        page.goto(f"{site.url}/replay")
+        edit_constitution(page, *ASKS_BEFORE_ADDING)
+        page.get_by_role("button", name="Run", exact=True).click()
+        page.locator(".what-if").wait_for()
+        found["replay"] = findings(page)
+        page.locator(".what-if").click()
+        page.locator(".verdict-line.different").wait_for()
+        page.locator(".state-rows button", has_text="execute tools").click()
+        found["one replay"] = findings(page)
+        page.get_by_role("link", name="Behavior").click()
+        page.locator(".plot canvas").nth(3).wait_for()
+        page.get_by_role("button", name="Verify the record").click()
+        expect(page.get_by_label("Verification").locator(".verdict-line")).to_be_visible()
+        found["behavior"] = findings(page)
+    assert found == {view: [] for view in found}
+
+
+def test_the_sign_in_has_no_barrier(site: Site) -> None:
+    with site.context(refusals=True) as context:
+        page = context.new_page()
+        page.goto(f"{site.url}/chat")
+        expect(page.get_by_role("heading", name="Open the link from your terminal")).to_be_visible()
+        assert findings(page) == []

@@ -1,0 +1,229 @@
+// Behavior: what the agent decides over time, how long it takes, how it differs from a baseline, and whether the record is intact.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { VNode } from "preact";
+import { ApiError, getJson } from "../shared/client";
+import type { Metrics } from "../shared/client";
+import { duration, words } from "../shared/format";
+import { navigate, query } from "../shared/router";
+import { ErrorState, Loading } from "../shared/states";
+import { Visible } from "../shared/text";
+import { Chart } from "./chart";
+import type { Series } from "./chart";
+import { DriftSection } from "./drift";
+import { Verification } from "./verification";
+
+const RANGES: Readonly<Record<string, { readonly hours: number; readonly parts: number; readonly label: string }>> = {
+  hour: { hours: 1, parts: 20, label: "Hour" },
+  day: { hours: 24, parts: 24, label: "Day" },
+  week: { hours: 168, parts: 28, label: "Week" },
+  month: { hours: 720, parts: 30, label: "Month" },
+};
+const DEFAULT_RANGE = "day";
+
+const CATEGORY_COLORS: Readonly<Record<string, string>> = {
+  SUCCESS: "accent",
+  AMBIGUITY: "chart-3",
+  REFUSAL: "chart-4",
+  ERROR: "red",
+};
+const COLORS = ["chart-1", "chart-2", "chart-3", "chart-4", "chart-5", "chart-6"];
+
+interface Loaded {
+  readonly range: string;
+  readonly whole: Metrics;
+  readonly parts: readonly Metrics[];
+}
+
+export function BehaviorView(): VNode {
+  const wanted = query.value.get("within") ?? DEFAULT_RANGE;
+  const range = wanted in RANGES ? wanted : DEFAULT_RANGE;
+  const [loaded, setLoaded] = useState<Loaded | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    setError(null);
+    load(range, abort.signal)
+      .then(setLoaded)
+      .catch((failure: unknown) => failure instanceof ApiError && setError(failure));
+    return () => abort.abort();
+  }, [range, attempt]);
+  return (
+    <main class="behavior">
+      <header class="view-title">
+        <h1>Behavior</h1>
+        <div class="ranges" role="group" aria-label="Time range">
+          {Object.entries(RANGES).map(([name, { label }]) => (
+            <button key={name} type="button" aria-pressed={name === range} onClick={() => navigate(`/behavior?within=${name}`)}>
+              {label}
+            </button>
+          ))}
+        </div>
+      </header>
+      {error ? (
+        <ErrorState error={error} retry={() => setAttempt(attempt + 1)} />
+      ) : !loaded ? (
+        <Loading what="the figures" />
+      ) : (
+        <Figures {...loaded} />
+      )}
+      <div class="halves">
+        <DriftSection />
+        <Verification />
+      </div>
+    </main>
+  );
+}
+
+async function load(range: string, signal: AbortSignal): Promise<Loaded> {
+  const { hours, parts } = RANGES[range] ?? { hours: 24, parts: 24 };
+  const until = new Date();
+  const since = new Date(until.getTime() - hours * 3_600_000);
+  const span = `since=${since.toISOString()}&until=${until.toISOString()}`;
+  const [whole, timeline] = await Promise.all([
+    getJson<Metrics>(`/api/metrics?${span}`, signal),
+    getJson<readonly Metrics[]>(`/api/metrics/timeline?${span}&parts=${parts}`, signal),
+  ]);
+  return { range, whole, parts: timeline };
+}
+
+function Figures({ whole, parts }: Loaded): VNode {
+  const starts = useMemo(() => parts.map((part) => part.since ?? ""), [parts]);
+  const outcomes = useMemo(() => mix(whole, parts, (one) => one.categories, (name) => CATEGORY_COLORS[name]), [parts]);
+  const types = useMemo(() => mix(whole, parts, (one) => one.decision_types), [parts]);
+  const intents = useMemo(() => mix(whole, parts, (one) => one.intents), [parts]);
+  const latency = useMemo(() => percentiles(whole, parts), [parts]);
+  const shared = { starts, until: whole.until ?? "" };
+  if (whole.total === 0) return <p class="state-text">No decision in this time. Choose a longer one, or write something in the chat.</p>;
+  return (
+    <>
+      <dl class="tiles">
+        <Tile name="Decisions" value={whole.total.toLocaleString("en")} note={whole.open > 0 ? `${whole.open} open` : ""} />
+        <Tile name="Success" value={whole.success_rate === null ? "–" : percent(whole.success_rate)} note="" />
+        <Tile name="Median" value={ms(whole.durations.p50)} note={`95 %: ${ms(whole.durations.p95)}`} />
+        <Tile name="Tool calls" value={whole.tool_calls.toLocaleString("en")} note={`median ${ms(whole.tool_durations.p50)}`} />
+        <Tile
+          name="Tokens"
+          value={whole.tokens.decisions ? compact(whole.tokens.total_tokens ?? 0) : "–"}
+          note={whole.tokens.decisions ? `${compact(whole.tokens.prompt_tokens ?? 0)} in` : "none reported"}
+        />
+      </dl>
+      <div class="charts">
+        <Chart title="Outcomes" kind="bars" series={outcomes} format={integer} {...shared} />
+        <Chart title="Time per decision" kind="lines" series={latency} format={duration} {...shared} />
+        <Chart title="Decision types" kind="bars" series={types} format={integer} {...shared} />
+        <Chart title="Intents" kind="bars" series={intents} format={integer} {...shared} />
+      </div>
+      <Tools whole={whole} />
+    </>
+  );
+}
+
+function Tile({ name, value, note }: { name: string; value: string; note: string }): VNode {
+  return (
+    <div class="tile">
+      <dt>{name}</dt>
+      <dd>
+        <strong>{value}</strong>
+        <span class="quiet">{note}</span>
+      </dd>
+    </div>
+  );
+}
+
+/** One series for each name, the most frequent first; those beyond the colors are shown together. */
+function mix(
+  whole: Metrics,
+  parts: readonly Metrics[],
+  counts: (one: Metrics) => Readonly<Record<string, number>>,
+  color?: (name: string) => string | undefined,
+): Series[] {
+  const names = Object.keys(counts(whole));
+  const own = names.length > COLORS.length ? names.slice(0, COLORS.length - 1) : names;
+  const rest = names.slice(own.length);
+  const sum = (one: Metrics, wanted: readonly string[]): number => wanted.reduce((total, name) => total + (counts(one)[name] ?? 0), 0);
+  const groups: [string, readonly string[]][] = own.map((name) => [words(name), [name]]);
+  if (rest.length > 0) groups.push([`${rest.length} others`, rest]);
+  return groups.map(([name, wanted], index) => ({
+    name,
+    color: color?.(wanted[0] ?? "") ?? COLORS[index] ?? "soft",
+    values: parts.map((part) => sum(part, wanted)),
+    total: integer(sum(whole, wanted)),
+  }));
+}
+
+function percentiles(whole: Metrics, parts: readonly Metrics[]): Series[] {
+  const kinds = [
+    ["99 %", "p99", "chart-2"],
+    ["95 %", "p95", "chart-3"],
+    ["median", "p50", "accent"],
+  ] as const;
+  return kinds.map(([name, field, color]) => ({
+    name,
+    color,
+    values: parts.map((part) => part.durations[field] ?? null),
+    total: ms(whole.durations[field]),
+  }));
+}
+
+function Tools({ whole }: { whole: Metrics }): VNode | null {
+  const tools = Object.entries(whole.tools);
+  if (tools.length === 0) return null;
+  return (
+    <section class="block">
+      <h2>Tools</h2>
+      <div class="wide">
+        <table class="figures">
+          <thead>
+            <tr>
+              {["Tool", "Calls", "Sent", "Succeeded", "Median", "95 %", "Errors"].map((name) => (
+                <th key={name} scope="col">
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {tools.map(([name, tool]) => (
+              <tr key={name}>
+                <th scope="row">
+                  <code>
+                    <Visible text={name} />
+                  </code>
+                </th>
+                <td>{integer(tool.calls)}</td>
+                <td>{integer(tool.executed)}</td>
+                <td>{tool.success_rate === null ? "–" : percent(tool.success_rate)}</td>
+                <td>{ms(tool.durations.p50)}</td>
+                <td>{ms(tool.durations.p95)}</td>
+                <td>
+                  {Object.entries(tool.errors)
+                    .map(([code, times]) => `${words(code)} ${times}`)
+                    .join(", ") || "none"}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function integer(value: number): string {
+  return value.toLocaleString("en");
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(share === 1 ? 0 : 1)} %`;
+}
+
+function ms(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : duration(value);
+}
+
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+function compact(value: number): string {
+  return COMPACT.format(value);
+}

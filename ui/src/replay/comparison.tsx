@@ -1,0 +1,209 @@
+// A recorded decision beside the same decision made again: the result, and the states one by one.
+import { useState } from "preact/hooks";
+import type { VNode } from "preact";
+import type { AgentDecision } from "../shared/client";
+import { Outcome } from "../decisions/list";
+import { label } from "../machine/layout";
+import { words } from "../shared/format";
+import { Json, Visible } from "../shared/text";
+import type { Report, Step } from "./reports";
+
+interface Props {
+  /** The replay under the recorded constitution. */
+  readonly unchanged: Report;
+  /** The replay under the edited one, if there is one. */
+  readonly whatIf: Report | null;
+}
+
+export function Comparison({ unchanged, whatIf }: Props): VNode {
+  const shown = whatIf ?? unchanged;
+  return (
+    <>
+      <Verdict unchanged={unchanged} whatIf={whatIf} />
+      <section class="block">
+        <h2>Decision</h2>
+        <Decisions report={shown} heading={whatIf ? "Edited constitution" : "Run again"} />
+      </section>
+      <section class="block">
+        <h2>States</h2>
+        <States recorded={whatIf ? unchanged.steps : null} states={shown.recorded?.states ?? []} replayed={shown.steps} />
+      </section>
+      {shown.differences.length > 0 && (
+        <section class="block">
+          <h2>Differences</h2>
+          <Differences report={shown} />
+        </section>
+      )}
+    </>
+  );
+}
+
+function Verdict({ unchanged, whatIf }: Props): VNode {
+  const shown = whatIf ?? unchanged;
+  if (shown.identical) {
+    return (
+      <p class="verdict-line same" role="status">
+        {whatIf
+          ? "The edited constitution decides the same."
+          : `Identical: all ${shown.steps.length} states, every request and the decision came out as recorded.`}
+      </p>
+    );
+  }
+  return (
+    <p class="verdict-line different" role="status">
+      {whatIf ? "The edited constitution decides differently." : "This is not what was recorded."}
+      {shown.departure && (
+        <>
+          {" "}
+          It ends early: <Visible text={shown.departure} />.
+        </>
+      )}
+    </p>
+  );
+}
+
+function Decisions({ report, heading }: { report: Report; heading: string }): VNode {
+  const before = report.recorded?.decision ?? null;
+  const after = report.decision;
+  const rows: [string, (decision: AgentDecision) => VNode | string][] = [
+    ["Outcome", (one) => <Outcome outcome={one.outcome_category ?? "PENDING"} />],
+    ["Type", (one) => words(one.decision_type)],
+    ["Reply", (one) => <Visible text={one.response_text ?? one.clarification_question ?? ""} />],
+    ["Asks to confirm", (one) => <Visible text={one.pending_action?.description ?? "nothing"} />],
+    ["Receipts", (one) => <Visible text={one.effects?.join("\n") || "none"} />],
+  ];
+  return (
+    <table class="compare">
+      <thead>
+        <tr>
+          <td />
+          <th scope="col">Recorded</th>
+          <th scope="col">{heading}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([name, show]) => {
+          const different = after === null || before === null || text(name, before) !== text(name, after);
+          return (
+            <tr key={name} class={different ? "different" : ""}>
+              <th scope="row">{name}</th>
+              <td>{before ? show(before) : "unreadable"}</td>
+              <td>{after ? show(after) : <span class="quiet">not reached</span>}</td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+function text(name: string, one: AgentDecision): string {
+  switch (name) {
+    case "Outcome":
+      return one.outcome_category ?? "";
+    case "Type":
+      return one.decision_type;
+    case "Reply":
+      return one.response_text ?? one.clarification_question ?? "";
+    case "Asks to confirm":
+      return one.pending_action?.description ?? "";
+    default:
+      return one.effects?.join("\n") ?? "";
+  }
+}
+
+interface StatesProps {
+  /** The steps of the recorded turn; null if only its states are known. */
+  readonly recorded: readonly Step[] | null;
+  readonly states: readonly string[];
+  readonly replayed: readonly Step[];
+}
+
+function States({ recorded, states, replayed }: StatesProps): VNode {
+  const [open, setOpen] = useState<number | null>(null);
+  const rows = Array.from({ length: Math.max(states.length, replayed.length) }, (_, index) => index);
+  return (
+    <ol class="state-rows">
+      {rows.map((index) => {
+        const state = states[index];
+        const before = recorded?.[index];
+        const after = replayed[index];
+        const moved = state !== after?.state;
+        const different = moved || (before !== undefined && before.outcome !== after?.outcome);
+        return (
+          <li key={index} class={different ? "different" : ""}>
+            <button type="button" aria-expanded={open === index} onClick={() => setOpen(open === index ? null : index)}>
+              <span class="number">{index + 1}</span>
+              <StateCell state={state} outcome={before?.outcome} />
+              <StateCell state={after?.state} outcome={after?.outcome} />
+              {different && <span class="mark">differs</span>}
+            </button>
+            {open === index && (
+              <div class="state-changes">
+                {before && <Changes step={before} other={after} title="Recorded" />}
+                {after && <Changes step={after} other={before} title={before ? "Edited constitution" : "Changes"} />}
+              </div>
+            )}
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+function StateCell({ state, outcome }: { state: string | undefined; outcome: string | undefined }): VNode {
+  if (state === undefined) return <span class="quiet">not entered</span>;
+  return (
+    <span>
+      {label(state)}
+      {outcome && <span class="quiet"> {words(outcome)}</span>}
+    </span>
+  );
+}
+
+function Changes({ step, other, title }: { step: Step; other: Step | undefined; title: string }): VNode {
+  return (
+    <section>
+      <h3>{title}</h3>
+      <dl class="arguments">
+        {Object.entries(step.changes).map(([name, value]) => (
+          <>
+            <dt>{name.replaceAll("_", " ")}</dt>
+            <dd class={other && other.changes[name] !== value ? "different" : ""}>
+              <Json value={value} />
+            </dd>
+          </>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+export function Differences({ report }: { report: Report }): VNode {
+  return (
+    <table class="compare">
+      <thead>
+        <tr>
+          <th scope="col">Field</th>
+          <th scope="col">Recorded</th>
+          <th scope="col">Replayed</th>
+        </tr>
+      </thead>
+      <tbody>
+        {report.differences.map((one, index) => (
+          <tr key={index}>
+            <th scope="row">
+              <Visible text={one.what} />
+            </th>
+            <td>
+              <Visible text={one.recorded} />
+            </td>
+            <td>
+              <Visible text={one.replayed} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
