@@ -23,7 +23,6 @@ from graph_agent.errors import (
     RecordUnavailableError,
     ServiceError,
     ServiceErrorCode,
-    ToolDefinitionError,
     TurnTakenOverError,
     outcome_unknown,
 )
@@ -34,15 +33,14 @@ from graph_agent.graph.topology import START
 from graph_agent.llm.adapter_call import AdapterCall, model_name
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, DecisionContext
-from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind, InterruptReason, RecordEntry, RecordHeader
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import Policy, compile_policy
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import AuditWriter, Clock, Confirmations, IdSource, LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.record.memory import MemoryAuditWriter, MemoryConfirmations
 from graph_agent.tools.plain_executor import PlainExecutor
+from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.finished import FinishedTurn, compose_record
 from graph_agent.turn.hooks import TurnHook
@@ -105,7 +103,7 @@ class LLMAgentEngine:
         self.audit: AuditWriter = audit or MemoryAuditWriter()
         self._adapter = llm_adapter
         self._model = AdapterCall(llm_adapter)
-        self._tools: ToolServer = (
+        tools = (
             tool_executor
             if isinstance(tool_executor, ToolServer)
             else PlainExecutor(tool_executor, self.constitution.grants, self._model)
@@ -113,10 +111,9 @@ class LLMAgentEngine:
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
         self._prompt = system_prompt or constitution
-        self._partial = allow_missing_tools
         self._external = ExternalPorts(
             call_model=self._model,
-            tools=self._tools,
+            tools=tools,
             ids=self._ids,
             signer=signer or Signer(secrets.token_bytes(32)),
             confirmations=confirmations or MemoryConfirmations(),
@@ -124,10 +121,9 @@ class LLMAgentEngine:
             settle_seconds=min(_SETTLE_SECONDS, self.config.timeout_seconds / 4),
             generate_seconds=self.config.iteration_timeout,
         )
+        limit = min(self._external.call_seconds, self.config.timeout_seconds / 2)
+        self._policy = ServedPolicy(self.constitution, tools, seconds=limit, allow_missing_tools=allow_missing_tools)
         self._snapshot: PolicySnapshot | None = None
-        self._served: tuple[list[ToolDeclaration], bool] | None = None
-        """The declarations of `_snapshot`, and whether all servers answered."""
-        self._was_complete = False
         self._graph = graph
         self._hooks = tuple(hooks)
         self._runs: set[TurnRun[Any]] = set()
@@ -261,32 +257,10 @@ class LLMAgentEngine:
 
         Raises `ConfigurationError` if a server that answers has never served a listed tool, or not in a usable form.
         """
-        complete = await self._server_answers()
-        served = self._tools.declarations()
-        if self._snapshot is None or self._served != (served, complete):
-            policy = self._compile(served, strict=complete and not self._was_complete)
+        policy = await self._policy.current()
+        if self._snapshot is None or self._snapshot.policy is not policy:
             self._snapshot = PolicySnapshot(policy, self.config, self._prompt)
-            self._served = (served, complete)
-            self._was_complete |= complete
         return self._snapshot
-
-    def _compile(self, served: Sequence[ToolDeclaration], *, strict: bool) -> Policy:
-        """Compile the policy for the `served` tools. Unless `strict`, what is missing or unusable is unavailable.
-
-        The policy is strict once, when all servers answer for the first time: later a change of one server must not stop the
-        others.
-        """
-        usable = {tool.name: tool for tool in served}
-        while True:
-            missing = [] if strict or self._partial else [name for name in self.constitution.whitelist if name not in usable]
-            traits = {name: self._tools.traits(name) for name in usable}
-            try:
-                return compile_policy(self.constitution, usable.values(), traits, partial=self._partial, unavailable=missing)
-            except ToolDefinitionError as exc:
-                if strict:
-                    raise
-                _log.warning("the tool %s is unavailable: %s", exc.tool, exc)
-                del usable[exc.tool]
 
     async def aclose(self) -> None:
         """End every turn that is still running, and wait until each is closed."""
@@ -295,15 +269,6 @@ class LLMAgentEngine:
             for run in runs:
                 run.cancel(InterruptReason.SHUTDOWN)
             await asyncio.gather(*(run.ended() for run in runs), asyncio.sleep(0))
-
-    async def _server_answers(self) -> bool:
-        """Connect to the tool servers; False if one does not answer within the time that one call to it may take."""
-        limit = min(self._external.call_seconds, self.config.timeout_seconds / 2)
-        try:
-            return await run_with_timeout(limit, self._tools.start())
-        except Exception as exc:
-            _log.warning("a tool server could not be reached", exc_info=not isinstance(exc, TimeoutError))
-            return False
 
     def header(self, context: DecisionContext, snapshot: PolicySnapshot, decision_id: str | None = None) -> RecordHeader:
         """Return the header of a record of `context` that starts now, under `snapshot`."""

@@ -1,0 +1,71 @@
+"""The policy for the tools that are served now: the constitution joined with the declarations of the tool servers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from graph_agent.deadlines import run_with_timeout
+from graph_agent.errors import ToolDefinitionError
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.rules import Policy, compile_policy
+from graph_agent.ports import ToolServer
+
+_log = logging.getLogger(__name__)
+
+
+class ServedPolicy:
+    """The current policy; it is compiled again when the served tools change."""
+
+    def __init__(
+        self, constitution: Constitution, tools: ToolServer, *, seconds: float, allow_missing_tools: bool = False
+    ) -> None:
+        """`seconds` limit one attempt to connect. With `allow_missing_tools` a listed tool that is not served is left out."""
+        self._constitution = constitution
+        self._tools = tools
+        self._seconds = seconds
+        self._partial = allow_missing_tools
+        self._policy: Policy | None = None
+        self._served: tuple[list[ToolDeclaration], bool] | None = None
+        """The declarations of `_policy`, and whether all servers answered."""
+        self._was_complete = False
+
+    async def current(self) -> Policy:
+        """Return the policy for the tools that are served now: the same object until these change.
+
+        Raises `ConfigurationError` if a server that answers has never served a listed tool, or not in a usable form.
+        """
+        complete = await self._servers_answer()
+        served = self._tools.declarations()
+        if self._policy is None or self._served != (served, complete):
+            self._policy = self._compile(served, strict=complete and not self._was_complete)
+            self._served = (served, complete)
+            self._was_complete |= complete
+        return self._policy
+
+    def _compile(self, served: Sequence[ToolDeclaration], *, strict: bool) -> Policy:
+        """Compile the policy for the `served` tools. Unless `strict`, what is missing or unusable is unavailable.
+
+        The policy is strict once, when all servers answer for the first time: later a change of one server must not stop the
+        others.
+        """
+        usable = {tool.name: tool for tool in served}
+        while True:
+            missing = [] if strict or self._partial else [name for name in self._constitution.whitelist if name not in usable]
+            traits = {name: self._tools.traits(name) for name in usable}
+            try:
+                return compile_policy(self._constitution, usable.values(), traits, partial=self._partial, unavailable=missing)
+            except ToolDefinitionError as exc:
+                if strict:
+                    raise
+                _log.warning("the tool %s is unavailable: %s", exc.tool, exc)
+                del usable[exc.tool]
+
+    async def _servers_answer(self) -> bool:
+        """Connect to the tool servers; False if one of them does not answer in time."""
+        try:
+            return await run_with_timeout(self._seconds, self._tools.start())
+        except Exception as exc:
+            _log.warning("a tool server could not be reached", exc_info=not isinstance(exc, TimeoutError))
+            return False
