@@ -16,6 +16,9 @@ _WINDOW_SECONDS = 60.0
 _MAX_MESSAGES = 1000
 
 # A password may contain "@", so the last one before the path ends the credentials.
+_TALKATIVE = ("httpx", "httpx2", "httpcore", "httpcore2", "mcp.client")
+"""Libraries whose lines below WARNING contain URLs, headers and messages, which may have secret values."""
+
 _USER_INFO = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/?#'\"<>]*@")
 _SECRET_PARAMETER = re.compile(r"(?i)([?&](?:key|api_?key|(?:access_)?token|password|secret)=)[^&#\s'\"<>]+")
 
@@ -106,3 +109,5 @@ def log_to_stderr(level: LogLevel = LogLevel.WARNING, log_format: LogFormat = Lo
     handler.setFormatter(_FORMATTERS[log_format]())
     handler.addFilter(RepeatLimit())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for library in _TALKATIVE:
+        logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))

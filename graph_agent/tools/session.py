@@ -105,7 +105,6 @@ class Session:
         except Exception as error:
             self._fail(_reason(error))
             logger.warning("the connection to the MCP server%s failed (%s)", self._name, self.failure)
-            logger.debug("cause of the failed connection", exc_info=error)
         finally:
             self.dead = True
             if not self._ready.done():

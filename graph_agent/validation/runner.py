@@ -164,7 +164,8 @@ class EngineRunner:
                 ),
             ]
             called = {invocation.tool_name for invocation in record.invocations}
-            lookups = frozenset(name for name in called if self._tools.traits(name).read_only)
+            rules = (await self._engine.prepare()).policy.rules
+            lookups = frozenset(name for name in called if name in rules and not rules[name].mutating)
             turns.append(PlayedTurn(record=record, lookups=lookups))
         return PlayedFixture(turns=turns, tasks=await self._listed_tasks(user_id))
 
@@ -179,6 +180,8 @@ class EngineRunner:
         return ids[::-1]
 
     async def _listed_tasks(self, user_id: str) -> list[FixtureTask]:
+        if "list_tasks" not in self._tools.get_available_tools():
+            return []  # The servers of the case have no task list.
         listed = await self._call_tool("list_tasks", {}, user_id)
         return [FixtureTask(description=task["description"], status=task["status"]) for task in listed["tasks"]]
 

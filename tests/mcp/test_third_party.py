@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
+from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import Runtime, open_runtime
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import DecisionRecord
@@ -79,6 +81,33 @@ def test_every_command_takes_the_files(cli: Cli, script: Script, servers: Server
     assert {file.name: file.read_text() for file in notes.iterdir()} == {"a": "tea", "b": "milk"}
     assert cli("replay", "--all", "--mcp", files[1]).out == "2 of 2 identical\n"
     assert cli("doctor", *files).code == 0
+
+
+def test_cases_are_validated_with_third_party_tools(
+    cli: Cli, servers: Servers, constitution: Path, tmp_path: Path, notes: Path
+) -> None:
+    case = {
+        "test_id": "write",
+        "input": "note: milk",
+        "expected_tool": "write_note",
+        "expected_intent": None,
+        "expected_outcome": "SUCCESS:TASK_COMPLETED",
+        "script": [call("read_note", name="list"), call("write_note", name="b", text="milk"), SAID],
+    }
+    (notes / "list").write_text("b", encoding="utf-8")
+    file = tmp_path / "cases.yaml"
+    file.write_text(json.dumps([case]), encoding="utf-8")
+    ended = cli("validate", str(file), "--mcp", str(servers()), "--constitution", str(constitution))
+    assert (ended.code, "1 of 1 cases passed" in ended.out) == (0, True), ended.out + ended.err
+
+
+async def test_readyz_names_the_server_that_is_down(tmp_path: Path, servers: Servers, constitution: Path, notes: Path) -> None:
+    file = servers(notes=notes_server(notes), base={"command": "/no/such/command"})
+    async with open_runtime(settings(tmp_path, file, constitution, "rules")) as runtime:
+        transport = httpx.ASGITransport(create_app(runtime))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            answer = await client.get("/readyz")
+    assert (answer.status_code, answer.json()["error"]["message"]) == (503, "Not ready: MCP server 'base'.")
 
 
 def test_the_variables_name_the_files_too(
