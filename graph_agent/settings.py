@@ -58,6 +58,8 @@ class Settings(BaseModel):
     jwks_url: str | None = Field(default=None, alias="GRAPH_AGENT_JWKS_URL")
     """The address of the public keys of the bearer tokens, instead of a shared key."""
     jwt_audience: str | None = Field(default=None, alias="GRAPH_AGENT_JWT_AUDIENCE")
+    jwt_max_hours: float = Field(default=24, gt=0, alias="GRAPH_AGENT_JWT_MAX_HOURS")
+    """How long a bearer token may still be valid."""
 
     @field_validator("home")
     @classmethod

@@ -20,10 +20,12 @@ from graph_agent.api import (
     errors,
     events,
     health,
+    metrics,
     replay,
     tasks,
     topology,
 )
+from graph_agent.api.access_log import AccessLog
 from graph_agent.api.auth import authenticator
 from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts, refuse_other_origins, refuse_two_lengths
 from graph_agent.api.static_page import Page, description_router, page_router
@@ -42,13 +44,14 @@ MAX_STREAMS = 1024
 """The number of event streams that one process serves at the same time."""
 
 
-def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
+def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool = False) -> FastAPI:
     """Return the API over `runtime`, which the caller opens and closes, and the page. Raises `ConfigurationError`.
 
-    Without the page `/` describes the API.
+    Without the page `/` describes the API. `with_metrics` serves `/metrics` if the extra `otel` is installed.
     """
     settings = runtime.settings
     middleware = [
+        Middleware(AccessLog),
         Middleware(SecurityHeaders),
         Middleware(Gate, refuse_two_lengths),
         Middleware(errors.UnexpectedErrors),
@@ -88,6 +91,7 @@ def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
     app.state.write_checks = health.write_checks(runtime)
     app.state.authenticator = authenticator(settings)
     app.state.turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=not settings.authenticates)
+    app.state.metrics = metrics.measured(runtime, app.state.turn_admission) if with_metrics else None
     app.state.streams = asyncio.Semaphore(MAX_STREAMS)
     app.state.replays = ReplayPool()
     app.state.replay_streams = asyncio.Semaphore(replay.MAX_STREAMS)
@@ -98,6 +102,7 @@ def create_app(runtime: Runtime, page: Page | None = None) -> FastAPI:
     for routes in (agui, chat, conversations, decisions, events, replay, behavior, tasks, topology):
         app.include_router(routes.router, dependencies=scheme)
     app.include_router(health.router)
+    app.include_router(metrics.router)
     app.include_router(description_router() if page is None else page_router(page))
     return app
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Protocol
 
+import httpx
 import jwt
 from fastapi import Depends, Request
 
+from graph_agent.addresses import require_allowed_host
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import unstorable
@@ -19,8 +24,11 @@ from graph_agent.settings import Settings
 _log = logging.getLogger(__name__)
 
 MAX_USER_ID_LENGTH = 255
+MAX_KEYS_BYTES = 1024 * 1024
+CLOCK_LEEWAY_SECONDS = 60.0
+"""The difference that is allowed between our clock and that of the token's issuer."""
 FETCH_SECONDS = 10.0
-"""The longest wait for published keys; the client's own timeout is for each read, and a server could trickle for ever."""
+"""The longest wait for published keys; a timeout of each read alone would let a server trickle for ever."""
 
 _ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signature algorithms accepted with a published key. HS256 is not among them: a published key must not serve as a secret."""
@@ -56,14 +64,43 @@ class LocalUser:
         return Caller(LOCAL_USER)
 
 
+class PublishedKeys(jwt.PyJWKClient):
+    """The keys that a JWKS URL publishes. A response is limited in time and size, and redirects are not followed."""
+
+    def fetch_data(self) -> Any:
+        ends = time.monotonic() + FETCH_SECONDS
+        try:
+            require_allowed_host(self.uri)
+            plain = {"Accept-Encoding": "identity"}
+            with httpx.stream("GET", self.uri, headers=plain, timeout=FETCH_SECONDS / 2, follow_redirects=False) as response:
+                response.raise_for_status()
+                body = bytearray()
+                for chunk in response.iter_raw():
+                    body += chunk
+                    if len(body) > MAX_KEYS_BYTES or time.monotonic() > ends:
+                        raise TimeoutError("the published keys are too long or take too long")
+            keys = self._as_jwk_set_payload(json.loads(body))
+        except (httpx.HTTPError, OSError, ValueError) as exc:
+            raise jwt.PyJWKClientConnectionError("the published keys cannot be fetched") from exc
+        # The base class reads it to limit how often an unknown key makes it fetch again.
+        self._last_successful_fetch = time.monotonic()
+        return keys
+
+
 class BearerTokens:
     """Authenticates JSON Web Tokens, signed with the shared secret or with a key that a JWKS URL publishes."""
 
-    def __init__(self, audience: str, *, secret: str | None = None, jwks_url: str | None = None) -> None:
+    def __init__(
+        self, audience: str, *, secret: str | None = None, jwks_url: str | None = None, max_seconds: float = 86_400
+    ) -> None:
+        """A token that is valid for more than `max_seconds` from now is refused."""
         self._audience = audience
         self._secret = secret
+        self._max_seconds = max_seconds
+        # A thread of its own: a server that answers slowly must not keep those that other parts of the process need.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jwks")
         try:
-            self._keys = jwt.PyJWKClient(jwks_url, timeout=5) if jwks_url is not None else None
+            self._keys = PublishedKeys(jwks_url) if jwks_url is not None else None
         except jwt.PyJWKClientError as exc:
             raise ConfigurationError("GRAPH_AGENT_JWKS_URL must be an http or https URL") from exc
 
@@ -88,7 +125,8 @@ class BearerTokens:
             return self._decoded(token, self._secret, ["HS256"])
         # In a thread, because it may fetch keys over the network, and blocks meanwhile.
         async with asyncio.timeout(FETCH_SECONDS):
-            key = await asyncio.to_thread(self._keys.get_signing_key_from_jwt, token)
+            looking_up = asyncio.get_running_loop().run_in_executor(self._thread, self._keys.get_signing_key_from_jwt, token)
+            key = await looking_up
         return self._decoded(token, key, _ASYMMETRIC)
 
     def _decoded(self, token: str, key: Any, algorithms: list[str]) -> dict[str, Any]:
@@ -100,7 +138,9 @@ class BearerTokens:
             options={"require": ["exp", "aud", "sub"]},
         )
         # PyJWT accepts any number; one that is not a date would never expire.
-        datetime.fromtimestamp(claims["exp"], UTC)
+        expires = datetime.fromtimestamp(claims["exp"], UTC)
+        if (expires - datetime.now(UTC)).total_seconds() > self._max_seconds + CLOCK_LEEWAY_SECONDS:
+            raise ValueError("the token is valid for too long")
         return claims
 
 
@@ -109,7 +149,9 @@ def authenticator(settings: Settings) -> Authenticator:
     if not settings.authenticates:
         return LocalUser()
     secret = settings.jwt_secret.get_secret_value() if settings.jwt_secret else None
-    return BearerTokens(settings.jwt_audience or "", secret=secret, jwks_url=settings.jwks_url)
+    return BearerTokens(
+        settings.jwt_audience or "", secret=secret, jwks_url=settings.jwks_url, max_seconds=3600 * settings.jwt_max_hours
+    )
 
 
 async def _caller(request: Request) -> Caller:

@@ -14,6 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from graph_agent.api.access_log import log_access
 from graph_agent.api.connections import ConnectionLimits, OpenConnections, raise_descriptor_limit
 from graph_agent.api.errors import error_body
 from graph_agent.api.turn_admission import TurnAdmission
@@ -159,6 +160,7 @@ class BoundedProtocol(H11Protocol):
         """Send an error without the application, and close the connection."""
         self.transport.write(_response(status, code, message))
         self.transport.close()
+        log_access(self.client[0] if self.client else "-", "-", "-", status, 0.0)
 
 
 def _response(status: int, code: str, message: str) -> bytes:

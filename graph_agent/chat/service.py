@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from graph_agent.chat.answer import ChatAnswer, store_answer
@@ -18,6 +19,7 @@ from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.recovery import TurnRecovery, context_of, not_recordable, run_on_log
+from graph_agent.chat.refusal_limit import RefusalLimit
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import (
@@ -74,6 +76,9 @@ class ChatService:
         self._turns = TurnStore(database, clock=clock, ids=self._ids, lease=LEASE, turns_per_minute=turns_per_minute)
         self._leases = LeaseKeeper(self._turns, clock=clock)
         self._throttle = LoopThrottle()
+        self._refused = RefusalLimit(clock)
+        self.refusals: Counter[OutcomeCategory] = Counter()
+        """The messages for which this service started no turn, whether they were logged or only counted."""
         self._recovery = TurnRecovery(engine, self._turns, self._leases, clock=clock, ids=self._ids)
 
     async def send(
@@ -212,7 +217,10 @@ class ChatService:
         raise busy()
 
     async def _refuse(self, request: TurnRequest, outcome: OutcomeCategory, reply: str) -> None:
-        """Log a message for which no turn is started."""
+        """Count a message for which no turn is started, and log it, unless the user has had too many such rows this minute."""
+        self.refusals[outcome] += 1
+        if not self._refused.has_room(request.user_id):
+            return
         conversation_id = request.conversation_id or NO_CONVERSATION
         refusal = write_refused(self._engine, request.user_id, conversation_id, request.content, outcome, reply)
         try:

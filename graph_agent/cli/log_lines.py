@@ -23,6 +23,9 @@ _USER_INFO = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/?#'\"<>]*@")
 _SECRET_PARAMETER = re.compile(r"(?i)([?&](?:key|api_?key|(?:access_)?token|password|secret)=)[^&#\s'\"<>]+")
 
 
+ACCESS_LOGGER = "graph_agent.access"
+
+
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -66,7 +69,8 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps({name: without_credentials(text) for name, text in fields.items()})
+        redacted = {name: without_credentials(text) for name, text in fields.items()}
+        return json.dumps({**redacted, **getattr(record, "fields", {})})
 
 
 _FORMATTERS: dict[LogFormat, Callable[[], logging.Formatter]] = {
@@ -103,8 +107,15 @@ class RepeatLimit(logging.Filter):
         return count < REPEATS_PER_MINUTE
 
 
-def log_to_stderr(level: LogLevel = LogLevel.WARNING, log_format: LogFormat = LogFormat.TEXT) -> None:
-    """Write the records of every library from `level` on to stderr."""
+def log_to_stderr(
+    level: LogLevel = LogLevel.WARNING, log_format: LogFormat = LogFormat.TEXT, *, access_log: bool = False
+) -> None:
+    """Write the records of every library from `level` on to stderr, and with `access_log` a line for each request."""
+    # Requests differ in what their lines say, so repeated ones are not left out.
+    access, unlimited = logging.getLogger(ACCESS_LOGGER), logging.StreamHandler(sys.stderr)
+    unlimited.setFormatter(_FORMATTERS[log_format]())
+    access.handlers, access.propagate = [unlimited], False
+    access.setLevel(logging.INFO if access_log else logging.CRITICAL)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_FORMATTERS[log_format]())
     handler.addFilter(RepeatLimit())

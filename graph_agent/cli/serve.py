@@ -37,6 +37,7 @@ def serve(
     ] = False,
     log_level: Annotated[LogLevel, typer.Option("--log-level", help="Log from this level on.")] = LogLevel.WARNING,
     log_format: Annotated[LogFormat, typer.Option("--log-format", help="Write log lines as text or JSON.")] = LogFormat.TEXT,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log each request, without its query string.")] = False,
 ) -> None:
     """Serve the chat API and the page until Ctrl-C or SIGTERM; running turns are finished first.
 
@@ -49,7 +50,7 @@ def serve(
             f"without authentication only loopback addresses are served, and {host} is not one: "
             "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
         )
-    log_to_stderr(log_level, log_format)
+    log_to_stderr(log_level, log_format, access_log=access_log)
     # The event loop gives up the interpreter lock at each system call; a database thread then keeps it for this long.
     sys.setswitchinterval(SWITCH_SECONDS)
     with closing(_open_listener(host, port)) as listener, open_command_runtime(settings, model=model) as (runtime, run):
@@ -66,7 +67,7 @@ def serve(
             if not no_page:
                 print_stderr(_how_to_open(page, url))
 
-        app = create_app(runtime, page)
+        app = create_app(runtime, page, with_metrics=True)
         grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
         config = ServerConfig(app, admission=app.state.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
         # Uvicorn shuts down in order and then raises the signal once more.

@@ -5,6 +5,7 @@ No server is trusted with memory, so the size of its messages is limited.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 
+from graph_agent.addresses import require_allowed_host
 from graph_agent.tools.stdio import stdio_transport
 
 
@@ -50,6 +52,7 @@ def transport_to(server: Server, on_closed: Callable[[], None], on_stderr: Calla
 
 @asynccontextmanager
 async def _over_http(server: HttpServer) -> AsyncIterator[Any]:
+    await asyncio.to_thread(require_allowed_host, server.url)
     async with (
         size_limited_client(server.headers) as client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,

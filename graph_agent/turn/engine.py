@@ -179,6 +179,15 @@ class LLMAgentEngine:
         run.start(work(run), on_end=lambda: self._runs.discard(run))
         return run
 
+    def add_hook(self, make: Callable[[], TurnHook]) -> None:
+        """Give each turn that starts from now on another hook."""
+        self._hooks = (*self._hooks, make)
+
+    @property
+    def open_turns(self) -> int:
+        """The number of turns that run in this process."""
+        return len(self._runs)
+
     def running(self, decision_id: str) -> TurnRun[Any] | None:
         """Return the run of a turn if it runs in this engine and its user is known."""
         return next((run for run in self._runs if run.decision_id == decision_id and run.user_id is not None), None)

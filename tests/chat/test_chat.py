@@ -238,3 +238,18 @@ async def test_an_answer_after_a_question_answers_it_whatever_the_wording_and_af
         DecisionType.RESPOND_ONLY,
     ]
     assert all("decision_type" not in message.to_json() for message in model.requests[1].messages)
+
+
+async def test_refusals_beyond_ten_a_minute_are_counted_instead_of_stored(environment: Environment, clock: ManualClock) -> None:
+    chat = environment.chat()
+    for _ in range(25):
+        with pytest.raises(ServiceError, match="VALIDATION_ERROR"):
+            await chat.send("ann", " ")
+    with pytest.raises(ServiceError, match="VALIDATION_ERROR"):
+        await chat.send("bob", " ")
+    assert len(await environment.decisions()) == 11
+    assert chat.refusals == {OutcomeCategory.USER_INPUT: 26}
+    clock.advance(seconds=60)
+    with pytest.raises(ServiceError, match="VALIDATION_ERROR"):
+        await chat.send("ann", " ")
+    assert len(await environment.decisions()) == 12

@@ -1,0 +1,47 @@
+"""GET /metrics: the metrics of this process for Prometheus, if the extra `otel` is installed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib.util import find_spec
+
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from graph_agent.api.turn_admission import TurnAdmission
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.metrics import ServerMetrics
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """Return the metrics; 404 without the extra."""
+    found: ServerMetrics | None = request.app.state.metrics
+    if found is None:
+        raise HTTPException(404)
+    text, media_type = found.text()
+    return Response(text, media_type=media_type)
+
+
+def measured(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics | None:
+    """Return the metrics of a server, which count its turns from now on; None if the extra is not installed."""
+    if find_spec("prometheus_client") is None or find_spec("opentelemetry.exporter.prometheus") is None:
+        return None
+
+    def refusals() -> Counter[str]:
+        return Counter({"BUSY": admission.refused}) + Counter({key.value: n for key, n in runtime.chat.refusals.items()})
+
+    found = ServerMetrics(
+        gauges={
+            "graph_agent_open_turns": lambda: {"": runtime.engine.open_turns},
+            "graph_agent_admitted_turns": lambda: {"": admission.in_flight.total},
+            "graph_agent_admission_queue": lambda: {"": admission.waiting.total},
+            "graph_agent_admission_limit": lambda: {"": admission.max_in_flight},
+        },
+        refusals=refusals,
+    )
+    runtime.engine.add_hook(found.hook)
+    return found

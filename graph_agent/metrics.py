@@ -1,0 +1,101 @@
+"""OpenTelemetry metrics of a server, in the format of Prometheus. docs/operations.md lists the names.
+
+Labels have few values: categories, codes and names of tools; no ids, no users, no texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from graph_agent.models.llm import TokenUsage
+from graph_agent.models.record import DecisionRecord
+from graph_agent.models.tools import ToolResult
+from graph_agent.turn.hooks import ToolCallMode, TurnHook
+
+Readings = Mapping[str, Callable[[], Mapping[str, int]]]
+"""The name of an instrument -> a function that returns its values, by the value of its label."""
+
+DURATION_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
+
+_call: ContextVar[tuple[str, ToolCallMode]] = ContextVar("call")
+
+
+class ServerMetrics:
+    """The instruments of one server, and the text that Prometheus reads. Needs the extra `otel`."""
+
+    def __init__(self, *, gauges: Readings, refusals: Callable[[], Mapping[str, int]]) -> None:
+        """`gauges` and `refusals` are read when Prometheus asks."""
+        # Imported here, because the extra may not be installed.
+        from opentelemetry.exporter.prometheus import PrometheusMetricReader
+        from opentelemetry.metrics import CallbackOptions, Observation
+        from opentelemetry.sdk.metrics import MeterProvider
+        from prometheus_client import CollectorRegistry
+
+        self._registry = CollectorRegistry()
+        reader = PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)
+        provider = MeterProvider([reader], shutdown_on_exit=False)
+        meter = provider.get_meter("graph_agent")
+        self.close = provider.shutdown
+        self.turns = meter.create_counter("graph_agent_turns", description="Ended turns")
+        self.duration = meter.create_histogram(
+            "graph_agent_turn_duration",
+            unit="s",
+            description="Time from the opening row of a turn to its end",
+            explicit_bucket_boundaries_advisory=DURATION_BUCKETS,
+        )
+        self.tokens = meter.create_counter("graph_agent_tokens", description="Tokens of model calls")
+        self.tool_calls = meter.create_counter("graph_agent_tool_calls", description="Tool calls, previews and settlements")
+
+        def observed(read: Callable[[], Mapping[str, int]], label: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+            return lambda _: [Observation(value, {label: name} if name else {}) for name, value in read().items()]
+
+        meter.create_observable_counter(
+            "graph_agent_refusals", [observed(refusals, "reason")], description="Requests for which no turn was started"
+        )
+        for name, read in gauges.items():
+            meter.create_observable_gauge(name, [observed(read, "")])
+
+    def hook(self) -> TurnHook:
+        """Return the hook of one turn."""
+        return _TurnMetrics(self)
+
+    def text(self) -> tuple[bytes, str]:
+        """Return the metrics and their media type."""
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+
+    def count_turn(self, record: DecisionRecord) -> None:
+        outcome = record.decision.outcome_category
+        labels = {"outcome": "" if outcome is None else outcome.value, "status": record.status.value}
+        self.turns.add(1, labels)
+        self.duration.record(record.duration_ms / 1000, {"category": labels["outcome"].partition(":")[0]})
+        usage = record.usage or TokenUsage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
+        counts = {"input": usage.prompt_tokens, "output": usage.completion_tokens, "cached": usage.cached_tokens}
+        for kind, tokens in counts.items():
+            self.tokens.add(tokens or 0, {"kind": kind})
+
+
+class _TurnMetrics(TurnHook):
+    def __init__(self, metrics: ServerMetrics) -> None:
+        self._metrics = metrics
+
+    def after_turn(self, outcome: DecisionRecord | BaseException) -> None:
+        if isinstance(outcome, DecisionRecord):
+            self._metrics.count_turn(outcome)
+
+    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None:
+        _call.set((tool_name, mode))
+
+    def after_tool_call(self, outcome: ToolResult | BaseException) -> None:
+        tool_name, mode = _call.get()
+        self._metrics.tool_calls.add(1, {"tool": tool_name, "mode": mode, "outcome": _tool_outcome(outcome)})
+
+
+def _tool_outcome(outcome: Any) -> str:
+    """Return what the ledger, or the tool without one, has said about the effect."""
+    if not isinstance(outcome, ToolResult) or outcome.unknown:
+        return "unknown"
+    return "succeeded" if outcome.success else "failed"

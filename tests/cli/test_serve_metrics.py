@@ -1,0 +1,62 @@
+"""`graph-agent serve`: the metrics and the access log of a live server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+
+COMMAND = "from graph_agent.cli.main import main; main()"
+OPTIONS = ("serve", "--port", "0", "--model", "rules", "--no-page", "--access-log", "--log-format", "json")
+
+
+def _address(log: Path, server: subprocess.Popen[bytes]) -> str:
+    with log.open(encoding="utf-8") as lines:
+        while server.poll() is None:
+            if found := re.search(r"serving (\S+)", lines.readline()):
+                return found[1]
+    raise AssertionError(log.read_text(encoding="utf-8"))
+
+
+def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_query(home: Path, tmp_path: Path) -> None:
+    log = tmp_path / "stderr"
+    environment = {**os.environ, "GRAPH_AGENT_HOME": str(home)}
+    command = [sys.executable, "-c", COMMAND, *OPTIONS]
+    with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
+        try:
+            with httpx.Client(base_url=_address(log, server), trust_env=False, timeout=60) as client:
+                assert client.post("/api/chat", json={"content": "add a task to call mom"}).status_code == 200
+                assert client.post("/api/chat", json={"content": " "}).status_code == 422
+                assert client.get("/healthz?token=a-secret").status_code == 200
+                text = client.get("/metrics").text
+            server.terminate()
+            assert server.wait(60) == 0
+        finally:
+            server.kill()
+    for line in (
+        'graph_agent_turns_total{outcome="SUCCESS:TASK_COMPLETED",status="completed"} 1.0',
+        'graph_agent_turn_duration_seconds_count{category="SUCCESS"} 1.0',
+        'graph_agent_tool_calls_total{mode="run",outcome="succeeded",tool="add_task"} 1.0',
+        'graph_agent_refusals_total{reason="ERROR:USER_INPUT"} 1.0',
+        "graph_agent_open_turns 0.0",
+        "graph_agent_admitted_turns 0.0",
+        "graph_agent_admission_queue 0.0",
+    ):
+        assert line in text
+    documented = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    families = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
+    assert [name for name in families if f"`{name}`" not in documented] == []
+    assert "a-secret" not in log.read_text(encoding="utf-8")
+    logged = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+    requests = [(line["method"], line["path"], line["status"]) for line in logged if line["logger"] == "graph_agent.access"]
+    assert requests == [
+        ("POST", "/api/chat", 200),
+        ("POST", "/api/chat", 422),
+        ("GET", "/healthz", 200),
+        ("GET", "/metrics", 200),
+    ]
