@@ -94,6 +94,7 @@ def read_context(said: Sequence[str]) -> Context:
     return Context(mentioned=mentioned, change=change, listed=listed)
 
 
+_PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "with"})
 _VERBS: Final = {"mark as done": "complete", "delete": "delete", "change": "update"}
 
 
@@ -233,7 +234,8 @@ def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None
     if found is None and (found := part("NO_BUT").fullmatch(key) if context.change else None):
         new = message.cut(*found.span("new"))
         same_start = new.key.partition(" ")[0] == context.mentioned.lower().partition(" ")[0]
-        if not (read_reference(new).places or (same_start and isinstance(read_clause(new), Offer))):
+        moved = context.change in {"add", "update"} and new.key.partition(" ")[0] in _PREPOSITIONS
+        if not (moved or read_reference(new).places or (same_start and isinstance(read_clause(new), Offer))):
             return None
     if found is None:
         return None
@@ -268,7 +270,13 @@ def merged(old: str, new: str) -> str:
         return new
     if others[-1].casefold() in folded[1:]:
         place = folded.index(others[-1].casefold(), 1)
-        return " ".join([*words[:place], *others, *words[place + 1 :]])
+        return " ".join([*words[: max(1, place - len(others) + 1)], *others, *words[place + 1 :]])
+    if others[0].casefold() in _PREPOSITIONS:
+        return (
+            " ".join([*words[: folded.index(others[0].casefold())], *others])
+            if others[0].casefold() in folded
+            else f"{old} {new}"
+        )
     return f"{words[0]} {new}" if folded[0] in ACTION_VERBS and len(words) <= 3 else new
 
 

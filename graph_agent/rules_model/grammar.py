@@ -85,7 +85,10 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
     clause = with_known_list(without_politeness(clause))
     request = _first(clause, "requests", "last")
     if not isinstance(before, Add | Offer | Say):
-        return isinstance(request, Add | Complete | Delete | Show | Update)
+        planned = isinstance(request, Offer) and bool(
+            re.match(r"(?:i )?(?:also |still )?(?:need|have|must|gotta)\b", clause.key)
+        )
+        return planned or isinstance(request, Add | Complete | Delete | Show | Update)
     match request:
         case Show():
             return not isinstance(before, Say) or bool(part("SHOWN").search(clause.key))
@@ -205,11 +208,13 @@ def _other_list(_clause: Clause, groups: Groups) -> Request:
     return Offer(text, other_list=groups["list"].text) if text else Say("other_list")
 
 
-def _complete(_clause: Clause, groups: Groups) -> Request | None:
+def _complete(clause: Clause, groups: Groups) -> Request | None:
     ref = groups["ref"] if groups["ref"].key else groups["at"]
     if ref.key.partition(" ")[0] in vocabulary.NO_REFERENCE - {"do"}:
         return None
-    return Complete(read_reference(ref)) if may_name_task(ref) else None
+    # "finish the report" may also be a plan.
+    instead = description(clause) if clause.key.startswith("finish ") else ""
+    return Complete(read_reference(ref), instead) if may_name_task(ref) else None
 
 
 def _complete_named(_clause: Clause, groups: Groups) -> Request | None:
@@ -334,10 +339,11 @@ def _show(clause: Clause, _groups: Groups) -> Request | None:
     first = words[0]
     opens = first in vocabulary.SEE | vocabulary.QUESTION_WORDS or bool(part("RECALLS").search(clause.key))
     if part("SHOWN").search(clause.key):
-        if first == "why" or (first in vocabulary.MODALS and {"add", "added", "put", "go"}.intersection(words)):
+        if first in {"why", "who"} or (first in vocabulary.MODALS and {"add", "added", "put", "go"}.intersection(words)):
             return None
         names = known and vocabulary.NO_TASK.isdisjoint(words) and not part("BEGINS_LOOSELY").match(clause.key)
-        return _shown(clause) if names or (opens and (known or part("MINE").search(clause.key))) else None
+        mine_too = part("MINE").search(clause.key) and not re.match(r"who\b|are (?:my|the)\b", clause.key)
+        return _shown(clause) if names or (opens and (known or mine_too)) else None
     if vocabulary.SEE.union(vocabulary.SHOW_ALONE, ("again", "now")).issuperset(words) and vocabulary.SHOW_ALONE.intersection(
         words
     ):
@@ -386,7 +392,7 @@ def _leftover(clause: Clause) -> Request:
         return UNCLEAR
     if sum(char.isalpha() and not char.isascii() for char in key) > len(key) / 3:
         return Say("language")
-    first = words[0]
+    first = (plain_words(key) or words)[0]
     asked = clause.key.rstrip().endswith("?") or first in vocabulary.QUESTION_WORDS
     for_me = len(words) > 1 and words[1] in {"me", "us"}
     foreign = is_foreign(clause)

@@ -18,7 +18,7 @@ _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _EMPTY: Final = words(
     """
     a an the my our your to of for and or in on at with about from some any task tasks reminder reminders item one thing that
-    this it is todo do doing did done up i me please anymore
+    this it is todo do doing did done up i me please anymore both
     """
 )
 _ALIKE: Final = 86.0
@@ -94,7 +94,12 @@ def _verb_stems() -> frozenset[str]:
 def _contains(stems: frozenset[str], stem: str) -> bool:
     if stem in stems:
         return True
-    return len(stem) >= 4 and any(len(other) >= 4 and fuzz.ratio(stem, other) >= _ALIKE for other in stems)
+    return len(stem) >= 4 and any(len(other) >= 4 and _is_alike(stem, other) for other in stems)
+
+
+def _is_alike(stem: str, other: str) -> bool:
+    """True for a typing error: one letter of many, or letters in the wrong order."""
+    return fuzz.ratio(stem, other) >= _ALIKE or (stem[0] == other[0] and sorted(stem) == sorted(other))
 
 
 def _stems(text: str) -> frozenset[str]:

@@ -245,7 +245,7 @@ class _Planner:
         pending = tuple(task for task in named if not task.completed)
         if len(named) > 1 and len(pending) == 1:
             named = pending
-        if len(named) == 1:
+        if len(named) == 1 or (len(named) == 2 and target.words.lower().startswith("both ")):
             return named
         if named:
             return _which(named, verb)

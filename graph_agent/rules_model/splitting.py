@@ -20,9 +20,12 @@ _SEMICOLON: Final = re.compile(r"\s*;\s*")
 _LINK: Final = re.compile(r"[,.!?]?\s+(?:and then|then|and also|and|also|plus|after that|so)(?:,\s*|\s+)|[,.!?]\s+")
 _MAX_LINKS: Final = 12
 _REMARK: Final = re.compile(
-    r"(?:it|it's|they|they're|i|i'm|im|i've|we|she|he|no longer|not|don'?t|that's|this|there|finally|at last|because|since)\b"
+    r"(?:it|it's|they|they're|i|i'm|im|i've|we|she|he|no longer|not|don'?t|that's|this|there|finally|at last|because|since"
+    r"|(?:the|my) \w+ (?:does|did|has|is|was|will|took|got))\b"
 )
 """A clause after a command that begins so explains the command."""
+_HESITATION: Final = re.compile(r"(?<=\w )(?:uh+|um+|erm+),? (?=\w)")
+_AMENDED: Final = re.compile(r"(?P<before>.+?),? (?:no,? wait|wait,? no|no,? sorry|sorry|i mean|scratch that),? (?P<new>.+)")
 _QUOTED: Final = re.compile(r'"[^"\n]{1,400}"')
 _ONE_TASK: Final = re.compile(
     r"(?:please )?(?:(?:add|create|make)(?: me)? )?(?:(?:an?|new|another) )*(?:task|to-?do|reminder|note):"
@@ -73,6 +76,9 @@ def _read_parts(parts: list[Clause]) -> tuple[Request, ...]:
 
 def _commands(clause: Clause) -> tuple[Request, ...]:
     """Split off, from the end, the commands that can follow a new task or another command."""
+    clause = clause_of(_HESITATION.sub("", clause.text))
+    if (amended := _amended(clause)) is not None:
+        return (amended,)
     later: list[Request] = []
     links = [] if _ONE_TASK.match(clause.key) else list(_LINK.finditer(clause.key))[-_MAX_LINKS:]
     for link in reversed(links):
@@ -90,6 +96,15 @@ def _commands(clause: Clause) -> tuple[Request, ...]:
         return (same, *later[1:])
     # What introduces a command ("hi, ...", "I spoke to mom, ...") needs no answer of its own.
     return tuple(later) if later and isinstance(first, Offer | Say) else (first, *later)
+
+
+def _amended(clause: Clause) -> Request | None:
+    """Return the command of "delete the second, no wait, the third" with its last place."""
+    found = _AMENDED.fullmatch(clause.key)
+    if not found or not (target := read_reference(clause.cut(*found.span("new")))).places:
+        return None
+    first = read_clause(clause.cut(*found.span("before")))
+    return replace(first, target=target) if isinstance(first, Complete | Delete) else None
 
 
 def _names_both(clause: Clause, before: Clause, first: Request) -> bool:

@@ -50,13 +50,13 @@ FOREIGN: Final = words(
     camera card cartoon celsius checkbook checking chords code coin contact conversion credit crypto currency data database
     debt declined definition device dice die direction directory dollar episode essay euro event exchange fahrenheit fact
     file flight folder forecast friend fuel gas gate gps holiday horoscope hotel humidity income ingredient interest joke
-    kilometer language laptop layover lights limit loan luggage lyft lyric map meeting message mile mileage mode money mortgage
+    kilometer language laptop layover lights limit loan luggage lyft lyric map meeting message mileage mode money mortgage
     movie mpg music nasdaq navigation netflix network news notification nutrition order package password paycheck payment
     phone photo picture pin plane playlist podcast poem police program pto purchase radio recipe refund reservation
-    riddle routing salary saving score screen screenshot script sentence song speaker spelling spotify statement station stock
-    stopwatch story streaming subscription synonym system tax temperature thermostat ticket timer timezone tire traffic train
-    transaction transfer translation trivia tune twitter uber vacation vaccination visa voice volume w2 weather website wifi
-    youtube article clue deposit email insurance
+    riddle routing salary saving score screen screenshot script sentence sequence song speaker spelling spotify statement
+    station stock stopwatch story streaming subscription synonym system tax temperature thermostat ticket timer timezone tire
+    traffic train transaction transfer translation trivia tune twitter uber vacation vaccination visa voice volume w2 weather
+    website wifi youtube article clue deposit email insurance
     """
 )
 """Nouns of other services, without a plural s. A request about them is not about a task, unless it names one or the list."""

@@ -1,6 +1,6 @@
 """The runner of the cases. `python -m tests.acceptance.run` prints the verdict on each case and the figures.
 
-With `--table` it prints the verdicts in Markdown, as in docs/embedded_model_test.md.
+With `--table` it prints the verdicts in Markdown.
 """
 
 from __future__ import annotations

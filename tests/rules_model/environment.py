@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, ToolDeclaration
+from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS, REPLY_FORMS, read_form
 from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.task_server.declarations import TASK_TOOLS
 
 MUTATING = frozenset({"add_task", "update_task", "complete_task", "delete_task"})
-_YES = frozenset({"yes", "yes please", "yes do it", "ok"})
-_NO = frozenset({"no", "never mind", "cancel"})
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,9 @@ class Environment:
     async def says(self, message: str) -> Turn:
         """Run one turn and remember what was said. A pending deletion is answered as the engine answers it."""
         waiting, self.pending = self.pending, None
-        answer = message.casefold().strip(" .!")
-        if waiting is not None and answer in _YES | _NO:
-            turn = self._answered(waiting, delete=answer in _YES)
+        consent = read_consent(message, ("Delete task",))
+        if waiting is not None and consent in (Consent.YES, Consent.NO):
+            turn = self._answered(waiting, delete=consent is Consent.YES)
         else:
             turn = await self._run(message)
         self.history += [LLMMessage(role="user", content=message), LLMMessage(role="assistant", content=turn.text)]

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 from graph_agent.rules_model import replies, vocabulary
 from graph_agent.rules_model.dialogue import interpret, read_context
 from graph_agent.rules_model.splitting import read_message
@@ -192,3 +194,11 @@ async def test_letters_case_and_slips_do_not_matter() -> None:
     await environment.says("mark GROCERYS as done")
     await environment.says("complte call mum")
     assert "Buy Groceries" in environment.done
+
+
+@pytest.mark.parametrize("message", ["send a mail to bob", "add milk", "show my tasks", "hello"])
+async def test_where_only_third_party_tools_are_offered_no_task_list_is_claimed(message: str) -> None:
+    send_mail = ToolDeclaration("send_mail", "Send a mail.", {"type": "object", "properties": {}})
+    turn = await Environment(tools=[send_mail, *REPLY_FORM_DECLARATIONS]).says(message)
+    assert (turn.kind, turn.called) == ("refusal", [])
+    assert turn.text == "I'm sorry, I know only tasks, and no task list is connected here."

@@ -1,0 +1,228 @@
+"""Confirmations over HTTP: two clients of one user, two questions, and answers by id or by text, with either kind of model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from pydantic import SecretStr
+
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.clock import ManualClock
+from graph_agent.models.llm import LLMMessage, LLMResponse
+from graph_agent.rules_model.adapter import RuleBasedAdapter
+from tests.chat.environment import Environment, calls, open_environment, says
+
+SUPERSEDED = "That question has been replaced by a later one, so nothing was done."
+EXPIRED = "That question has expired, so nothing was done. Please ask me again."
+USED = "That question has already been answered, so nothing was done now."
+UNKNOWN = "I have no such question waiting for you here, so nothing was done."
+
+
+class DeletesWhatIsNamed:
+    """A model that requests the deletion of the task that the message names, and else asks what is wanted."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    async def generate(self, messages: list[LLMMessage], **_: Any) -> LLMResponse:
+        said = next(message.content or "" for message in reversed(messages) if message.role == "user")
+        if not said.startswith("delete "):
+            return says("What would you like to do?")
+        return calls("delete_task", task_id=await self._environment.task_id(said.removeprefix("delete ")))
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def environment(tmp_path: Path, template: Path, clock: ManualClock) -> AsyncGenerator[Environment]:
+    async with open_environment(tmp_path, template, clock) as environment:
+        yield environment
+
+
+class Client:
+    """A client of the local user: its own application and model, and the databases of all."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
+        self.conversation: str | None = None
+
+    async def send(self, **body: Any) -> dict[str, Any]:
+        answered = await self.http.post("/api/chat", json=body)
+        assert answered.status_code == 200, answered.text
+        found: dict[str, Any] = answered.json()
+        return found
+
+    async def say(self, content: str) -> dict[str, Any]:
+        """Send `content` in this client's conversation."""
+        known = {} if self.conversation is None else {"conversation_id": self.conversation}
+        answer = await self.send(content=content, **known)
+        self.conversation = answer["conversation_id"]
+        return answer
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """Return the messages of this client's conversation."""
+        found: list[dict[str, Any]] = (await self.http.get(f"/api/conversations/{self.conversation}")).json()["messages"]
+        return found
+
+    async def ask_to_delete(self, task: str) -> dict[str, Any]:
+        """Return the pending action of the question."""
+        answer = await self.say(f"delete {task}")
+        assert answer["reply"] == f"Delete '{task}'. Should I go ahead? Please answer yes or no."
+        pending: dict[str, Any] = answer["decision"]["pending_action"]
+        return pending
+
+    async def answer(self, pending: dict[str, Any], yes: bool = True, **more: Any) -> dict[str, Any]:
+        return await self.send(answers={"pending_action": pending["id"], "yes": yes}, **more)
+
+
+@pytest.fixture(params=["embedded", "scripted"])
+async def clients(
+    request: pytest.FixtureRequest, environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> tuple[Client, Client]:
+    """Two clients of the local user, who has the tasks 'call mom' and 'buy bread'."""
+
+    def client() -> Client:
+        model: Any = RuleBasedAdapter() if request.param == "embedded" else DeletesWhatIsNamed(environment)
+        return Client(served(environment.runtime(model)))
+
+    for task in ("call mom", "buy bread"):
+        assert (await environment.tools.execute("add_task", {"description": task}, "local")).success
+    return client(), client()
+
+
+async def test_an_answer_by_id_confirms_from_another_client_and_works_once(
+    environment: Environment, clients: tuple[Client, Client]
+) -> None:
+    phone, laptop = clients
+    pending = await phone.ask_to_delete("call mom")
+    done = await laptop.answer(pending)
+    assert (done["conversation_id"], done["reply"]) == (phone.conversation, "Done: deleted 'call mom'.")
+    again = await phone.answer(pending, content="Yes, that one.", conversation_id=phone.conversation)
+    assert (again["reply"], again["decision"]["outcome_category"]) == (USED, "ERROR:USER_INPUT")
+    assert [said["content"] for said in await phone.messages() if said["role"] == "user"][1:] == ["Yes.", "Yes, that one."]
+    assert await environment.descriptions("local") == ["buy bread"]
+
+
+async def test_a_no_by_id_declines_whatever_stands_beside_it(environment: Environment, clients: tuple[Client, Client]) -> None:
+    phone, laptop = clients
+    pending = await phone.ask_to_delete("call mom")
+    declined = await laptop.answer(pending, yes=False, content="yes")
+    assert declined["decision"]["decision_type"] == "CANCEL_PENDING"
+    assert (await phone.answer(pending))["reply"] == USED
+    assert len(await environment.descriptions("local")) == 2
+
+
+async def test_of_two_questions_in_a_conversation_the_older_one_is_void(
+    environment: Environment, clients: tuple[Client, Client]
+) -> None:
+    phone, laptop = clients
+    older, newer = await phone.ask_to_delete("call mom"), await phone.ask_to_delete("buy bread")
+    assert (await laptop.answer(older))["reply"] == SUPERSEDED
+    assert len(await environment.descriptions("local")) == 2
+    assert (await laptop.answer(newer))["decision"]["effects"] == ["deleted 'buy bread'"]
+
+
+async def test_two_devices_with_a_question_each_do_not_answer_for_each_other(
+    environment: Environment, clients: tuple[Client, Client]
+) -> None:
+    phone, laptop = clients
+    older, newer = await phone.ask_to_delete("call mom"), await laptop.ask_to_delete("buy bread")
+    assert (await laptop.answer(older, conversation_id=laptop.conversation))["reply"] == UNKNOWN
+    assert (await laptop.say("yes"))["decision"]["effects"] == ["deleted 'buy bread'"]
+    assert await environment.descriptions("local") == ["call mom"]
+    assert (await laptop.answer(older))["decision"]["effects"] == ["deleted 'call mom'"]
+    assert (await phone.answer(newer))["reply"] == USED
+
+
+async def test_a_second_device_reads_the_question_and_answers_it_by_text(
+    environment: Environment, clients: tuple[Client, Client]
+) -> None:
+    phone, laptop = clients
+    await phone.ask_to_delete("call mom")
+    laptop.conversation = phone.conversation
+    assert (await laptop.say("yes pls"))["reply"] == "Done: deleted 'call mom'."
+    assert (await phone.say("yes"))["decision"]["decision_type"] != "EXECUTE_PENDING"
+    assert await environment.descriptions("local") == ["buy bread"]
+
+
+async def test_a_task_renamed_between_question_and_yes_is_asked_about_anew(
+    environment: Environment, clients: tuple[Client, Client]
+) -> None:
+    phone, laptop = clients
+    pending = await phone.ask_to_delete("call mom")
+    renamed = {"task_id": await environment.task_id("call mom"), "description": "call dad"}
+    assert (await environment.tools.execute("update_task", renamed, "local")).success
+    anew = await laptop.answer(pending)
+    assert anew["reply"] == (
+        "It has changed since I asked, so nothing was done. Delete 'call dad'. Should I go ahead? Please answer yes or no."
+    )
+    assert anew["decision"]["pending_action"]["id"] != pending["id"]
+    assert (await phone.answer(pending))["reply"] == SUPERSEDED
+    assert (await phone.say("yes, go for it"))["decision"]["effects"] == ["deleted 'call dad'"]
+    assert await environment.descriptions("local") == ["buy bread"]
+
+
+async def test_after_six_minutes_neither_an_id_nor_a_yes_does_anything(
+    environment: Environment, clients: tuple[Client, Client], clock: ManualClock
+) -> None:
+    phone, laptop = clients
+    pending = await phone.ask_to_delete("call mom")
+    clock.advance(minutes=6)
+    assert (await laptop.answer(pending))["reply"] == EXPIRED
+    late = await phone.say("yes")
+    assert late["decision"]["notices"] == ["Not done: delete 'call mom' (the question has expired)."]
+    assert len(await environment.descriptions("local")) == 2
+
+
+async def test_an_unclear_answer_is_asked_again_twice_with_the_same_id_and_expiry(
+    environment: Environment, clients: tuple[Client, Client]
+) -> None:
+    phone, _ = clients
+    pending = await phone.ask_to_delete("buy bread")
+    for text in ("ye", "do it I guess"):
+        again = (await phone.say(text))["decision"]["pending_action"]
+        assert (again["id"], again["expires_at"]) == (pending["id"], pending["expires_at"])
+    third = await phone.say("hmm maybe")
+    assert third["decision"]["pending_action"] is None
+    assert third["decision"]["notices"] == ["Not done: delete 'buy bread'."]
+    assert len(await environment.descriptions("local")) == 2
+
+
+async def test_a_new_request_drops_the_action_and_says_so_in_the_conversation_too(
+    environment: Environment, clients: tuple[Client, Client]
+) -> None:
+    phone, _ = clients
+    pending = await phone.ask_to_delete("buy bread")
+    other = await phone.say("hello there")
+    assert other["decision"]["notices"] == ["Not done: delete 'buy bread'."]
+    assert (await phone.messages())[-1]["notices"] == ["Not done: delete 'buy bread'."]
+    assert (await phone.answer(pending))["decision"]["effects"] == []
+    assert len(await environment.descriptions("local")) == 2
+
+
+async def test_an_id_of_another_user_or_of_nobody_does_nothing(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    secret = "a secret of thirty-two bytes or more"
+    signed_in = {"jwt_secret": SecretStr(secret), "jwt_audience": "graph-agent"}
+
+    def client(user: str) -> Client:
+        token = jwt.encode({"sub": user, "aud": "graph-agent", "exp": 4_102_444_800}, secret)
+        http = served(environment.runtime(settings=signed_in))
+        http.headers["Authorization"] = f"Bearer {token}"
+        return Client(http)
+
+    ann, bob = client("ann"), client("bob")
+    await ann.say("add a task to call mom")
+    pending = await ann.ask_to_delete("call mom")
+    assert (await bob.answer(pending))["reply"] == UNKNOWN
+    assert (await ann.answer({"id": "nobody"}))["reply"] == UNKNOWN
+    assert (await ann.answer(pending))["decision"]["effects"] == ["deleted 'call mom'"]
