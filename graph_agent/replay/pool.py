@@ -14,6 +14,7 @@ from functools import cache
 from multiprocessing import get_context, parent_process
 from typing import Any
 
+from graph_agent.deadlines import ignore_result
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord
 from graph_agent.replay.replayer import Replayer
@@ -22,7 +23,7 @@ from graph_agent.replay.step_summary import summarize
 
 WORKERS = 2
 _QUEUED = 2 * WORKERS
-"""Replays that are submitted before their results are needed: enough to keep the workers busy."""
+"""Replays that are prepared before their results are needed: enough to keep the workers busy."""
 _NICENESS = 10
 """A worker gives way to the server's own process."""
 
@@ -32,6 +33,7 @@ class ReplayPool:
 
     def __init__(self) -> None:
         self._executor: ProcessPoolExecutor | None = None
+        self._free = asyncio.Semaphore(WORKERS)
 
     async def replay_all(
         self, sources: AsyncIterator[LoadedRecord], policy: str | None
@@ -68,11 +70,16 @@ class ReplayPool:
         if self._executor is None:
             # Spawned, not forked: the server has threads.
             self._executor = ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), initializer=_start_worker)
+        executor = self._executor
         try:
-            future = self._executor.submit(_replay_in_worker, found.record, dict(found.texts), policy)
-            return await asyncio.wrap_future(future)
+            async with self._free:
+                report = asyncio.wrap_future(executor.submit(_replay_in_worker, found.record, dict(found.texts), policy))
+                # A replay that has begun is never cancelled: an executor whose worker has died cannot deal with that.
+                report.add_done_callback(ignore_result)
+                return await asyncio.shield(report)
         except BrokenProcessPool as exc:
-            self._executor = None
+            if self._executor is executor:
+                self._executor = None
             text = "The process that replays decisions has ended. Please try again."
             raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text) from exc
 

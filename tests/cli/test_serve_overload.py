@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.overload import ask_for_a_turn, measure, open_rows, serving_without_a_model
-from graph_agent.api.turn_admission import MAX_STARTING
 
 
 def test_a_burst_at_a_silent_model_leaves_nothing_open(home: Path) -> None:
@@ -17,7 +16,6 @@ def test_a_burst_at_a_silent_model_leaves_nothing_open(home: Path) -> None:
     result = measure(home, 900, deadline=3.0)
     assert set(result.statuses()) == {200, 503}
     assert len(result.answers) == 900
-    assert len(result.took(200)) >= MAX_STARTING
     assert all(answer.retry_after for answer in result.answers if answer.status == 503)
     with closing(sqlite3.connect(home / "log.db")) as log:
         ended = log.execute("SELECT status, max(duration_ms) FROM decision_logs GROUP BY status").fetchall()
