@@ -1,4 +1,4 @@
-"""OpenTelemetry metrics of a server, in the format of Prometheus. docs/operations.md lists the names.
+"""OpenTelemetry metrics of a server, in the format of Prometheus. docs/operations.md lists the names. Needs the extra `otel`.
 
 Labels have few values: categories, codes and names of tools; no ids, no users, no texts.
 """
@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.sdk.metrics import MeterProvider
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import DecisionRecord
@@ -23,16 +28,10 @@ _call: ContextVar[tuple[str, ToolCallMode]] = ContextVar("call")
 
 
 class ServerMetrics:
-    """The instruments of one server, and the text that Prometheus reads. Needs the extra `otel`."""
+    """The instruments of one server, and the text that Prometheus reads."""
 
     def __init__(self, *, gauges: Readings, refusals: Callable[[], Mapping[str, int]]) -> None:
         """`gauges` and `refusals` are read when Prometheus asks."""
-        # Imported here, because the extra may not be installed.
-        from opentelemetry.exporter.prometheus import PrometheusMetricReader
-        from opentelemetry.metrics import CallbackOptions, Observation
-        from opentelemetry.sdk.metrics import MeterProvider
-        from prometheus_client import CollectorRegistry
-
         self._registry = CollectorRegistry()
         reader = PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)
         provider = MeterProvider([reader], shutdown_on_exit=False)
@@ -63,8 +62,6 @@ class ServerMetrics:
 
     def text(self) -> tuple[bytes, str]:
         """Return the metrics and their media type."""
-        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     def count_turn(self, record: DecisionRecord) -> None:

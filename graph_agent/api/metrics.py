@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
@@ -11,7 +11,9 @@ from starlette.responses import Response
 
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.metrics import ServerMetrics
+
+if TYPE_CHECKING:
+    from graph_agent.metrics import ServerMetrics
 
 router = APIRouter(include_in_schema=False)
 
@@ -28,7 +30,10 @@ async def metrics(request: Request) -> Response:
 
 def measured(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics | None:
     """Return the metrics of a server, which count its turns from now on; None if the extra is not installed."""
-    if find_spec("prometheus_client") is None or find_spec("opentelemetry.exporter.prometheus") is None:
+    try:
+        # Imported here, because the extra may not be installed.
+        from graph_agent.metrics import ServerMetrics
+    except ImportError:
         return None
 
     def refusals() -> Counter[str]:
