@@ -72,16 +72,25 @@ class ReplayPool:
             self._executor = ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), initializer=_start_worker)
         executor = self._executor
         try:
-            async with self._free:
+            await self._free.acquire()
+            try:
                 report = asyncio.wrap_future(executor.submit(_replay_in_worker, found.record, dict(found.texts), policy))
-                # A replay that has begun is never cancelled: an executor whose worker has died cannot deal with that.
-                report.add_done_callback(ignore_result)
-                return await asyncio.shield(report)
+            except BaseException:
+                self._free.release()
+                raise
+            # A replay that has begun is never cancelled: an executor whose worker has died cannot deal with that. It keeps its
+            # place until it ends, so that clients that disconnect leave no queue behind.
+            report.add_done_callback(self._release)
+            return await asyncio.shield(report)
         except BrokenProcessPool as exc:
             if self._executor is executor:
                 self._executor = None
             text = "The process that replays decisions has ended. Please try again."
             raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text) from exc
+
+    def _release(self, report: asyncio.Future[dict[str, Any]]) -> None:
+        self._free.release()
+        ignore_result(report)
 
     @property
     def workers(self) -> list[int]:
@@ -115,6 +124,10 @@ def _replayer() -> Replayer:
 
 
 def _replay_in_worker(record: DecisionRecord, texts: Mapping[str, str], policy: str | None) -> dict[str, Any]:
-    report = asyncio.run(_replayer().replay(record, texts, policy=policy))
+    try:
+        report = asyncio.run(_replayer().replay(record, texts, policy=policy))
+    except Exception as exc:
+        # An exception that cannot be unpickled would break the pool, and with it the replays of the other users.
+        raise RuntimeError(f"a replay failed: {type(exc).__name__}: {exc}") from None
     steps = [{"state": step.state, "outcome": step.outcome, "changes": summarize(step)} for step in report.steps]
     return {**report.to_json(), "steps": steps}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from graph_agent.clock import SystemClock
-from graph_agent.errors import ConstitutionError, GraphAgentError
+from graph_agent.errors import ConfigurationError, ConstitutionError, GraphAgentError
 from graph_agent.graph.build import build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk
@@ -85,7 +85,10 @@ class Replayer:
         if not report.identical or (other is None and live is None):
             return report
         if other is not None:
-            snapshot = _with_constitution(snapshot, other)
+            try:
+                snapshot = _with_constitution(snapshot, other)
+            except ConfigurationError as exc:
+                return ReplayReport(record, (), f"the other constitution does not fit the recorded tools: {exc}")
         return await self._replay_what_if(record, snapshot, WhatIfPorts(record, played, live))
 
     async def _replay_unchanged(

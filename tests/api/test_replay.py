@@ -58,6 +58,15 @@ def test_another_constitution_changes_the_outcome_of_the_decision_it_concerns(se
     assert events[-1][1] == {"total": 3, "identical": 2}
 
 
+def test_a_constitution_that_does_not_fit_the_recorded_tools_is_reported(server: LiveServer, said: list[str]) -> None:
+    without_marker = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks")
+    assert without_marker != TEXT
+    events = replayed(server, last=3, policy=without_marker)
+    assert [kind for kind, _ in events] == ["start", "report", "report", "report", "end"]
+    assert {data["decision_id"] for _, data in events[1:-1]} == set(said)
+    assert all("'delete_task' as destructive" in data["departure"] for _, data in events[1:-1])
+
+
 def test_only_the_matching_decisions_run_again(server: LiveServer, said: list[str]) -> None:
     assert [data["decision_id"] for _, data in replayed(server, outcome="REFUSAL")[1:-1]] == [said[1]]
     assert [data["decision_id"] for _, data in replayed(server, last=1)[1:-1]] == [said[2]]
