@@ -44,12 +44,17 @@ from graph_agent.api.errors import stream_error_body
 from graph_agent.api.events import stream_of
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.stream import NumberedEvent, TurnStream
-from graph_agent.models.decision import ConfirmationAnswer
+from graph_agent.models.decision import ConfirmationAnswer, unstorable
 from graph_agent.turn.events import EventKind, TurnEvent
 
 PATH = "/agui"
 MAX_BODY_BYTES = 1024 * 1024
 """A client sends the whole conversation with every run."""
+
+MAX_PARTS = 1000
+"""The largest number of parts of the last message."""
+
+_USED = ("threadId", "thread_id", "runId", "run_id", "state", "messages", "resume")
 
 _YES_OR_NO = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"], "additionalProperties": False}
 
@@ -72,10 +77,34 @@ async def run_agent(request: Request, caller: AuthenticatedCaller) -> Response:
 
 
 def _read_run(body: dict[str, Any]) -> RunAgentInput:
+    """Return the run. Raises `ServiceError` VALIDATION_ERROR."""
     try:
-        return RunAgentInput.model_validate(body)
+        run = RunAgentInput.model_validate(_without_unused(body))
     except (ValidationError, RecursionError):
         raise invalid("The request body must be the RunAgentInput of AG-UI 1.0.") from None
+    if unstorable(run.thread_id):
+        raise invalid("The thread id contains characters that are not valid text.")
+    return run
+
+
+def _without_unused(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of a run that a turn uses.
+
+    The event loop validates them: hundreds of thousands of invalid elements would block it for seconds.
+    """
+    used = {name: body[name] for name in _USED if name in body}
+    messages, resume = body.get("messages"), body.get("resume")
+    if isinstance(resume, list) and resume:
+        used |= {"resume": resume[:2], "messages": []}
+    elif isinstance(messages, list):
+        last = messages[-1] if messages else None
+        if not isinstance(last, dict) or last.get("role") != "user":
+            raise invalid("The last message must be the user's.")
+        content = last.get("content")
+        if isinstance(content, list) and len(content) > MAX_PARTS:
+            raise invalid(f"A message has at most {MAX_PARTS} parts.")
+        used["messages"] = [{name: last[name] for name in ("id", "role", "content") if name in last}]
+    return {"tools": [], "context": [], **used}
 
 
 def _sent(run: RunAgentInput) -> Sent:
@@ -102,7 +131,10 @@ def _answer(entries: list[ResumeEntry]) -> ConfirmationAnswer:
     payload = {"yes": False} if entry.status == "cancelled" else entry.payload
     if len(entries) > 1 or not isinstance(payload, dict) or not isinstance(payload.get("yes"), bool):
         raise invalid('One interrupt is answered at a time, with the payload {"yes": true} or {"yes": false}.')
-    return ConfirmationAnswer(pending_action=entry.interrupt_id, yes=payload["yes"])
+    try:
+        return ConfirmationAnswer(pending_action=entry.interrupt_id, yes=payload["yes"])
+    except ValidationError:
+        raise invalid("The interrupt id is not valid.") from None
 
 
 async def _messages(run: RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[ServerSentEvent]:

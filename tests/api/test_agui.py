@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
 import httpx
 import pytest
-from ag_ui.core import RunFinishedInterruptOutcome
+from ag_ui.core import RunAgentInput, RunFinishedInterruptOutcome
 from ag_ui.core.events import Event
 from pydantic import TypeAdapter
+
+from graph_agent.api.agui import _read_run
+from graph_agent.errors import ServiceError
 
 EVENT: TypeAdapter[Any] = TypeAdapter(Event)
 
@@ -92,6 +96,10 @@ async def test_a_run_that_is_sent_again_gets_the_same_answer(client: httpx.Async
         run_input("hi", messages=[{"id": "m1", "role": "assistant", "content": "hi"}]),
         run_input(resume=[{"interruptId": "p1", "status": "resolved", "payload": "yes"}]),
         run_input(resume=[{"interruptId": "p1", "status": "cancelled"}, {"interruptId": "p2", "status": "cancelled"}]),
+        run_input(resume=[{"interruptId": "", "status": "cancelled"}]),
+        run_input(resume=[{"interruptId": "p" * 256, "status": "cancelled"}]),
+        run_input("hi", run_id="not a key"),
+        run_input("hi", messages=[{"id": "m1", "role": "user", "content": [{"type": "text", "text": "hi"}] * 1001}]),
         run_input(
             messages=[{"id": "m1", "role": "user", "content": [{"type": "image", "source": {"type": "url", "value": "x"}}]}]
         ),
@@ -101,3 +109,26 @@ async def test_a_run_that_cannot_be_read_is_refused(client: httpx.AsyncClient, b
     answer = await client.post("/agui", json=body)
     assert answer.status_code == 422
     assert answer.json()["error"]["code"] == "VALIDATION_ERROR"
+
+
+async def test_a_thread_id_that_cannot_be_sent_back_is_refused_before_the_turn(client: httpx.AsyncClient) -> None:
+    body = json.dumps(run_input("add a task to call mom", threadId="\ud800"))
+    answer = await client.post("/agui", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+    assert (await client.get("/api/decisions")).json()["items"] == []
+
+
+def test_only_the_parts_that_a_turn_uses_are_validated(monkeypatch: pytest.MonkeyPatch) -> None:
+    validated: list[Any] = []
+    validate = RunAgentInput.model_validate
+    monkeypatch.setattr(RunAgentInput, "model_validate", lambda body: validated.append(body) or validate(body))
+    many = [{}] * 10_000
+    last = {"id": "m2", "role": "user", "content": "hi", "other": many}
+    for body in (
+        run_input(messages=[*many, last], tools=many, context=many, forwardedProps=many, other=many),
+        run_input(messages=many, resume=[{"interruptId": "p1", "status": "cancelled"}, *many]),
+    ):
+        with contextlib.suppress(ServiceError):
+            _read_run(body)
+    assert len(validated) == 2
+    assert all(len(json.dumps(body)) < 500 for body in validated)
