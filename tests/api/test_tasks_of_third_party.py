@@ -1,0 +1,68 @@
+"""GET /api/tasks with a third-party server: the constitution decides about this call like about those of a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from mcp.server.mcpserver import MCPServer
+from mcp.types import ToolAnnotations
+
+from graph_agent.bootstrap import LOCAL_USER
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.rules_model.adapter import RuleBasedAdapter
+from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.turn.engine import LLMAgentEngine
+from tests.chat.environment import Environment
+
+READS = ToolAnnotations(read_only_hint=True)
+
+
+async def tasks_over(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient], line: str
+) -> tuple[httpx.Response, list[tuple[str, str]]]:
+    """Return the answer under a constitution with one more line, and the calls that the server got."""
+    server, calls = MCPServer("board", log_level="ERROR"), []
+
+    @server.tool(annotations=READS)
+    async def list_tasks(status: str, owner: str = "everyone") -> dict[str, Any]:
+        calls.append((status, owner))
+        return {"tasks": [{"id": "1", "owner": owner}]}
+
+    @server.tool(annotations=READS)
+    async def read_board() -> str:
+        return "empty"
+
+    tools = McpToolExecutor(server, trusted=False)
+    constitution = f"# Board\n\nYou read a board.\n\n## Available Tools\n- read_board: Read the board (reads)\n{line}"
+    engine = LLMAgentEngine(RuleBasedAdapter(), tools, constitution)
+    try:
+        async with served(dataclasses.replace(environment.runtime(), tools=tools, engine=engine)) as client:
+            return await client.get("/api/tasks"), calls
+    finally:
+        await engine.aclose()
+        await tools.aclose()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "- list_tasks: List the tasks\n", "- list_tasks: List the tasks (reads) (requires confirmation)\n"],
+    ids=["not listed", "may change something", "needs a confirmation"],
+)
+async def test_a_tool_that_the_constitution_does_not_permit_as_a_read_is_not_called(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient], line: str
+) -> None:
+    answer, calls = await tasks_over(environment, served, line)
+    assert (answer.status_code, calls) == (503, [])
+
+
+async def test_the_argument_that_the_constitution_binds_is_the_user(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    line = "- list_tasks: List the tasks (reads) (owner is the signed-in user)\n"
+    answer, calls = await tasks_over(environment, served, line)
+    assert (answer.status_code, calls) == (200, [("all", LOCAL_USER)])
+    assert answer.json()["items"] == [{"id": "1", "owner": LOCAL_USER}]
