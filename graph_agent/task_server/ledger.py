@@ -19,10 +19,10 @@ from sqlalchemy.exc import IntegrityError
 from graph_agent.db import Database
 from graph_agent.db.paging import read_pages
 from graph_agent.errors import ToolErrorCode
-from graph_agent.task_server.models import Outcome
+from graph_agent.task_server.models import ResultEnvelope
 from graph_agent.task_server.tables import OperationState, operations
 
-Effect = Callable[[Connection], Outcome]
+Effect = Callable[[Connection], ResultEnvelope]
 
 _GET = select(operations).where(operations.c.key == bindparam("wanted"))
 _INSERT = insert(operations)
@@ -32,8 +32,10 @@ _AGENT_KEY = re.compile("[0-9a-f-]{36}:[0-9]+")
 LONGEST_TURN = timedelta(hours=1)
 """An operation takes effect at most this long after its decision was opened."""
 
-VOIDED = Outcome.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "This operation was voided: it did not happen and never will.")
-OTHER_REQUEST = Outcome.failed(
+VOIDED = ResultEnvelope.failed(
+    ToolErrorCode.TOOL_EXECUTION_ERROR, "This operation was voided: it did not happen and never will."
+)
+OTHER_REQUEST = ResultEnvelope.failed(
     ToolErrorCode.VALIDATION_ERROR, "This operation key belongs to another request; nothing was done."
 )
 
@@ -55,25 +57,25 @@ class OperationLedger:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def run(self, operation: Operation, effect: Effect) -> Outcome:
+    async def run(self, operation: Operation, effect: Effect) -> ResultEnvelope:
         """Perform the effect and return its result, or return the stored one. A failed effect leaves no row."""
 
-        def once(connection: Connection) -> Outcome:
-            stored = _stored_outcome(connection, operation)
+        def once(connection: Connection) -> ResultEnvelope:
+            stored = _stored_result(connection, operation)
             if stored is not None:
                 return stored
-            outcome = effect(connection)
-            if outcome.success:
-                _store(connection, operation, OperationState.DONE, outcome)
-            return outcome
+            result = effect(connection)
+            if result.success:
+                _store(connection, operation, OperationState.DONE, result)
+            return result
 
         return await self._retry_after_conflict(once)
 
-    async def settle(self, operation: Operation) -> Outcome:
+    async def settle(self, operation: Operation) -> ResultEnvelope:
         """Return the stored result of the operation; if there is none, void the key for good and return `VOIDED`."""
 
-        def once(connection: Connection) -> Outcome:
-            stored = _stored_outcome(connection, operation)
+        def once(connection: Connection) -> ResultEnvelope:
+            stored = _stored_result(connection, operation)
             if stored is None:
                 _store(connection, operation, OperationState.VOID, None)
                 return VOIDED
@@ -105,7 +107,7 @@ class OperationLedger:
         async for page in read_pages(self._database.read, done, operations.c.key):
             yield [(key.rpartition(":")[0], at - LONGEST_TURN) for key, at in page if _AGENT_KEY.fullmatch(key)]
 
-    async def _retry_after_conflict(self, once: Effect) -> Outcome:
+    async def _retry_after_conflict(self, once: Effect) -> ResultEnvelope:
         try:
             return await self._database.write(once)
         except IntegrityError:
@@ -113,7 +115,7 @@ class OperationLedger:
             return await self._database.write(once)
 
 
-def _stored_outcome(connection: Connection, operation: Operation) -> Outcome | None:
+def _stored_result(connection: Connection, operation: Operation) -> ResultEnvelope | None:
     row = connection.execute(_GET, {"wanted": operation.key}).first()
     if row is None:
         return None
@@ -123,9 +125,9 @@ def _stored_outcome(connection: Connection, operation: Operation) -> Outcome | N
         operation.request_digest,
     ):
         return OTHER_REQUEST
-    return VOIDED if row.state is OperationState.VOID else Outcome.model_validate_json(row.result)
+    return VOIDED if row.state is OperationState.VOID else ResultEnvelope.model_validate_json(row.result)
 
 
-def _store(connection: Connection, operation: Operation, state: OperationState, outcome: Outcome | None) -> None:
-    result = None if outcome is None else outcome.to_text()
-    connection.execute(_INSERT, {**asdict(operation), "state": state, "result": result})
+def _store(connection: Connection, operation: Operation, state: OperationState, result: ResultEnvelope | None) -> None:
+    text = None if result is None else result.to_text()
+    connection.execute(_INSERT, {**asdict(operation), "state": state, "result": text})

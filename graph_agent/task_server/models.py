@@ -1,4 +1,4 @@
-"""The task and the outcome of a tool call."""
+"""The task, and the result of a tool call."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Task(Frozen):
         return self
 
 
-class Outcome(Frozen):
-    """The result of every tool; a failure is data too. `error` is a fixed sentence; the `data` of a change has a `receipt`."""
+class ResultEnvelope(Frozen):
+    """The result of a call, also of a failed one. `error` is a fixed sentence; the `data` of a change has a `receipt`."""
 
     success: bool
     data: dict[str, Any] | None = None
@@ -47,13 +47,13 @@ class Outcome(Frozen):
     error_code: ToolErrorCode | None = None
 
     @classmethod
-    def done(cls, **data: Any) -> Outcome:
+    def done(cls, **data: Any) -> ResultEnvelope:
         return cls(success=True, data=data)
 
     @classmethod
-    def failed(cls, code: ToolErrorCode, error: str) -> Outcome:
+    def failed(cls, code: ToolErrorCode, error: str) -> ResultEnvelope:
         return cls(success=False, error=error, error_code=code)
 
     def to_text(self) -> str:
-        """Return this outcome as JSON text for the ledger."""
+        """Return this result as JSON text for the ledger."""
         return json.dumps(self.to_json(), ensure_ascii=False)

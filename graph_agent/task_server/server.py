@@ -35,7 +35,7 @@ from graph_agent.task_server.declarations import (
     USER_META,
     ToolHints,
 )
-from graph_agent.task_server.models import Outcome
+from graph_agent.task_server.models import ResultEnvelope
 from graph_agent.task_server.tools import NO_USER, NOT_DONE, NOT_FOUND, Call, TaskTools
 
 
@@ -92,10 +92,10 @@ class TaskServer(MCPServer[Any]):
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> CallToolResult:
         if name not in TOOL_HINTS:
             raise ToolError("unknown tool")
-        outcome = (await self._outcome(name, arguments, context)).to_json()
+        result = (await self._result(name, arguments, context)).to_json()
         # Sent as text too, because not every client reads structured content.
-        text = json.dumps(outcome, ensure_ascii=False)
-        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=outcome)
+        text = json.dumps(result, ensure_ascii=False)
+        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=result)
 
     def user_of(self, context: Context[Any, Any] | None) -> str | None:
         """Return the user of a request; None if it names none, or one that differs from its token. Raises ValidationError."""
@@ -107,13 +107,13 @@ class TaskServer(MCPServer[Any]):
             named = self._default_user
         return None if named is None else UserMeta(user_id=named).user_id
 
-    async def _outcome(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Outcome:
+    async def _result(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> ResultEnvelope:
         try:
             user_id = self.user_of(context)
             operation = _meta(context).get(OPERATION_META)
             operation = None if operation is None else OperationMeta.model_validate(operation)
         except ValidationError as error:
-            return Outcome.failed(ToolErrorCode.VALIDATION_ERROR, error_sentence(error))
+            return ResultEnvelope.failed(ToolErrorCode.VALIDATION_ERROR, error_sentence(error))
         if user_id is None:
             return NO_USER
         return await self._task_tools.call(Call(name, arguments, user_id, operation))
@@ -140,8 +140,8 @@ def _tool(declaration: ToolDeclaration, hints: ToolHints) -> Tool:
     )
 
 
-def _refusal(outcome: Outcome, code: int) -> MCPError:
-    return MCPError(code=code, message=str(outcome.error), data={"error_code": outcome.error_code})
+def _refusal(result: ResultEnvelope, code: int) -> MCPError:
+    return MCPError(code=code, message=str(result.error), data={"error_code": result.error_code})
 
 
 @contextmanager

@@ -27,15 +27,15 @@ from graph_agent.task_server.arguments import (
     error_sentence,
 )
 from graph_agent.task_server.ledger import Effect, Operation, OperationLedger
-from graph_agent.task_server.models import Outcome, Task, TaskStatus
+from graph_agent.task_server.models import ResultEnvelope, Task, TaskStatus
 from graph_agent.task_server.quoting import quoted
 
 logger = logging.getLogger(__name__)
 
-NOT_FOUND = Outcome.failed(ToolErrorCode.NOT_FOUND, "There is no such task.")
-NO_USER = Outcome.failed(ToolErrorCode.ACCESS_DENIED, "The call does not say for which user it is.")
-NOT_DONE = Outcome.failed(ToolErrorCode.DATABASE_ERROR, "The tasks are not available right now; nothing was changed.")
-OUTCOME_UNKNOWN = Outcome.failed(
+NOT_FOUND = ResultEnvelope.failed(ToolErrorCode.NOT_FOUND, "There is no such task.")
+NO_USER = ResultEnvelope.failed(ToolErrorCode.ACCESS_DENIED, "The call does not say for which user it is.")
+NOT_DONE = ResultEnvelope.failed(ToolErrorCode.DATABASE_ERROR, "The tasks are not available right now; nothing was changed.")
+OUTCOME_UNKNOWN = ResultEnvelope.failed(
     ToolErrorCode.UNKNOWN_ERROR, "The tasks are not available right now; it is not known what was done."
 )
 
@@ -59,7 +59,7 @@ class Call:
 
 
 class TaskTools:
-    """The tools on one database. Every call returns an `Outcome`, also for invalid arguments and database failures."""
+    """The tools on one database. Every call returns a `ResultEnvelope`, also for invalid arguments and database failures."""
 
     def __init__(self, database: Database, clock: Clock, ids: IdSource) -> None:
         self._database = database
@@ -74,12 +74,12 @@ class TaskTools:
             "delete_task": self._delete,
         }
 
-    async def call(self, call: Call) -> Outcome:
+    async def call(self, call: Call) -> ResultEnvelope:
         """Run one tool. Raises KeyError for a tool that does not exist."""
         try:
             arguments = _ARGUMENTS[call.tool_name].model_validate(call.arguments)
         except ValidationError as error:
-            return Outcome.failed(ToolErrorCode.VALIDATION_ERROR, error_sentence(error))
+            return ResultEnvelope.failed(ToolErrorCode.VALIDATION_ERROR, error_sentence(error))
         try:
             if isinstance(arguments, ListTasks):
                 return await self._list(call.user_id, arguments)
@@ -99,12 +99,12 @@ class TaskTools:
             return None
         return await self._database.read(lambda connection: store.get(connection, user_id, wanted))
 
-    async def _list(self, user_id: str, arguments: ListTasks) -> Outcome:
+    async def _list(self, user_id: str, arguments: ListTasks) -> ResultEnvelope:
         status = None if arguments.status == "all" else TaskStatus(arguments.status)
         found = await self._database.read(lambda connection: store.list_newest_first(connection, user_id, status))
-        return Outcome.done(tasks=[task.to_json() for task in found], count=len(found))
+        return ResultEnvelope.done(tasks=[task.to_json() for task in found], count=len(found))
 
-    async def _mutate(self, call: Call, arguments: Frozen) -> Outcome:
+    async def _mutate(self, call: Call, arguments: Frozen) -> ResultEnvelope:
         meta = call.operation
         operation = Operation(
             # A call without a key gets a new one, so that every effect has a ledger row.
@@ -121,43 +121,43 @@ class TaskTools:
     def _add(self, user_id: str, arguments: AddTask) -> Effect:
         task = Task(id=self._ids.new(), user_id=user_id, description=arguments.description, created_at=self._clock.now())
 
-        def effect(connection: Connection) -> Outcome:
+        def effect(connection: Connection) -> ResultEnvelope:
             store.add(connection, task)
-            return Outcome.done(task=task.to_json(), receipt=f"added {quoted(task.description)}")
+            return ResultEnvelope.done(task=task.to_json(), receipt=f"added {quoted(task.description)}")
 
         return effect
 
     def _update(self, user_id: str, arguments: UpdateTask) -> Effect:
-        def effect(connection: Connection) -> Outcome:
+        def effect(connection: Connection) -> ResultEnvelope:
             before = store.get(connection, user_id, arguments.task_id, lock=True)
             if before is None:
                 return NOT_FOUND
             after = store.set_description(connection, before, arguments.description)
             renamed = f"renamed {quoted(before.description)} to {quoted(after.description)}"
-            return Outcome.done(task=after.to_json(), receipt=renamed)
+            return ResultEnvelope.done(task=after.to_json(), receipt=renamed)
 
         return effect
 
     def _complete(self, user_id: str, arguments: TaskReference) -> Effect:
         now = self._clock.now()
 
-        def effect(connection: Connection) -> Outcome:
+        def effect(connection: Connection) -> ResultEnvelope:
             task = store.get(connection, user_id, arguments.task_id, lock=True)
             if task is None:
                 return NOT_FOUND
             if task.status is TaskStatus.COMPLETED:
-                return Outcome.done(task=task.to_json(), receipt=f"{quoted(task.description)} was already completed")
+                return ResultEnvelope.done(task=task.to_json(), receipt=f"{quoted(task.description)} was already completed")
             task = store.complete(connection, task, now)
-            return Outcome.done(task=task.to_json(), receipt=f"completed {quoted(task.description)}")
+            return ResultEnvelope.done(task=task.to_json(), receipt=f"completed {quoted(task.description)}")
 
         return effect
 
     def _delete(self, user_id: str, arguments: TaskReference) -> Effect:
-        def effect(connection: Connection) -> Outcome:
+        def effect(connection: Connection) -> ResultEnvelope:
             task = store.get(connection, user_id, arguments.task_id, lock=True)
             if task is None:
-                return Outcome.done(task=None, receipt="nothing was there to delete")
+                return ResultEnvelope.done(task=None, receipt="nothing was there to delete")
             store.remove(connection, task)
-            return Outcome.done(task=task.to_json(), receipt=f"deleted {quoted(task.description)}")
+            return ResultEnvelope.done(task=task.to_json(), receipt=f"deleted {quoted(task.description)}")
 
         return effect

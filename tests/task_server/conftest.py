@@ -9,7 +9,7 @@ import pytest
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.db import Database
 from graph_agent.task_server.arguments import OperationMeta
-from graph_agent.task_server.models import Outcome
+from graph_agent.task_server.models import ResultEnvelope
 from graph_agent.task_server.tables import metadata
 from graph_agent.task_server.tools import Call, TaskTools
 
@@ -22,7 +22,9 @@ class Environment:
         self.clock = ManualClock()
         self.tools = TaskTools(database, self.clock, SequentialIds())
 
-    async def call(self, tool: str, user: str = "ann", key: str | None = None, mode: str = "run", **arguments: Any) -> Outcome:
+    async def call(
+        self, tool: str, user: str = "ann", key: str | None = None, mode: str = "run", **arguments: Any
+    ) -> ResultEnvelope:
         operation = None if key is None else OperationMeta.model_validate({"key": key, "mode": mode})
         return await self.tools.call(Call(tool, arguments, user, operation))
 

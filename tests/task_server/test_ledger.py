@@ -10,7 +10,7 @@ import pytest
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.task_server.ledger import OTHER_REQUEST, VOIDED
-from graph_agent.task_server.models import Outcome
+from graph_agent.task_server.models import ResultEnvelope
 from graph_agent.task_server.tables import metadata
 from tests.task_server.conftest import Environment
 
@@ -90,7 +90,7 @@ async def test_twenty_concurrent_deletions_under_one_key_return_the_same_receipt
 
 
 async def test_concurrent_run_and_settle_agree(environment: Environment) -> None:
-    async def race(key: str) -> list[Outcome]:
+    async def race(key: str) -> list[ResultEnvelope]:
         modes = ["run", "settle", "run", "settle"]
         return await asyncio.gather(*(environment.call("add_task", key=key, mode=mode, description=key) for mode in modes))
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.task_server.models import Outcome, Task, TaskStatus
+from graph_agent.task_server.models import ResultEnvelope, Task, TaskStatus
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 GOOD: dict[str, Any] = {"id": "1", "user_id": "u", "description": "call mom", "created_at": AT}
@@ -55,7 +55,7 @@ def test_a_task_is_pending_until_it_is_completed() -> None:
 
 
 def test_an_outcome_is_the_same_as_data_and_as_text() -> None:
-    outcome = Outcome.failed(ToolErrorCode.NOT_FOUND, "There is no such täsk.")
+    outcome = ResultEnvelope.failed(ToolErrorCode.NOT_FOUND, "There is no such täsk.")
     assert json.loads(outcome.to_text()) == outcome.to_json()
     assert outcome.to_json() == {
         "success": False,

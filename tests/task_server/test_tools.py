@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.task_server.models import Outcome
+from graph_agent.task_server.models import ResultEnvelope
 from tests.task_server.conftest import Environment
 
 NOBODY = str(uuid.UUID(int=999))
 
 
 async def test_a_task_is_added(environment: Environment) -> None:
-    assert await environment.call("add_task", description="  call mom ") == Outcome.done(
+    assert await environment.call("add_task", description="  call mom ") == ResultEnvelope.done(
         task={
             "id": str(uuid.UUID(int=1)),
             "user_id": "ann",
@@ -78,14 +78,16 @@ async def test_a_task_is_deleted_and_deleting_it_again_finds_nothing(environment
     first = await environment.call("delete_task", task_id=task)
     assert first.data is not None
     assert first.data["receipt"] == "deleted 'a'"
-    assert await environment.call("delete_task", task_id=task) == Outcome.done(task=None, receipt="nothing was there to delete")
+    assert await environment.call("delete_task", task_id=task) == ResultEnvelope.done(
+        task=None, receipt="nothing was there to delete"
+    )
     assert await environment.descriptions() == []
 
 
 async def test_another_users_task_is_not_found(environment: Environment) -> None:
     task = await environment.add("mine", "ann")
-    strange: list[Outcome] = []
-    missing: list[Outcome] = []
+    strange: list[ResultEnvelope] = []
+    missing: list[ResultEnvelope] = []
     for target, outcomes in ((task, strange), (NOBODY, missing)):
         outcomes.append(await environment.call("update_task", "bob", task_id=target, description="x"))
         outcomes.append(await environment.call("complete_task", "bob", task_id=target))
@@ -174,7 +176,7 @@ async def test_without_a_database_every_tool_returns_a_database_error(environmen
     await environment.database.close()
     for tool, arguments in (("add_task", {"description": "x"}), ("list_tasks", {}), ("delete_task", {"task_id": NOBODY})):
         outcome = await environment.tools.call(_call(tool, arguments))
-        assert outcome == Outcome.failed(
+        assert outcome == ResultEnvelope.failed(
             ToolErrorCode.DATABASE_ERROR, "The tasks are not available right now; nothing was changed."
         )
 
