@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
@@ -215,7 +216,7 @@ async def test_an_id_of_another_user_or_of_nobody_does_nothing(
     signed_in = {"jwt_secret": SecretStr(secret), "jwt_audience": "graph-agent"}
 
     def client(user: str) -> Client:
-        token = jwt.encode({"sub": user, "aud": "graph-agent", "exp": 4_102_444_800}, secret)
+        token = jwt.encode({"sub": user, "aud": "graph-agent", "exp": int(time.time()) + 600}, secret)
         http = served(environment.runtime(settings=signed_in))
         http.headers["Authorization"] = f"Bearer {token}"
         return Client(http)
