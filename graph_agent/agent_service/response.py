@@ -72,7 +72,7 @@ def finished_response(history: Sequence[Mapping[str, Any]], finished: FinishedTu
 
 
 def _own_messages(finished: FinishedTurn, turn: Turn) -> list[dict[str, Any]]:
-    """Return the messages that the turn adds: calls, their results, and the reply with the `graph_agent` key."""
+    """Return the messages that the turn adds: calls, their results, and the reply with the decision as `graph_agent`."""
     assert turn.request is not None
     asked = max(n for n, message in enumerate(turn.request.messages) if message.role == "user")
     added = turn.request.messages[asked + 1 :]

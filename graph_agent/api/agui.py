@@ -1,7 +1,7 @@
 """POST /agui: a turn in the AG-UI protocol 1.0, for front ends that speak it.
 
 A run is a turn. The last user message is sent; the server keeps the conversation itself, and the client names it in its state,
-which it got with the first run. A confirmation ends the run with the outcome `interrupt`; the next run brings the answer in
+as the first run returned it. A confirmation ends the run with the outcome `interrupt`; the next run brings the answer in
 `resume`. The run's id is the idempotency key: a run that is sent again gets the same answer.
 """
 
@@ -39,7 +39,7 @@ from starlette.responses import Response
 
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
-from graph_agent.api.chat import Sent, start_turn
+from graph_agent.api.chat import ParsedMessage, start_turn
 from graph_agent.api.errors import stream_error_body
 from graph_agent.api.events import stream_of
 from graph_agent.chat.answer import ChatAnswer
@@ -49,7 +49,7 @@ from graph_agent.turn.events import EventKind, TurnEvent
 
 PATH = "/agui"
 MAX_BODY_BYTES = 1024 * 1024
-"""A client sends the whole conversation with every run."""
+"""More than other routes accept, because a client sends the whole conversation with every run."""
 
 MAX_PARTS = 1000
 """The largest number of parts of the last message."""
@@ -68,7 +68,7 @@ async def run_agent(request: Request, caller: AuthenticatedCaller) -> Response:
     state = request.app.state
     stream: TurnStream = state.stream
     run = _read_run(await read_object(request, MAX_BODY_BYTES))
-    started = await start_turn(state, caller, _sent(run), run.run_id)
+    started = await start_turn(state, caller, _parse_message(run), run.run_id)
     if isinstance(started, ChatAnswer):
         events = await stream.answered(started)
     else:
@@ -107,25 +107,25 @@ def _without_unused(body: dict[str, Any]) -> dict[str, Any]:
     return {"tools": [], "context": [], **used}
 
 
-def _sent(run: RunAgentInput) -> Sent:
+def _parse_message(run: RunAgentInput) -> ParsedMessage:
     """Return the message or the answer that a run brings. Raises `ServiceError` VALIDATION_ERROR if there is none."""
     conversation_id = run.state.get("conversation_id") if isinstance(run.state, dict) else None
     if conversation_id is not None and not isinstance(conversation_id, str):
         raise invalid("The state's 'conversation_id' must be text.")
     if run.resume:
-        return Sent(None, conversation_id, _answer(run.resume))
+        return ParsedMessage(None, conversation_id, _parse_answer(run.resume))
     last = run.messages[-1] if run.messages else None
     if not isinstance(last, UserMessage):
         raise invalid("The last message must be the user's.")
     if isinstance(last.content, str):
-        return Sent(last.content, conversation_id, None)
+        return ParsedMessage(last.content, conversation_id, None)
     texts = [part.text for part in last.content if part.type == "text"]
     if len(texts) < len(last.content):
         raise invalid("A message may contain only text.")
-    return Sent("\n".join(texts), conversation_id, None)
+    return ParsedMessage("\n".join(texts), conversation_id, None)
 
 
-def _answer(entries: list[ResumeEntry]) -> ConfirmationAnswer:
+def _parse_answer(entries: list[ResumeEntry]) -> ConfirmationAnswer:
     """Return the user's yes or no. An interrupt that is cancelled is a no."""
     entry = entries[0]
     payload = {"yes": False} if entry.status == "cancelled" else entry.payload
@@ -140,16 +140,16 @@ def _answer(entries: list[ResumeEntry]) -> ConfirmationAnswer:
 async def _messages(run: RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[ServerSentEvent]:
     translation = _Translation(run)
     try:
-        yield _encoded(RunStartedEvent(thread_id=run.thread_id, run_id=run.run_id))
+        yield _encode(RunStartedEvent(thread_id=run.thread_id, run_id=run.run_id))
         async for numbered in events:
             for event in translation.of(numbered.event):
-                yield _encoded(event)
+                yield _encode(event)
     except Exception as failure:
         error = stream_error_body(failure)["error"]
-        yield _encoded(RunErrorEvent(message=error["message"], code=error["code"]))
+        yield _encode(RunErrorEvent(message=error["message"], code=error["code"]))
 
 
-def _encoded(event: BaseEvent) -> ServerSentEvent:
+def _encode(event: BaseEvent) -> ServerSentEvent:
     # With plain line feeds, because the protocol's own client does not know CRLF.
     return ServerSentEvent(event.model_dump_json(by_alias=True), sep="\n")
 

@@ -72,7 +72,7 @@ def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool
             await asyncio.to_thread(app.state.replays.close)
             await asyncio.wait({sweeping})
             await runtime.chat.aclose()
-            app.state.open_turns = await _close_rest(runtime)
+            app.state.open_turns = await _finish_remaining_turns(runtime)
 
     app = FastAPI(
         title="graph-agent",
@@ -91,7 +91,7 @@ def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool
     app.state.write_checks = health.write_checks(runtime)
     app.state.authenticator = authenticator(settings)
     app.state.turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=not settings.authenticates)
-    app.state.metrics = metrics.measured(runtime, app.state.turn_admission) if with_metrics else None
+    app.state.metrics = metrics.server_metrics(runtime, app.state.turn_admission) if with_metrics else None
     app.state.streams = asyncio.Semaphore(MAX_STREAMS)
     app.state.replays = ReplayPool()
     app.state.replay_streams = asyncio.Semaphore(replay.MAX_STREAMS)
@@ -107,7 +107,7 @@ def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool
     return app
 
 
-async def _close_rest(runtime: Runtime) -> int | None:
+async def _finish_remaining_turns(runtime: Runtime) -> int | None:
     """Finish the turns that could not be closed during the shutdown; return how many are still open, None if unknown.
 
     A turn whose terminal record is only in the spool counts as open: its row in the log is.
@@ -122,7 +122,7 @@ async def _close_rest(runtime: Runtime) -> int | None:
 
 
 async def _sweep_forever(chat_service: ChatService, audit: DatabaseAuditWriter) -> None:
-    """Finish the turns that dead processes left open and sign the heads of the log, at once and then every minute."""
+    """Finish the turns of processes that have died and sign the heads of the log, at once and then every minute."""
     while True:
         try:
             await audit.sign_heads()

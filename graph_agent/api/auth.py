@@ -28,14 +28,14 @@ MAX_KEYS_BYTES = 1024 * 1024
 CLOCK_LEEWAY_SECONDS = 60.0
 """The difference that is allowed between our clock and that of the token's issuer."""
 FETCH_SECONDS = 10.0
-"""The longest wait for published keys; a timeout of each read alone would let a server trickle for ever."""
+"""The longest wait for published keys; with a timeout for each read alone, a server could send a byte at a time for ever."""
 
 _ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signature algorithms accepted with a published key. HS256 is not among them: a published key must not serve as a secret."""
 
 
 AUDITOR = "auditor"
-"""The scope that permits to read the record of all users, and what is computed from it."""
+"""The scope of a token whose caller may read the record of all users, and what is computed from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,10 @@ class PublishedKeys(jwt.PyJWKClient):
         ends = time.monotonic() + FETCH_SECONDS
         try:
             require_allowed_host(self.uri)
-            plain = {"Accept-Encoding": "identity"}
-            with httpx.stream("GET", self.uri, headers=plain, timeout=FETCH_SECONDS / 2, follow_redirects=False) as response:
+            uncompressed = {"Accept-Encoding": "identity"}
+            with httpx.stream(
+                "GET", self.uri, headers=uncompressed, timeout=FETCH_SECONDS / 2, follow_redirects=False
+            ) as response:
                 response.raise_for_status()
                 body = bytearray()
                 for chunk in response.iter_raw():
@@ -82,7 +84,7 @@ class PublishedKeys(jwt.PyJWKClient):
             keys = self._as_jwk_set_payload(json.loads(body))
         except (httpx.HTTPError, OSError, ValueError) as exc:
             raise jwt.PyJWKClientConnectionError("the published keys cannot be fetched") from exc
-        # The base class reads it to limit how often an unknown key makes it fetch again.
+        # The base class reads this time to limit how often an unknown key leads to another fetch.
         self._last_successful_fetch = time.monotonic()
         return keys
 
@@ -97,7 +99,7 @@ class BearerTokens:
         self._audience = audience
         self._secret = secret
         self._max_seconds = max_seconds
-        # A thread of its own: a server that answers slowly must not keep those that other parts of the process need.
+        # A thread of its own: a server that answers slowly must not occupy the threads that other parts of the process need.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jwks")
         try:
             self._keys = PublishedKeys(jwks_url) if jwks_url is not None else None
@@ -122,14 +124,14 @@ class BearerTokens:
 
     async def _claims(self, token: str) -> dict[str, Any]:
         if self._keys is None:
-            return self._decoded(token, self._secret, ["HS256"])
+            return self._decode(token, self._secret, ["HS256"])
         # In a thread, because it may fetch keys over the network, and blocks meanwhile.
         async with asyncio.timeout(FETCH_SECONDS):
             looking_up = asyncio.get_running_loop().run_in_executor(self._thread, self._keys.get_signing_key_from_jwt, token)
             key = await looking_up
-        return self._decoded(token, key, _ASYMMETRIC)
+        return self._decode(token, key, _ASYMMETRIC)
 
-    def _decoded(self, token: str, key: Any, algorithms: list[str]) -> dict[str, Any]:
+    def _decode(self, token: str, key: Any, algorithms: list[str]) -> dict[str, Any]:
         claims: dict[str, Any] = jwt.decode(
             token,
             key,
@@ -164,14 +166,14 @@ AuthenticatedCaller = Annotated[Caller, Depends(_caller)]
 
 
 async def _auditor(request: Request, caller: AuthenticatedCaller) -> Caller:
-    # Without authentication the local user operates this machine, and can measure and verify the log by commands too.
+    # Without authentication the local user operates this machine, and can run commands that show the same.
     if caller.reads is not None and not isinstance(request.app.state.authenticator, LocalUser):
         raise ServiceError(ServiceErrorCode.ACCESS_DENIED, f"This needs a token with the scope {AUDITOR}.")
     return caller
 
 
 Auditor = Annotated[Caller, Depends(_auditor)]
-"""A route parameter that holds a caller who may see figures over the record of all users; another one gets 403."""
+"""A route parameter that holds a caller who may read what is computed from the record of all users; others get 403."""
 
 
 def _subject(claims: dict[str, Any]) -> str:

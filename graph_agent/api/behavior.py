@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
@@ -22,6 +22,7 @@ from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.verification import verify_installation
+from graph_agent.deadlines import ignore_result
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.record.tamper.violations import VerifyReport
@@ -87,7 +88,7 @@ async def drift(request: Request, _caller: Auditor, query: Annotated[DriftQuery,
     """Compare decisions with a baseline. The report is not stored."""
     filters = DecisionFilter.model_validate(query.model_dump(include=set(DecisionFilter.model_fields)))
     service = BaselineService(request.app.state.runtime.log_database)
-    # The service's own `since` gives way to the end of the baseline, so that of the query is passed beside the filter.
+    # The service sets the time range of the filter itself, so the range of the query is passed separately.
     return await service.compare_to_baseline(
         query.baseline, query.since, query.until, threshold=query.threshold, filters=filters, store=False
     )
@@ -122,7 +123,7 @@ async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
         loop.call_soon_threadsafe(progress.put_nowait, (checked, total))
 
     def work() -> VerifyReport:
-        # In a thread with a loop of its own, because checking a section of a chain takes long.
+        # In a thread with a loop of its own, because checking a section of a chain would block the server's loop.
         return asyncio.run(verify_installation(runtime.log_database, runtime.task_database, key=key, on_progress=on_progress))
 
     running = asyncio.ensure_future(asyncio.to_thread(work))
@@ -134,9 +135,4 @@ async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
         yield event("report", {"intact": report.intact, **report.to_json()})
     finally:
         stopped = True
-        running.add_done_callback(_ignore_result)
-
-
-def _ignore_result(running: asyncio.Future[Any]) -> None:
-    if not running.cancelled():
-        running.exception()
+        running.add_done_callback(ignore_result)

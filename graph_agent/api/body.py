@@ -23,7 +23,7 @@ async def read_object(request: Request, max_bytes: int = MAX_BODY_BYTES) -> dict
     if media_type != "application/json":
         text = "The request body must be application/json."
         raise ServiceError(ServiceErrorCode.UNSUPPORTED_MEDIA_TYPE, text)
-    return _parsed(await _read(request, max_bytes))
+    return _parse(await _read(request, max_bytes))
 
 
 def invalid(text: str) -> ServiceError:
@@ -44,9 +44,9 @@ async def _read(request: Request, max_bytes: int) -> bytes:
     return b"".join(chunks)
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
+def _parse(body: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_reject_constant, parse_float=_finite)
+        value = json.loads(body.decode("utf-8"), parse_constant=_reject_constant, parse_float=_parse_finite)
     except (ValueError, RecursionError):
         raise invalid("The request body is not valid JSON.") from None
     if not isinstance(value, dict):
@@ -58,7 +58,7 @@ def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError("the number is too large")

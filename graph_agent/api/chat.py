@@ -44,7 +44,7 @@ IdempotencyKey = Annotated[
 async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: IdempotencyKey = None) -> JSONResponse:
     """Answer one message. A failure of the model is a 200 as well; the decision says so."""
     state = request.app.state
-    # A body that arrives slowly must not keep a place from others.
+    # Read before the turn is admitted: a client that sends its body slowly must not take a place from others.
     sent = read_message(await read_object(request))
     started = await start_turn(state, caller, sent, idempotency_key)
     answer = started if isinstance(started, ChatAnswer) else await started.result()
@@ -52,15 +52,17 @@ async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: I
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """The fields of a request by type; the chat checks, and logs, what they contain."""
+class ParsedMessage:
+    """The fields of a request with the right types. The chat service checks their contents, and logs what it refuses."""
 
     content: str | None
     conversation_id: str | None
     answers: ConfirmationAnswer | None
 
 
-async def start_turn(state: State, caller: Caller, sent: Sent, idem_key: str | None) -> TurnRun[ChatAnswer] | ChatAnswer:
+async def start_turn(
+    state: State, caller: Caller, sent: ParsedMessage, idem_key: str | None
+) -> TurnRun[ChatAnswer] | ChatAnswer:
     """Start the turn of a message once it is admitted, or return the answer that it got before."""
     admission: TurnAdmission = state.turn_admission
     chat_service: ChatService = state.runtime.chat
@@ -78,7 +80,7 @@ async def start_turn(state: State, caller: Caller, sent: Sent, idem_key: str | N
     )
 
 
-def read_message(body: dict[str, Any]) -> Sent:
+def read_message(body: dict[str, Any]) -> ParsedMessage:
     """Return the fields of a request. Raises `ServiceError` VALIDATION_ERROR for an unknown field or a wrong type."""
     if not body.keys() <= _FIELDS:
         raise invalid("The request body has an unknown field.")
@@ -87,7 +89,7 @@ def read_message(body: dict[str, Any]) -> Sent:
         raise invalid("The field 'content' must be given, as text, unless 'answers' is.")
     if conversation_id is not None and not isinstance(conversation_id, str):
         raise invalid("The field 'conversation_id' must be text.")
-    return Sent(content, conversation_id, None if answers is None else _read_answer(answers))
+    return ParsedMessage(content, conversation_id, None if answers is None else _read_answer(answers))
 
 
 def _read_answer(answers: Any) -> ConfirmationAnswer:

@@ -31,7 +31,7 @@ class ConnectionLimits:
     per_address: int
     """Less than `total`, so that one client cannot keep the others out; a proxy counts as one client."""
     accepts_per_tick: int = MAX_ACCEPTS_PER_TICK
-    """The largest number that the event loop accepts before it counts them. A burst waits for as many ticks as it takes."""
+    """The largest number that the event loop accepts before it counts them. A larger burst is accepted over several ticks."""
 
     @classmethod
     def below(cls, descriptors: int) -> ConnectionLimits:
@@ -122,5 +122,5 @@ def raise_descriptor_limit() -> int:
 
 
 def _finite(limit: int) -> int:
-    # Infinity is -1.
+    # RLIM_INFINITY is -1, which is less than every other limit.
     return MAX_CONNECTIONS + RESERVED_DESCRIPTORS if limit == resource.RLIM_INFINITY else limit

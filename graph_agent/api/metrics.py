@@ -28,7 +28,7 @@ async def metrics(request: Request) -> Response:
     return Response(text, media_type=media_type)
 
 
-def measured(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics | None:
+def server_metrics(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics | None:
     """Return the metrics of a server, which count its turns from now on; None if the extra is not installed."""
     try:
         # Imported here, because the extra may not be installed.

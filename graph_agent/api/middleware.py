@@ -22,7 +22,7 @@ _HEADERS = {
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
-"""`none` is a request that the user makes, not a page."""
+"""Values of Sec-Fetch-Site. A browser sends `none` if the user made the request, for example by typing the URL."""
 
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 

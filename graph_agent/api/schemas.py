@@ -53,7 +53,7 @@ class AnswerRequest(Frozen):
 
 
 def schema_without_references(model: type[Frozen]) -> dict[str, Any]:
-    """Return the schema of a model with its definitions in place, for a route that reads its body itself."""
+    """Return the schema of a model with each reference replaced by its definition, for a route that reads its body itself."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
 
@@ -72,7 +72,7 @@ def schema_without_references(model: type[Frozen]) -> dict[str, Any]:
 
 
 def message_schema() -> dict[str, Any]:
-    """Return the schema of a request body, without references: it is read inside another document."""
+    """Return the schema of a request body, without references, which would not resolve inside the OpenAPI document."""
     return {"anyOf": [schema_without_references(ChatRequest), schema_without_references(AnswerRequest)]}
 
 

@@ -45,7 +45,7 @@ class ServerConfig(uvicorn.Config):
     ) -> None:
         """Without `limits` the limit on descriptors is raised and used. `settings` are those of `uvicorn.Config`.
 
-        While `admission` is full, requests for turns are refused before anything of them is parsed.
+        While `admission` is full, requests for turns are refused before they are parsed.
         """
         limits = limits or ConnectionLimits.below(raise_descriptor_limit())
         super().__init__(
@@ -115,11 +115,11 @@ class BoundedProtocol(H11Protocol):
             self._end(503, refusal.code, refusal.message)
             return
         super().data_received(data)
-        self._update()
+        self._update_state()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._update()
+        self._update_state()
 
     @property
     def _is_serving(self) -> bool:
@@ -131,7 +131,8 @@ class BoundedProtocol(H11Protocol):
         """True if the next byte is the first one of a request."""
         return self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
 
-    def _update(self) -> None:
+    def _update_state(self) -> None:
+        """Count the connection as one whose request is being served, or as one that waits for a request."""
         if self._is_serving:
             self._stop_deadline()
             self.config.open_connections.mark_serving(self)

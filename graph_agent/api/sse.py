@@ -20,7 +20,7 @@ ERROR = "error"
 
 
 class EventStream(EventSourceResponse):
-    """A stream that takes one of `streams` from its first byte to its last. It is refused at once if none is free.
+    """A response that occupies one of the `streams` while it is sent. It is refused at once if none is free.
 
     An exception of `messages` becomes the last event. When the server shuts down the stream may go on for `grace_seconds`.
     """

@@ -55,7 +55,7 @@ class LaunchSession:
     """The session of the browsers that open the link printed at launch. Both secrets are valid until the process ends.
 
     Requests without the headers that every browser adds, such as those of curl, need no session: on a server without
-    authentication any program of this machine is the local user. The session keeps every web page but ours from being that.
+    authentication any program of this machine is the local user. The session prevents other web pages from acting as that user.
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -85,7 +85,7 @@ class Page:
 
     @property
     def document(self) -> bytes:
-        """The HTML document, with the way to sign in."""
+        """The HTML document, which says how a browser signs in: by a bearer token, or by the link printed at launch."""
         way = "bearer" if self.session is None else "link"
         return self.files[_DOCUMENT].replace(_SIGN_IN_MARK.encode(), escape(way).encode())
 
@@ -104,7 +104,7 @@ def page_router(page: Page) -> APIRouter:
     async def view(request: Request) -> Response:
         token = request.query_params.get("token", "")
         if page.session is not None and secrets.compare_digest(token.encode(), page.session.token.encode()):
-            return _signed_in(request, page.session)
+            return _sign_in(request, page.session)
         return Response(page.document, media_type="text/html", headers={"Content-Security-Policy": PAGE_POLICY})
 
     for path in VIEWS:
@@ -142,7 +142,7 @@ def description_router() -> APIRouter:
     return router
 
 
-def _signed_in(request: Request, session: LaunchSession) -> Response:
+def _sign_in(request: Request, session: LaunchSession) -> Response:
     """Exchange the token for the cookie; the redirect removes the token from the address bar."""
     answer = RedirectResponse(request.url.path, status_code=303)
     answer.set_cookie(_cookie_name(request.headers["host"]), session.cookie, httponly=True, samesite="strict")

@@ -44,7 +44,7 @@ class TurnAdmission:
     def __init__(
         self, deadline_seconds: float, *, one_user: bool = False, seconds: Callable[[], float] = time.monotonic
     ) -> None:
-        """`one_user`: there is only one, who may have every place. `seconds` is a monotonic clock."""
+        """With `one_user` that user may take every place. `seconds` is a monotonic clock."""
         self._deadline = deadline_seconds
         self._max_wait = min(MAX_WAIT_SECONDS, deadline_seconds / 4)
         self._share = None if one_user else _SHARE
@@ -87,7 +87,7 @@ class TurnAdmission:
         try:
             await self._wait_for_start(user_id)
             try:
-                started = await self._measured(begin)
+                started = await self._measure(begin)
             finally:
                 self._may_start.release()
         except BaseException:
@@ -119,7 +119,7 @@ class TurnAdmission:
             self._may_start.release()
             raise self.refusal()
 
-    async def _measured(
+    async def _measure(
         self, begin: Callable[[], Awaitable[TurnRun[ChatAnswer] | ChatAnswer]]
     ) -> TurnRun[ChatAnswer] | ChatAnswer:
         self._starting += 1
@@ -135,7 +135,7 @@ class TurnAdmission:
 
 
 class _Places:
-    """Places that users have taken."""
+    """The places that turns have taken, in total and for each user."""
 
     def __init__(self, share: int | None) -> None:
         self._share = share
@@ -143,7 +143,7 @@ class _Places:
         self._taken: dict[str, int] = {}
 
     def has_room(self, user_id: str, limit: int) -> bool:
-        """True if one of `limit` places is free, and the user has not more than a fair share of them."""
+        """True if one of `limit` places is free, and the user has not taken more than a fair share."""
         free = limit - self.total
         return free > 0 and (self._share is None or self._taken.get(user_id, 0) < self._share * free)
 

@@ -74,7 +74,7 @@ def _node(work: Node) -> Callable[..., Awaitable[GraphState]]:
 
 
 def _checked(name: str, work: Node) -> Node:
-    """Return the node so that it raises `UndeclaredOutcomeError` for an outcome that the topology does not have."""
+    """Return a node that runs `work` and raises `UndeclaredOutcomeError` if the topology does not have its outcome."""
     outcomes = topology.TOPOLOGY[name]
 
     async def run(turn: Turn, runtime: TurnRuntime) -> Turn:

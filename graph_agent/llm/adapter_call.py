@@ -44,7 +44,10 @@ class AdapterCall:
         return response
 
     def declarations(self, names: Iterable[str]) -> list[ToolDeclaration]:
-        """Return the adapter's declarations of those `names` that it knows; the task tools' if it declares nothing."""
+        """Return the declarations of those `names` that the adapter knows.
+
+        An adapter without a method for declarations knows the task tools.
+        """
         declared: list[ToolDeclaration] = []
         for name in names:
             with suppress(ToolNotFoundError, LookupError):

@@ -37,7 +37,7 @@ def describe_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResu
 
 
 def _action(rule: ToolRule) -> str:
-    """Return the name of the action: the word of a server with a ledger, or the title of the tool."""
+    """Return the start of a question: the word that a server with a ledger declares, such as "Delete", or the tool's title."""
     word = one_line(rule.user_text(rule.traits.action or ""), 40) if rule.traits.ledger else ""
     return word or f"{one_line(rule.title)}:"
 

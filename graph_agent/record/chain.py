@@ -34,6 +34,7 @@ _HEAD = (
     .order_by(record_links.c.n.desc())
     .limit(1)
 )
+# `cut_n` and `cut_mac` are the prune marker: the last position that was pruned, and its seal.
 _PRUNE_MARKER = select(record_chains.c.cut_n, record_chains.c.cut_mac).where(record_chains.c.chain == bindparam("of_chain"))
 _INSERT_CHAIN = insert(record_chains)
 _INSERT_LINK = insert(record_links)

@@ -25,7 +25,7 @@ WORKERS = 2
 _QUEUED = 2 * WORKERS
 """Replays that are prepared before their results are needed: enough to keep the workers busy."""
 _NICENESS = 10
-"""A worker gives way to the server's own process."""
+"""Added to the niceness of a worker, so that the server's own process comes first."""
 
 
 class ReplayPool:
@@ -78,8 +78,8 @@ class ReplayPool:
             except BaseException:
                 self._free.release()
                 raise
-            # A replay that has begun is never cancelled: an executor whose worker has died cannot deal with that. It keeps its
-            # place until it ends, so that clients that disconnect leave no queue behind.
+            # A replay that has begun is never cancelled: if its worker dies, the executor fails on a cancelled future. The
+            # replay keeps its place until it ends, so that clients that disconnect leave no queue behind.
             report.add_done_callback(self._release)
             return await asyncio.shield(report)
         except BrokenProcessPool as exc:

@@ -146,7 +146,7 @@ def _compose(recorder: Recorder, steps: tuple[Step, ...], ended_at: datetime) ->
 
 
 def _invalid_fields(record: DecisionRecord) -> tuple[Difference, ...]:
-    """Check what no node reads: the version of the record and the numbering of its entries."""
+    """Check the fields that no node reads: the version of the record and the numbers of its entries."""
     numbers = [entry.n for entry in record.entries]
     wrong = []
     if record.header.version not in READABLE_VERSIONS:
@@ -200,7 +200,7 @@ def _with_constitution(snapshot: PolicySnapshot, other: Constitution) -> PolicyS
 
 
 def _as_in_version_1(snapshot: PolicySnapshot, record: DecisionRecord) -> PolicySnapshot:
-    """Return `snapshot` as version 1 used it: a confirmed call ran without its preview being taken again."""
+    """Return `snapshot` as version 1 used it: a confirmed call ran without a second preview."""
     if INVOKE_LLM in record.states:
         return snapshot
     rules = {

@@ -63,7 +63,7 @@ class ReplayReport:
 
 
 def compare_records(recorded: DecisionRecord, replayed: DecisionRecord) -> tuple[Difference, ...]:
-    """Return every leaf in which two records differ, the path first."""
+    """Return every value in which two records differ, the path first."""
     if recorded == replayed:
         return ()
     before, after = recorded.to_json(), replayed.to_json()
@@ -112,7 +112,7 @@ def _visible_outcome(record: DecisionRecord) -> dict[str, Any]:
 
 
 def _differences(what: str, recorded: Any, replayed: Any) -> Iterator[Difference]:
-    """Yield the differing leaves of two JSON values; `what` is the path of both."""
+    """Yield the differences between two JSON values; `what` is the path to both."""
     if isinstance(recorded, dict) and isinstance(replayed, dict):
         for name in sorted(recorded.keys() | replayed.keys()):
             yield from _differences(f"{what}.{name}" if what else name, recorded.get(name), replayed.get(name))

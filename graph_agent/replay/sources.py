@@ -23,7 +23,7 @@ _CHUNK_CHARACTERS = 65536
 
 @dataclass(frozen=True, slots=True)
 class LoadedRecord:
-    """A record with its texts, or None if the stored value is not a valid record; `name` identifies it in both cases."""
+    """A record with its texts. `record` is None if the stored value is not valid; `name` identifies it in both cases."""
 
     name: str
     record: DecisionRecord | None

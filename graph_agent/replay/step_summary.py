@@ -9,8 +9,8 @@ from typing import Any
 from graph_agent.graph.stepping import Step
 from graph_agent.models.canonical import canonical_json
 
-_MESSAGES = 3
-"""The last messages of a request that are shown; the earlier ones were shown with the requests before it."""
+_SHOWN_MESSAGES = 3
+"""The number of messages at the end of a request that are shown; earlier requests have shown the ones before them."""
 
 
 def summarize(step: Step) -> dict[str, str]:
@@ -24,8 +24,8 @@ def _shorten(value: Any, limit: int = 120) -> str:
 
 
 def _request(request: Any) -> str:
-    said = [f"{message.role}: {_message(message)}" for message in request.messages[-_MESSAGES:]]
-    return f"{len(request.messages)} messages, {len(request.tools)} tools; last: {' | '.join(said)}"
+    shown = [f"{message.role}: {_message(message)}" for message in request.messages[-_SHOWN_MESSAGES:]]
+    return f"{len(request.messages)} messages, {len(request.tools)} tools; last: {' | '.join(shown)}"
 
 
 def _message(message: Any) -> str:

@@ -25,7 +25,7 @@ _REMARK: Final = re.compile(
 )
 """A clause after a command that begins so explains the command."""
 _HESITATION: Final = re.compile(r"(?<=\w )(?:uh+|um+|erm+),? (?=\w)")
-_AMENDED: Final = re.compile(r"(?P<before>.+?),? (?:no,? wait|wait,? no|no,? sorry|sorry|i mean|scratch that),? (?P<new>.+)")
+_CORRECTION: Final = re.compile(r"(?P<before>.+?),? (?:no,? wait|wait,? no|no,? sorry|sorry|i mean|scratch that),? (?P<new>.+)")
 _QUOTED: Final = re.compile(r'"[^"\n]{1,400}"')
 _ONE_TASK: Final = re.compile(
     r"(?:please )?(?:(?:add|create|make)(?: me)? )?(?:(?:an?|new|another) )*(?:task|to-?do|reminder|note):"
@@ -77,8 +77,8 @@ def _read_parts(parts: list[Clause]) -> tuple[Request, ...]:
 def _commands(clause: Clause) -> tuple[Request, ...]:
     """Split off, from the end, the commands that can follow a new task or another command."""
     clause = clause_of(_HESITATION.sub("", clause.text))
-    if (amended := _amended(clause)) is not None:
-        return (amended,)
+    if (corrected := _read_correction(clause)) is not None:
+        return (corrected,)
     later: list[Request] = []
     links = [] if _ONE_TASK.match(clause.key) else list(_LINK.finditer(clause.key))[-_MAX_LINKS:]
     for link in reversed(links):
@@ -98,9 +98,9 @@ def _commands(clause: Clause) -> tuple[Request, ...]:
     return tuple(later) if later and isinstance(first, Offer | Say) else (first, *later)
 
 
-def _amended(clause: Clause) -> Request | None:
-    """Return the command of "delete the second, no wait, the third" with its last place."""
-    found = _AMENDED.fullmatch(clause.key)
+def _read_correction(clause: Clause) -> Request | None:
+    """Return the command of "delete the second, no wait, the third" as corrected; None if the clause corrects nothing."""
+    found = _CORRECTION.fullmatch(clause.key)
     if not found or not (target := read_reference(clause.cut(*found.span("new")))).places:
         return None
     first = read_clause(clause.cut(*found.span("before")))

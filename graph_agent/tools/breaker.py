@@ -14,7 +14,7 @@ class CircuitBreaker:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failures = 0
-        self._closed_at = 0.0
+        self._open_until = 0.0
 
     @property
     def failing(self) -> bool:
@@ -24,13 +24,13 @@ class CircuitBreaker:
     @property
     def open(self) -> bool:
         """True during a back-off: no connection is attempted."""
-        return self._clock.monotonic() < self._closed_at
+        return self._clock.monotonic() < self._open_until
 
     def record_failure(self) -> None:
         self._failures += 1
         if self._failures > 1:
             # The exponent is limited, because a float has no room for the power of a long outage.
-            self._closed_at = self._clock.monotonic() + min(MAX_SECONDS, FIRST_SECONDS * 2.0 ** min(self._failures - 2, 16))
+            self._open_until = self._clock.monotonic() + min(MAX_SECONDS, FIRST_SECONDS * 2.0 ** min(self._failures - 2, 16))
 
     def record_success(self) -> None:
-        self._failures, self._closed_at = 0, 0.0
+        self._failures, self._open_until = 0, 0.0

@@ -168,7 +168,7 @@ class McpToolExecutor:
         tool = self._tools.get(tool_name)
         if tool is None:
             return ToolTraits()
-        # The hint of a server that is not trusted can restrict its tool, but not spare it a receipt.
+        # A server that is not trusted can only restrict its tool: its hint that a tool is read-only is ignored.
         meta, hints = (tool.meta or {}) if self._trusted else {}, tool.annotations
         read_only = None if hints is None else hints.read_only_hint
         return ToolTraits(
@@ -262,7 +262,7 @@ class McpToolExecutor:
             if self._breaker.open:
                 return None
             session = self._session = Session(self._server, self._timeout, self._name, self._breaker.record_failure)
-        opened = await session.ready(seconds)
+        opened = await session.wait_until_open(seconds)
         if opened is not None and session.tools is not self._listed_tools:
             self._listed_tools = session.tools
             differences = {tool.name: self._difference(tool) for tool in session.tools}
@@ -298,7 +298,7 @@ class McpToolExecutor:
         return _VARIABLE.sub(lambda found: quote(str(values[found[1]]), safe=""), template)
 
     def _meta(self, user_id: str, operation_key: str | None, mode: str) -> RequestParamsMeta:
-        """Return who calls and under which key; nothing for a server that is not trusted."""
+        """Return the user and the operation key of a call; nothing for a server that is not trusted."""
         meta: dict[str, Any] = {}
         if self._trusted:
             meta[USER_META] = user_id

@@ -26,7 +26,7 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 
 def invalid_header(headers: Mapping[str, Any]) -> str | None:
-    """Return the name of a header that HTTP does not allow, or None. An HTTP library puts such a value into its exception."""
+    """Return the name of a header that HTTP does not allow, or None. An HTTP library would show the value in its exception."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
             return name
@@ -61,11 +61,13 @@ class TokenSource:
             return self._headers
 
     async def _renew(self) -> None:
-        asked = self._credentials
-        form = {"grant_type": "client_credentials", **({"scope": asked.scope} if asked.scope else {})}
+        credentials = self._credentials
+        form = {"grant_type": "client_credentials", **({"scope": credentials.scope} if credentials.scope else {})}
         async with httpx2.AsyncClient(timeout=10.0, follow_redirects=False) as client:
-            response = await client.post(asked.token_url, data=form, auth=(asked.client_id, asked.client_secret))
+            response = await client.post(
+                credentials.token_url, data=form, auth=(credentials.client_id, credentials.client_secret)
+            )
         answer = response.raise_for_status().json()
-        lives = float(answer.get("expires_in", 3600))
-        self._renew_at = self._clock.monotonic() + lives - min(RENEW_BEFORE_SECONDS, lives / 2)
+        lifetime = float(answer.get("expires_in", 3600))
+        self._renew_at = self._clock.monotonic() + lifetime - min(RENEW_BEFORE_SECONDS, lifetime / 2)
         self._headers = {"Authorization": f"Bearer {answer['access_token']}"}

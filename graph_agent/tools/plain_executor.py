@@ -1,4 +1,4 @@
-"""A `ToolServer` over an executor that has only `execute`, such as one written from the engine contract."""
+"""A `ToolServer` over an executor that has only `execute`, the one method that the engine contract requires."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class PlainExecutor:
         return result
 
     async def settle(self, *_: Any, **__: Any) -> ToolResult:
-        """Return that the outcome is unknown: without a ledger it cannot be asked for."""
+        """Return that the outcome is unknown: there is no ledger that could be asked."""
         text = "no answer in time: it may or may not have been done"
         return ToolResult(success=False, error=text, error_code=ToolErrorCode.UNKNOWN_ERROR)
 

@@ -5,8 +5,8 @@
         "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN}"}}
     }}
 
-`${NAME}` in any text is replaced by that variable of the environment. Keys that are not listed here belong to other clients and
-are ignored.
+`${NAME}` in any text is replaced by that variable of the environment. Keys that `_Entry` does not have belong to other clients
+and are ignored.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         return None
     values: list[str] = []
     try:
-        read = _Entry.model_validate(_with_variables(entry, name, environment, values))
+        read = _Entry.model_validate(_replace_variables(entry, name, environment, values))
     except ValidationError as exc:
         where = ".".join(str(part) for part in exc.errors(include_input=False)[0]["loc"])
         raise ConfigurationError(f"the MCP server '{name}': {where or 'its entry'} is not valid") from None
@@ -141,8 +141,8 @@ def _server(name: str, read: _Entry) -> Server:
     return HttpServer(read.url, read.headers)
 
 
-def _with_variables(value: Any, server: str, environment: Mapping[str, str], values: list[str]) -> Any:
-    """Return `value` with the variables that its texts refer to; what was read is added to `values`."""
+def _replace_variables(value: Any, server: str, environment: Mapping[str, str], values: list[str]) -> Any:
+    """Return `value` with every `${NAME}` replaced, and append the values of these variables to `values`."""
 
     def read(reference: re.Match[str]) -> str:
         variable = reference[1]
@@ -156,7 +156,7 @@ def _with_variables(value: Any, server: str, environment: Mapping[str, str], val
     if isinstance(value, str):
         return _REFERENCE.sub(read, value)
     if isinstance(value, list):
-        return [_with_variables(item, server, environment, values) for item in value]
+        return [_replace_variables(item, server, environment, values) for item in value]
     if isinstance(value, dict):
-        return {key: _with_variables(item, server, environment, values) for key, item in value.items()}
+        return {key: _replace_variables(item, server, environment, values) for key, item in value.items()}
     return value

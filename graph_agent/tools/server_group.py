@@ -1,7 +1,7 @@
 """Several MCP servers as one `ToolServer`.
 
-A tool keeps the name that its server gives it, unless two servers serve one of that name, or the file of servers asks for
-prefixes: then it is called `server.tool`. Under that name every tool can be granted, so that a constitution need not depend on
+A tool keeps the name that its server gives it, unless another server has a tool of that name, or the file of servers asks for
+prefixes: then it is called `server.tool`. Every tool can be granted under that name, so that a constitution need not depend on
 which other servers there are.
 """
 
@@ -26,7 +26,7 @@ from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.transport import HttpServer
 
 MAX_USER_SESSIONS = 100
-"""Sessions with the headers of one user. Beyond that the one that was used longest ago is closed."""
+"""The number of sessions with the headers of one user. Beyond it the session that was used longest ago is closed."""
 
 
 class _Route(NamedTuple):
@@ -55,14 +55,14 @@ class McpServerGroup:
         user_headers: UserHeaders | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`granted` are the names in the constitution: a tool that is granted as `server.tool` is called so.
+        """`granted` are the names in the constitution: a tool that is granted as `server.tool` gets that name.
 
         With `pins`, a tool that differs from its pinned definition is refused. With `user_headers`, each user has a session of
         their own with every server over HTTP.
         """
         self._user_headers = user_headers
         self._clock = clock
-        self._of_users: OrderedDict[tuple[str, str], McpToolExecutor] = OrderedDict()
+        self._user_executors: OrderedDict[tuple[str, str], McpToolExecutor] = OrderedDict()
         self._pins = pins or Pins({})
         self._servers = {server.name: server for server in servers}
         self._granted = frozenset(granted)
@@ -93,13 +93,15 @@ class McpServerGroup:
         if self._user_headers is None or not isinstance(server.server, HttpServer):
             return self.executors[route.server]
         key = (server.name, user_id)
-        if key not in self._of_users:
-            self._of_users[key] = self._executor(server, None, partial(self._user_headers, user_id, server.name))
-        self._of_users.move_to_end(key)
-        executor = self._of_users[key]
-        unused = (one for one, other in self._of_users.items() if other is not executor and not other.in_flight)
-        if len(self._of_users) > MAX_USER_SESSIONS and (oldest := next(unused, None)) is not None:
-            await self._of_users.pop(oldest).aclose()
+        if key not in self._user_executors:
+            self._user_executors[key] = self._executor(server, None, partial(self._user_headers, user_id, server.name))
+        self._user_executors.move_to_end(key)
+        executor = self._user_executors[key]
+        unused = (
+            candidate for candidate, other in self._user_executors.items() if other is not executor and not other.in_flight
+        )
+        if len(self._user_executors) > MAX_USER_SESSIONS and (oldest := next(unused, None)) is not None:
+            await self._user_executors.pop(oldest).aclose()
         return executor
 
     def shared_identities(self) -> list[str]:
@@ -124,7 +126,7 @@ class McpServerGroup:
 
     async def aclose(self) -> None:
         """Close every session. A later call opens another one."""
-        await asyncio.gather(*(executor.aclose() for executor in (*self.executors.values(), *self._of_users.values())))
+        await asyncio.gather(*(executor.aclose() for executor in (*self.executors.values(), *self._user_executors.values())))
 
     def get_available_tools(self) -> list[str]:
         """Return the names of all tools, by server in the order of the file; without those of servers never reached."""
@@ -207,7 +209,7 @@ class McpServerGroup:
         return self._routes.get(tool_name)
 
     def _refresh(self) -> None:
-        """Name the tools again if a server has listed its tools since."""
+        """Choose the names of all tools again if a server has listed its tools since the last time."""
         listed = [executor.declarations() for executor in self.executors.values()]
         if all(now is before for now, before in zip(listed, self._listed, strict=False)) and self._listed:
             return

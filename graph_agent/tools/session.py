@@ -1,7 +1,8 @@
 """One long-lived MCP session, opened and closed by its own task.
 
 The SDK's transports are task groups, which cancel the task that has entered them when the connection breaks. So the session is
-entered and left in a task of its own, and each request runs in another task, whose cancellation differs from the caller's.
+entered and left in a task of its own, and each request runs in another one, so that its cancellation is never taken for that of
+the caller.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Session:
         # An empty context, because the session outlives the turn that opens it and must not inherit its deadline.
         self._owner = self.loop.create_task(self._run(), name="mcp-session", context=Context())
 
-    async def ready(self, seconds: float) -> ClientSession | None:
+    async def wait_until_open(self, seconds: float) -> ClientSession | None:
         """Return the open session, or None if it cannot be opened within `seconds`."""
         done, _ = await asyncio.wait({self._ready}, timeout=seconds)
         return self._ready.result() if done and self._ready.exception() is None else None
@@ -99,9 +100,9 @@ class Session:
                     self.tools = await all_tools(client.session)
                 self._ready.set_result(client.session)
                 async with asyncio.TaskGroup() as tasks:
-                    watcher = tasks.create_task(self._watch(client))
+                    subscription = tasks.create_task(self._subscribe(client))
                     await self._leaving.wait()
-                    watcher.cancel()
+                    subscription.cancel()
         except Exception as error:
             self._fail(_reason(error))
             logger.warning("the connection to the MCP server%s failed (%s)", self._name, self.failure)
@@ -121,7 +122,7 @@ class Session:
         else:
             self.abandon()
 
-    async def _watch(self, client: Client) -> None:
+    async def _subscribe(self, client: Client) -> None:
         """Subscribe to changes of the tools, as protocol 2026-07-28 requires; earlier versions send notifications unasked."""
         if isinstance(self._server, MCPServer):
             return  # The tools of a server in this process are as constant as its code.

@@ -55,7 +55,11 @@ async def stdio_transport(
     to_session, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_send, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     writer = asyncio.create_task(_write_lines(process, from_session, to_session))
-    pumps = {writer, asyncio.create_task(_read_lines(process, to_session)), asyncio.create_task(_read_end(process, on_stderr))}
+    pumps = {
+        writer,
+        asyncio.create_task(_read_lines(process, to_session)),
+        asyncio.create_task(_read_stderr(process, on_stderr)),
+    }
     try:
         yield received, to_send
     finally:
@@ -111,7 +115,7 @@ async def _write_lines(process: Process, from_session: Any, to_session: Any) -> 
         await to_session.aclose()
 
 
-async def _read_end(process: Process, on_stderr: Callable[[bytes], None]) -> None:
+async def _read_stderr(process: Process, on_stderr: Callable[[bytes], None]) -> None:
     assert process.stderr is not None
     end = b""
     while chunk := await process.stderr.read(MAX_STDERR_BYTES):

@@ -1,6 +1,6 @@
 """The transports to an MCP server: the pipes of a command, HTTP, or memory for a server in this process.
 
-No server is trusted with memory, so the size of its messages is limited.
+The size of a message is limited, so that no server can fill the memory.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from graph_agent.tools.stdio import stdio_transport
 
 @dataclass(frozen=True)
 class HttpServer:
-    """A server over streamable HTTP. The headers are sent with every request as they are then.
+    """A server over streamable HTTP. Its headers and the URL may contain secrets.
 
-    They and the URL may contain secrets.
+    The headers are read again for every request, because a token among them may have been renewed.
     """
 
     url: str = field(repr=False)

@@ -38,6 +38,7 @@ class _ReplyFilter:
         return clean_reply(without_calls(text, self.find_calls(text)), self.names)
 
     def find_calls(self, text: str) -> list[WrittenCall]:
+        """Return the calls that the model wrote as text instead of requesting them."""
         return written_calls(text[:MAX_TEXT_READ], self.names)
 
 

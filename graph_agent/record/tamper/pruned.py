@@ -28,8 +28,8 @@ _SET_PRUNE_MARKER = update(record_chains).where(record_chains.c.chain == bindpar
 def mark_pruned(connection: Connection, decision_ids: Sequence[str], *, key: ChainKey) -> None:
     """Sign the links of these decisions as pruned. Call it in the transaction that deletes their rows.
 
-    `key` is the key of the chains, None for plain chains. Pass at most a few hundred ids at a time. If all records at the start
-    of a chain are pruned, their links are deleted too and one signed prune marker replaces them.
+    `key` seals the chains, None if their seals are plain hashes. Pass at most a few hundred ids at a time. If all records at
+    the start of a chain are pruned, their links are deleted too and one signed prune marker replaces them.
     """
     sealer = Sealer(key)
     newest = connection.scalar(
@@ -37,6 +37,7 @@ def mark_pruned(connection: Connection, decision_ids: Sequence[str], *, key: Cha
     )
     if newest is not None:
         store_prune_horizon(connection, newest, sealer)
+    # The column `cut` has the signature of a pruned link; it is NULL as long as the record is kept.
     unsigned = select(record_links).where(record_links.c.decision_id.in_(list(decision_ids)), record_links.c.cut.is_(None))
     # Ordered: two processes that prune at the same time lock the rows in the same order, so they cannot deadlock.
     links = connection.execute(unsigned.order_by(record_links.c.chain, record_links.c.n)).all()
@@ -63,7 +64,7 @@ def pruned_until(connection: Connection, sealer: Sealer) -> datetime | None:
     """Return the time up to which decisions may have been pruned; None if the log has no horizon with a valid seal."""
     wanted = select_raw(reports_table).where(reports_table.c.report_id == PRUNE_HORIZON)
     row = connection.execute(wanted).mappings().one_or_none()
-    if row is None or not sealer.accepts(row["seal"], lambda one: row_seal(reports_table, row, one)):
+    if row is None or not sealer.accepts(row["seal"], lambda candidate: row_seal(reports_table, row, candidate)):
         return None
     return connection.scalar(select(reports_table.c.created_at).where(reports_table.c.report_id == PRUNE_HORIZON))
 

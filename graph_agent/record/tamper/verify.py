@@ -126,7 +126,7 @@ async def _find_missing_decisions(
 
 
 async def _check_sealed_rows(database: Database, sealer: Sealer, violations: ViolationList) -> None:
-    """Report baselines and reports, with settlements, that are not as they were sealed."""
+    """Report the baselines and reports whose seals do not verify. Settlements are stored as reports."""
     for table, key in ((baselines_table, baselines_table.c.baseline_id), (reports_table, reports_table.c.report_id)):
         async for row in _rows_by_key(database, select_raw(table), key):
             if not sealer.accepts(row.seal, partial(row_seal, table, row._mapping)):
@@ -144,7 +144,7 @@ async def _find_unsealed_decisions(database: Database, violations: ViolationList
 
 
 async def _find_unsealed_openings(database: Database, sealer: Sealer, violations: ViolationList) -> None:
-    """Report open decisions that no holder of the key has opened."""
+    """Report open decisions whose opening row has no valid seal."""
     still_open = select(*CHECKED_COLUMNS).where(decision_logs.c.status == RecordStatus.PENDING)
     async for row in _rows_by_key(database, still_open, decision_logs.c.decision_id):
         if not has_valid_seal(row, sealer):
