@@ -1,4 +1,4 @@
-"""CPU of a turn while its surroundings grow: history, tools, the constitution, and the log; each as a ratio to the smallest.
+"""CPU of a turn as its inputs grow: history, tools, constitution and log; each as a ratio to the smallest.
 
     python -m benchmarks.growth [DECISIONS ...]
 
@@ -81,7 +81,7 @@ async def logs(sizes: tuple[int, ...]) -> dict[str, float]:
                 folder.mkdir()
                 log = Database.open(f"sqlite:///{folder / 'log.db'}")
                 migrate(log, "graph_agent.record")
-                # In a thread, because it runs an event loop of its own.
+                # In a thread, because `fill` runs an event loop.
                 await asyncio.to_thread(fill, log, size)
                 log.close_now()
                 engine = await stack.enter_async_context(full_engine(folder))
@@ -92,7 +92,7 @@ async def logs(sizes: tuple[int, ...]) -> dict[str, float]:
 def main(*sizes: int) -> None:
     """Print one table for each kind of growth."""
     warnings.simplefilter("ignore")
-    print("CPU of a one-tool turn while its surroundings grow, and its ratio to the smallest")
+    print("CPU of a one-tool turn as its inputs grow, and the ratio to the smallest")
     for title, contenders in {"history": histories(), "tools": toolboxes(), "constitution": constitutions()}.items():
         print_table(title, asyncio.run(interleaved(contenders, TURNS)))
     print_table("log (whole turn with MCP, ledger and record)", asyncio.run(logs(sizes or LOG_SIZES)))

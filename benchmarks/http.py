@@ -2,7 +2,7 @@
 
     python -m benchmarks.http
 
-The server is a process of its own, whose CPU Linux tells in `/proc`; the client's is not counted.
+The server is a separate process, whose CPU time is read from `/proc` (Linux); the CPU of the client is not counted.
 """
 
 from __future__ import annotations

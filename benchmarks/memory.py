@@ -2,7 +2,7 @@
 
     python -m benchmarks.memory [TURNS]
 
-A waiting turn is measured by what Python allocates for it, the rest by the resident memory, which Linux tells in `/proc`.
+A waiting turn is measured by what Python allocates for it, growth by the resident memory in `/proc` (Linux).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GOAL_WAITING_KB = 60
 TURNS = 10_000
 AT_ONCE = 50
 GOAL_LEFT_MB = 5
-"""What the allocator keeps; a leak of half a kilobyte a turn would be as much."""
+"""Room for what the allocator keeps. A leak of 1 KB per turn would use it up."""
 
 
 class SilentModel(OneToolModel):
@@ -68,7 +68,7 @@ async def waiting() -> float:
     return taken / 1024 / WAITING
 
 
-async def left_behind(turns: int) -> float:
+async def growth_after(turns: int) -> float:
     """Return the megabytes by which the process grows over the second half of `turns`."""
     with tempfile.TemporaryDirectory() as folder:
         async with full_engine(Path(folder)) as engine:
@@ -85,7 +85,7 @@ def main(turns: int = TURNS) -> None:
     print(f"memory of the process, {WAITING} turns waiting at once, then {turns:,} turns")
     taken = asyncio.run(waiting())
     print(f"{'a waiting turn':28}{taken:8.1f} KB" + against("a waiting turn", taken, GOAL_WAITING_KB, " KB"))
-    left = asyncio.run(left_behind(turns))
+    left = asyncio.run(growth_after(turns))
     print(f"{f'growth over the last {turns // 2:,}':28}{left:8.1f} MB" + against("growth", left, GOAL_LEFT_MB, " MB"))
 
 

@@ -1,8 +1,8 @@
-"""A shorter way through LangGraph's nodes: each node and the writes after it run as one step.
+"""A faster way to run LangGraph's nodes: each node and the writes after it run as one step.
 
-LangGraph runs a node as a sequence: the node in a task of its own, then each write, each with a configuration and callbacks of
-its own. That is most of what a turn costs. A `FastNode` does the same work and the same writes directly. It is used only where
-nobody can see the difference: where a callback handler listens (tracing), the sequence runs as usual.
+LangGraph runs a node as a sequence: the node in a separate task, then each write, each with a new configuration and callbacks.
+That is most of what a turn costs. A `FastNode` does the same work and the same writes directly. Where a callback handler is
+present (tracing), the sequence runs as usual, because handlers are called for each of its parts.
 
 This uses private names of LangGraph. Where they are missing, nothing is replaced, and the graph takes the same steps.
 """
