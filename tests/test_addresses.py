@@ -10,6 +10,7 @@ import pytest
 
 from graph_agent.addresses import RefusedAddressError, require_allowed_host
 from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.tools.identity import ClientCredentials, TokenSource
 
 REFUSED = ("169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "100.100.100.200", "[fd00:ec2::254]", "2852039166")
 
@@ -35,6 +36,11 @@ def test_other_addresses_are_allowed(host: str) -> None:
 async def test_no_mcp_server_is_reached_at_a_link_local_address() -> None:
     async with McpToolExecutor("http://169.254.169.254/mcp", timeout=60) as tools:
         assert not await tools.start()
+
+
+async def test_no_token_is_asked_for_at_a_link_local_address() -> None:
+    with pytest.raises(RefusedAddressError):
+        await TokenSource(ClientCredentials("http://169.254.169.254/token", "me", "hunter2"))()
 
 
 async def test_a_redirect_of_an_mcp_server_is_not_followed() -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import httpx2
 
+from graph_agent.addresses import require_allowed_host
 from graph_agent.clock import SystemClock
 from graph_agent.ports import Clock
 
@@ -62,6 +63,7 @@ class TokenSource:
 
     async def _renew(self) -> None:
         credentials = self._credentials
+        await asyncio.to_thread(require_allowed_host, credentials.token_url)
         form = {"grant_type": "client_credentials", **({"scope": credentials.scope} if credentials.scope else {})}
         async with httpx2.AsyncClient(timeout=10.0, follow_redirects=False) as client:
             response = await client.post(

@@ -27,6 +27,8 @@ from graph_agent.tools.transport import HttpServer, Server
 
 MAX_FILE_CHARS = 1024 * 1024
 DEFAULT_TIMEOUT_SECONDS = 10.0
+_MIN_SECRET_LINE = 4
+"""A shorter line of a value, such as a brace, is no secret."""
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -121,6 +123,9 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         raise ConfigurationError(f"the MCP server '{name}': oauth is for a url")
     credentials = None if read.oauth is None else ClientCredentials(**read.oauth.model_dump())
     secrets = {*values, *read.env.values(), *read.headers.values(), credentials.client_secret if credentials else ""}
+    # An explanation quotes one line, so the lines of a longer value, such as a private key, are hidden by themselves.
+    lines = {line.strip() for value in secrets if "\n" in value.strip() for line in value.splitlines()}
+    secrets |= {line for line in lines if len(line) >= _MIN_SECRET_LINE}
     return ServerConfig(
         name=name,
         server=_server(name, read),

@@ -20,6 +20,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import CONNECTION_CLOSED, Tool, ToolListChangedNotification
 
 from graph_agent.deadlines import wait_for_task
+from graph_agent.tools.stdio import MAX_STDERR_BYTES
 from graph_agent.tools.tool_list import ToolListError, all_tools
 from graph_agent.tools.transport import Server, transport_to
 
@@ -74,7 +75,10 @@ class Session:
         """The reason for which the connection failed, with the last line of the command's stderr; None if it has not failed."""
         if self.failure is None:
             return None
-        last = self._stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        before, _, last = self._stderr.decode("utf-8", "replace").strip().rpartition("\n")
+        if not before and len(self._stderr) >= MAX_STDERR_BYTES:
+            # Its beginning is missing: a secret value that was cut could not be found and hidden.
+            return f"{self.failure}; the last line of its stderr is too long"
         return f"{self.failure}; the last line of its stderr: {last}" if last else self.failure
 
     async def leave(self) -> None:

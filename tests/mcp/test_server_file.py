@@ -11,6 +11,8 @@ from mcp import StdioServerParameters
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.tools.server_file import ServerConfig, read_server_file
+from graph_agent.tools.session import Session
+from graph_agent.tools.stdio import MAX_STDERR_BYTES
 from graph_agent.tools.transport import HttpServer
 
 
@@ -98,3 +100,25 @@ def test_a_file_without_servers_is_refused(tmp_path: Path) -> None:
             read_server_file(file, {})
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_server_file(tmp_path / "none.json", {})
+
+
+def test_each_line_of_a_value_is_a_secret(tmp_path: Path) -> None:
+    (server,) = read(tmp_path, {"git": {"command": "git-mcp", "env": {"KEY": "${KEY}"}}}, KEY="{\n  first line\nsecond line\n}")
+    assert {"first line", "second line"} < set(server.secrets)
+    assert "{" not in server.secrets
+
+
+@pytest.mark.parametrize(
+    ("stderr", "shown"),
+    [
+        (b"started\nno such database", "it closed the connection; the last line of its stderr: no such database"),
+        (b"x" * MAX_STDERR_BYTES, "it closed the connection; the last line of its stderr is too long"),
+        (b"x" * (MAX_STDERR_BYTES - 4) + b"\nend", "it closed the connection; the last line of its stderr: end"),
+    ],
+)
+def test_a_line_of_stderr_whose_beginning_is_missing_is_not_shown(stderr: bytes, shown: str) -> None:
+    """A secret value that is cut could not be found in it."""
+    session = object.__new__(Session)
+    session.failure = "it closed the connection"
+    session._on_stderr(stderr)
+    assert session.explanation == shown
