@@ -68,12 +68,15 @@ async def run_agent(request: Request, caller: AuthenticatedCaller) -> Response:
     state = request.app.state
     stream: TurnStream = state.stream
     run = _read_run(await read_object(request, MAX_BODY_BYTES))
-    started = await start_turn(state, caller, _parse_message(run), run.run_id)
+    sent = _parse_message(run)
+    # Before the turn is started, because its events could not be sent otherwise.
+    state.streams.require(caller.user_id)
+    started = await start_turn(state, caller, sent, run.run_id)
     if isinstance(started, ChatAnswer):
         events = await stream.answered(started)
     else:
         events = stream.follow(started)
-    return stream_of(request, _messages(run, events))
+    return stream_of(request, caller, _messages(run, events), admitted=True)
 
 
 def _read_run(body: dict[str, Any]) -> RunAgentInput:

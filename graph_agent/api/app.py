@@ -28,6 +28,7 @@ from graph_agent.api import (
 from graph_agent.api.access_log import AccessLog
 from graph_agent.api.auth import authenticator
 from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts, refuse_other_origins, refuse_two_lengths
+from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import Page, description_router, page_router
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.bootstrap.runtime import Runtime
@@ -92,9 +93,9 @@ def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool
     app.state.authenticator = authenticator(settings)
     app.state.turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=not settings.authenticates)
     app.state.metrics = metrics.server_metrics(runtime, app.state.turn_admission) if with_metrics else None
-    app.state.streams = asyncio.Semaphore(MAX_STREAMS)
+    app.state.streams = StreamPlaces(MAX_STREAMS, one_user=not settings.authenticates)
     app.state.replays = ReplayPool()
-    app.state.replay_streams = asyncio.Semaphore(replay.MAX_STREAMS)
+    app.state.replay_streams = StreamPlaces(replay.MAX_STREAMS, one_user=not settings.authenticates)
     app.state.stream = TurnStream(runtime.chat, runtime.engine)
     errors.install(app)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.

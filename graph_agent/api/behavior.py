@@ -102,10 +102,10 @@ async def drift(request: Request, _caller: Auditor, query: Annotated[DriftQuery,
         **errors(401, 403, 503),
     },
 )
-async def verify(request: Request, _caller: Auditor) -> Response:
+async def verify(request: Request, caller: Auditor) -> Response:
     """Verify the whole record, and stream the progress and the result. It ends when the client disconnects."""
     state = request.app.state
-    return EventStream(_verification(state.runtime), state.replay_streams)
+    return EventStream(_verification(state.runtime), state.replay_streams, caller.user_id)
 
 
 class _StoppedError(Exception):

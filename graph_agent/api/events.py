@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Request
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.auth import AuthenticatedCaller
+from graph_agent.api.auth import AuthenticatedCaller, Caller
 from graph_agent.api.body import read_object
 from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, read_message, start_turn
 from graph_agent.api.schemas import IdInPath, errors
@@ -61,11 +61,15 @@ async def chat_stream(
     sent = read_message(await read_object(request))
     if last_event_id:
         decision_id, after = _parse_event_id(last_event_id)
-        return _event_stream(request, decision_id, await stream.subscribe(decision_id, caller.user_id, after))
+        return _event_stream(request, caller, decision_id, await stream.subscribe(decision_id, caller.user_id, after))
+    # Before the turn is started, because its events could not be sent otherwise.
+    state.streams.require(caller.user_id)
     started = await start_turn(state, caller, sent, idempotency_key)
     if isinstance(started, ChatAnswer):
-        return _event_stream(request, started.decision_id, await stream.answered(started))
-    return _event_stream(request, started.decision_id, stream.follow(started))
+        events = await stream.answered(started)
+    else:
+        events = stream.follow(started)
+    return stream_of(request, caller, _messages(started.decision_id, events), admitted=True)
 
 
 @router.get(
@@ -82,7 +86,7 @@ async def decision_events(
     stream: TurnStream = request.app.state.stream
     # The Last-Event-ID of another decision does not apply to this one.
     events = await stream.subscribe(decision_id, caller.reads, after if named == decision_id else 0)
-    return _event_stream(request, decision_id, events)
+    return _event_stream(request, caller, decision_id, events)
 
 
 def _parse_event_id(event_id: str) -> tuple[str, int]:
@@ -91,15 +95,18 @@ def _parse_event_id(event_id: str) -> tuple[str, int]:
     return decision_id.lower(), int(number)
 
 
-def _event_stream(request: Request, decision_id: str, events: AsyncIterator[NumberedEvent] | None) -> Response:
-    return Response(status_code=204) if events is None else stream_of(request, _messages(decision_id, events))
+def _event_stream(request: Request, caller: Caller, decision_id: str, events: AsyncIterator[NumberedEvent] | None) -> Response:
+    return Response(status_code=204) if events is None else stream_of(request, caller, _messages(decision_id, events))
 
 
-def stream_of(request: Request, messages: AsyncIterator[ServerSentEvent]) -> Response:
-    """Return a response that streams `messages`, if the server has a place for one more subscriber."""
+def stream_of(
+    request: Request, caller: Caller, messages: AsyncIterator[ServerSentEvent], *, admitted: bool = False
+) -> Response:
+    """Return a response that streams `messages`; unless it is `admitted`, only if there is a place for one more subscriber."""
     state = request.app.state
     # On shutdown the running turns are ended first, and their last events are still sent.
-    return EventStream(messages, state.streams, state.runtime.engine.config.timeout_seconds)
+    grace_seconds = state.runtime.engine.config.timeout_seconds
+    return EventStream(messages, state.streams, caller.user_id, grace_seconds, admitted=admitted)
 
 
 async def _messages(decision_id: str, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[ServerSentEvent]:

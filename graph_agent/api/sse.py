@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
@@ -11,6 +10,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Receive, Scope, Send
 
 from graph_agent.api.errors import busy, stream_error_body
+from graph_agent.api.turn_admission import SHARE, Places
 
 KEEP_ALIVE_SECONDS = 15
 """The server sends a comment line this often as a keep-alive, so that no proxy closes the connection while nothing happens."""
@@ -19,26 +19,54 @@ ERROR = "error"
 """The last event of a stream that failed; its data is the envelope of errors."""
 
 
-class EventStream(EventSourceResponse):
-    """A response that occupies one of the `streams` while it is sent. It is refused at once if none is free.
+class StreamPlaces(Places):
+    """The places of the streams that are served at the same time, with a fair share for each user."""
 
+    def __init__(self, limit: int, *, one_user: bool) -> None:
+        """`one_user`: there is only one, who may have every place."""
+        super().__init__(None if one_user else SHARE)
+        self._limit = limit
+
+    def require(self, user_id: str) -> None:
+        """Raise `ServiceError` SERVICE_UNAVAILABLE if no place is free for the user."""
+        if not self.has_room(user_id, self._limit):
+            raise busy()
+
+
+class EventStream(EventSourceResponse):
+    """A response that occupies one of the `places` while it is sent. It is refused at once if none is free for the user.
+
+    With `admitted` it is never refused: `StreamPlaces.require` was called before its turn was started.
     An exception of `messages` becomes the last event. When the server shuts down the stream may go on for `grace_seconds`.
     """
 
-    def __init__(self, messages: AsyncIterator[ServerSentEvent], streams: asyncio.Semaphore, grace_seconds: float = 0) -> None:
+    def __init__(
+        self,
+        messages: AsyncIterator[ServerSentEvent],
+        places: StreamPlaces,
+        user_id: str,
+        grace_seconds: float = 0,
+        *,
+        admitted: bool = False,
+    ) -> None:
         super().__init__(
             _until_failure(messages),
             ping=KEEP_ALIVE_SECONDS,
             ping_message_factory=lambda: ServerSentEvent(comment="keep-alive", sep="\n"),
             shutdown_grace_period=grace_seconds,
         )
-        self._streams = streams
+        self._places = places
+        self._user_id = user_id
+        self._admitted = admitted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._streams.locked():
-            raise busy()
-        async with self._streams:
+        if not self._admitted:
+            self._places.require(self._user_id)
+        self._places.take(self._user_id)
+        try:
             await super().__call__(scope, receive, send)
+        finally:
+            self._places.release(self._user_id)
 
 
 def event(kind: str, data: dict[str, Any], event_id: str | None = None) -> ServerSentEvent:

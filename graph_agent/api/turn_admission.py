@@ -34,7 +34,7 @@ _WORK_OF_DEADLINE = 0.5
 _WEIGHT = 0.1
 _MAX_GROWTH = 4.0
 """One slow start, such as the first of a process, raises the estimate by no more than `_WEIGHT` times this factor."""
-_SHARE = 4
+SHARE = 4
 """A user may have up to this many times the places that are still free: the more are taken, the less one user may take."""
 
 
@@ -47,15 +47,15 @@ class TurnAdmission:
         """With `one_user` that user may take every place. `seconds` is a monotonic clock."""
         self._deadline = deadline_seconds
         self._max_wait = min(MAX_WAIT_SECONDS, deadline_seconds / 4)
-        self._share = None if one_user else _SHARE
+        self._share = None if one_user else SHARE
         self._seconds = seconds
         self._starting = 0
         self._may_start = asyncio.Semaphore(MAX_STARTING)
         self.start_seconds = FIRST_ESTIMATE_SECONDS
         """The measured time of one start: its duration divided by the number of starts at the same time."""
-        self.in_flight = _Places(self._share)
+        self.in_flight = Places(self._share)
         """The admitted turns that have not ended, with those that wait for their start."""
-        self.waiting = _Places(self._share)
+        self.waiting = Places(self._share)
         """The admitted turns that wait for their start."""
         self.refused = 0
 
@@ -134,8 +134,8 @@ class TurnAdmission:
             self.start_seconds = max(self.start_seconds, 0.0001)
 
 
-class _Places:
-    """The places that turns have taken, in total and for each user."""
+class Places:
+    """The places that turns or streams have taken, in total and for each user."""
 
     def __init__(self, share: int | None) -> None:
         self._share = share
