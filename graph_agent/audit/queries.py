@@ -68,7 +68,7 @@ class LogQueryService:
             conditions = selected.conditions(connection)
             page = (
                 select(*ROW_COLUMNS)
-                .where(*conditions, *_older_than(connection, before))
+                .where(*conditions, *_older_than(connection, before, selected.user_id))
                 .order_by(decision_logs.c.created_at.desc(), decision_logs.c.decision_id.desc())
                 .limit(limit + 1)
                 .offset(offset)
@@ -139,11 +139,13 @@ class LogQueryService:
         return await import_records(self._database, pieces, chain_key=chain_key)
 
 
-def _older_than(connection: Connection, decision_id: str | None) -> list[ColumnElement[bool]]:
+def _older_than(connection: Connection, decision_id: str | None, user_id: str | None) -> list[ColumnElement[bool]]:
+    """Return the condition for the decisions before this one. A user who may not read it does not learn that it exists."""
     if decision_id is None:
         return []
     columns = decision_logs.c
-    at = connection.execute(select(columns.created_at).where(columns.decision_id == decision_id)).scalar_one_or_none()
+    wanted = [columns.decision_id == decision_id, *([] if user_id is None else [columns.user_id == user_id])]
+    at = connection.execute(select(columns.created_at).where(*wanted)).scalar_one_or_none()
     if at is None:
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision.")
     return [or_(columns.created_at < at, and_(columns.created_at == at, columns.decision_id < decision_id))]

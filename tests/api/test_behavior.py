@@ -64,6 +64,14 @@ async def test_decisions_have_pages_that_new_decisions_do_not_move(client: httpx
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "DECISION_NOT_FOUND")
 
 
+async def test_a_page_behind_the_decision_of_another_user_is_refused_like_an_unknown_one(guarded: httpx.AsyncClient) -> None:
+    before = {"before": await said(guarded, "hello", headers=headers("ann"))}
+    refused = await guarded.get("/api/decisions", params=before, headers=headers("bob"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "DECISION_NOT_FOUND")
+    for reader in (headers("ann"), headers("bob", "auditor")):
+        assert (await guarded.get("/api/decisions", params=before, headers=reader)).status_code == 200
+
+
 async def test_the_record_is_the_exported_one_and_a_decision_is_a_test_case(client: httpx.AsyncClient) -> None:
     decision_id = await said(client, "add a task to call mom")
     *texts, last = (await client.get(f"/api/decisions/{decision_id}/record")).json()
