@@ -1,6 +1,6 @@
 """Methods of an application's own adapter or executor, called with the arguments that their signatures accept.
 
-The documents' contracts are `generate(messages, tools, temperature, max_tokens)` and `execute(tool_name, parameters, user_id)`.
+The required methods are `generate(messages, tools, temperature, max_tokens)` and `execute(tool_name, parameters, user_id)`.
 The runtime has further arguments, such as `deadline`, and passes those that the method accepts. A method that cannot be called
 at all is rejected when the engine is constructed.
 """

@@ -72,7 +72,7 @@ def finished_response(history: Sequence[Mapping[str, Any]], finished: FinishedTu
 
 
 def _own_messages(finished: FinishedTurn, turn: Turn) -> list[dict[str, Any]]:
-    """Return the messages that the turn adds: calls, their results, and the reply with the decision as `graph_agent`."""
+    """Return the messages that the turn adds: calls, their results, and the reply, which has the decision under `DATA_KEY`."""
     assert turn.request is not None
     asked = max(n for n, message in enumerate(turn.request.messages) if message.role == "user")
     added = turn.request.messages[asked + 1 :]
@@ -95,7 +95,7 @@ def _own_messages(finished: FinishedTurn, turn: Turn) -> list[dict[str, Any]]:
 
 
 def _make_ids_unique(message: dict[str, Any], given: set[str | None], turn: str) -> None:
-    """Append the turn to call ids that the model did not give: they count from 1 in each turn of the conversation."""
+    """Append `turn` to the call ids that are not among `given`: those count from 1 in every turn of the conversation."""
     for named, key in [(message, "tool_call_id"), *((call, "id") for call in message.get("tool_calls") or [])]:
         if key in named and named[key] not in given:
             named[key] = f"{named[key]}_{turn}"

@@ -1,8 +1,9 @@
 """POST /agui: a turn in the AG-UI protocol 1.0, for front ends that speak it.
 
-A run is a turn. The last user message is sent; the server keeps the conversation itself, and the client names it in its state,
-as the first run returned it. A confirmation ends the run with the outcome `interrupt`; the next run brings the answer in
-`resume`. The run's id is the idempotency key: a run that is sent again gets the same answer.
+A run is a turn. Only the last user message of a request is used, because the server stores the conversation. The first run
+returns the conversation's id in the state, and the client sends that state with every later run. A confirmation ends the run
+with the outcome `interrupt`; the next run brings the answer in `resume`. The run's id is the idempotency key: a run that is
+sent again gets the same answer.
 """
 
 from __future__ import annotations

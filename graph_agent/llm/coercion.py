@@ -1,4 +1,4 @@
-"""Conversion of whole floats to integers where a tool's schema expects an integer: providers write 3 as 3.0 or 1e20."""
+"""Conversion of whole floats to integers where a tool's schema expects an integer: some providers write 3 as 3.0."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ RETIRED: dict[str, str] = {
     "gemini-2.5-pro-preview*": DEFAULT_MODEL,
     "gemini-3-pro-preview": DEFAULT_MODEL,
 }
-"""Patterns of model names that no longer answer as themselves, or not for new users -> the model to use instead."""
+"""Patterns of the names of models that are shut down, routed to another model or closed to new users -> the model to use."""
 
 _ROUTED_SINCE = date(2026, 12, 1)
 _ROUTED = {"gemini-2.5-flash": "gemini-3.5-flash-lite", "gemini-2.5-pro": "gemini-3.8-flash"}
@@ -116,7 +116,7 @@ def answering_model(model: str, today: date) -> str:
 def routed_model(model: str, response_model: str | None) -> str:
     """Return the model whose parameters the next request to `model` must use.
 
-    A Gemini model that another Gemini model answered is routed; other names of models may be aliases of their servers.
+    That is `response_model` if both are Gemini models. A server of other models may report an alias, so `model` is kept there.
     """
     names = [plain_name(name) for name in (model, response_model or "")]
     return names[1] if all(name.startswith("gemini-") for name in names) else model

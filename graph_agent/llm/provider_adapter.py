@@ -65,7 +65,7 @@ class ProviderAdapter(ABC):
         self, config: LLMConfig, base_url: str, errors: ErrorTable, declarations: Sequence[ToolDeclaration] | None
     ) -> None:
         """`errors` translates the exceptions of the SDK. Without `declarations` the adapter knows those of the task server."""
-        # httpx takes a while to load: not at import, for programs that use another model, and not in the first turn.
+        # httpx is slow to import. It is imported here, so that neither `import graph_agent` nor the first turn waits for it.
         from graph_agent.llm import http_client
 
         self._http_client = http_client

@@ -1,6 +1,6 @@
 """Requests to a language model and its responses.
 
-These models accept any name and any arguments of a call: the guard decides what is allowed, and a refused call must be
+The classes accept any name and any arguments of a call: the guard decides what is allowed, and a refused call must be
 representable.
 """
 

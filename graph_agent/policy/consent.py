@@ -1,7 +1,7 @@
 """The user's answer to a confirmation question, read by code as yes, no, unclear or other.
 
-The vocabulary is closed: it is in `consent.txt`, for ten languages. A yes or a no is made of its phrases alone; one sign too
-many makes the answer unclear, and an unclear answer does nothing. Nothing that a model says is read here.
+The vocabulary is closed: it is in `consent.txt`, for ten languages. A yes or a no consists only of words from it; an
+unexpected character makes the answer unclear, and an unclear answer does nothing. Nothing that a model says is read here.
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ from graph_agent.rules_model.requests import Reference
 from graph_agent.rules_model.text import Clause
 from graph_agent.rules_model.vocabulary import ACTION_VERBS, CARDINALS, FOREIGN, ORDINALS, PAST_FORMS
 
-_EACH: Final = re.compile(rf"\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b")
+_NUMBER: Final = re.compile(rf"\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b")
 _ARTICLE: Final = re.compile(r"(?:the|my|our|a|an|that|this) ")
-_MOST_WORDS: Final = 12
+_MAX_DESCRIPTION_WORDS: Final = 12
+"""Longer texts are not taken for the description of a task, unless other words show that they name one."""
 
 
 def read_reference(clause: Clause) -> Reference:
@@ -31,7 +32,7 @@ def read_reference(clause: Clause) -> Reference:
         return Reference(places=(1, 2))
     if part("PLACES").fullmatch(key):
         # In "the first one" the second word is no number.
-        numbers = _EACH.findall(re.sub(rf"\b({'|'.join(ORDINALS)}) one\b", r"\1", key))
+        numbers = _NUMBER.findall(re.sub(rf"\b({'|'.join(ORDINALS)}) one\b", r"\1", key))
         return Reference(places=tuple(dict.fromkeys(_place(number) for number in numbers)))
     if part("EVERY").fullmatch(key):
         return Reference(every=True)
@@ -50,7 +51,7 @@ def names_task(clause: Clause) -> bool:
 
 
 def may_name_task(clause: Clause) -> bool:
-    """True if the words may mean a task, and name nothing that belongs to another service."""
+    """True if the words may mean a task, and nothing that another service has, such as a flight or a playlist."""
     if part("SENTENCE").match(clause.key):
         return False
     if names_task(clause):
@@ -61,7 +62,7 @@ def may_name_task(clause: Clause) -> bool:
             or starts_with_action(clause)
             or bool(part("EVERY").fullmatch(clause.key))
         )
-    if not read_reference(clause).words or len(clause.key.split()) > _MOST_WORDS:
+    if not read_reference(clause).words or len(clause.key.split()) > _MAX_DESCRIPTION_WORDS:
         return not read_reference(clause).words
     return not (
         part("OWN").match(clause.key)

@@ -78,7 +78,7 @@ TOOL_DECLARATIONS: list[dict[str, Any]] = [
         },
     },
 ]
-"""The tool registry of the adapter contract, with its exact text."""
+"""The declarations of the adapter contract (docs/contracts.md), word for word."""
 
 TASK_TOOLS = tuple(ToolDeclaration.model_validate(declaration) for declaration in TOOL_DECLARATIONS)
 """`TOOL_DECLARATIONS` as models; the default declarations of every adapter."""

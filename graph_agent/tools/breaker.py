@@ -29,7 +29,7 @@ class CircuitBreaker:
     def record_failure(self) -> None:
         self._failures += 1
         if self._failures > 1:
-            # The exponent is limited, because a float has no room for the power of a long outage.
+            # The exponent is limited, because the power overflows a float after about a thousand failures.
             self._open_until = self._clock.monotonic() + min(MAX_SECONDS, FIRST_SECONDS * 2.0 ** min(self._failures - 2, 16))
 
     def record_success(self) -> None:

@@ -52,7 +52,7 @@ turns = Table(
     Column("lease_until", UtcDateTime, nullable=False),
     Column("answer", JsonText),
     Column("created_at", UtcDateTime, nullable=False),
-    # The user's answer to a pending action, by its id, as it was resolved when the turn was claimed.
+    # The message's `ConfirmationAnswer`: a pending action's id, yes or no, and the action's state when the turn was claimed.
     Column("answers", JsonText),
     CheckConstraint("(state = 'done') = (answer IS NOT NULL)", name="answer_iff_done"),
     # NULLs are distinct in a unique index: a turn without a key is never a repetition.
