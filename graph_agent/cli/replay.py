@@ -64,7 +64,7 @@ def replay(
 ) -> None:
     """Run decisions again from their records, offline, and print the differences.
 
-    There is no network access and no effect. Exits with 1 if anything differs.
+    There is no effect, and no network access unless --live asks the model again. Exits with 1 if anything differs.
     """
     if (target is None) is not everything:
         wrong_usage("name a decision or an exported file, or ask for --all")

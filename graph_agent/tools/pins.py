@@ -98,5 +98,11 @@ _SERVERS: TypeAdapter[dict[str, dict[str, dict[str, str]]]] = TypeAdapter(dict[s
 
 
 def lock_file(constitution: Path) -> Path:
-    """Return the path of the lock file of a constitution: `constitution.lock` for `constitution.md`."""
-    return constitution.with_suffix(".lock")
+    """Return the path of the lock file of a constitution: `constitution.lock` for `constitution.md`.
+
+    Raises `ConfigurationError` for a constitution whose name ends with `.lock`: it would be overwritten.
+    """
+    path = constitution.with_suffix(".lock")
+    if path == constitution:
+        raise ConfigurationError(f"the constitution {constitution} has the name of a lock file")
+    return path

@@ -45,6 +45,11 @@ def test_a_difference_names_what_changed(tmp_path: Path, now: dict[str, Any], di
     assert pins.difference("a", tool(**now)) == difference
 
 
+def test_a_constitution_is_not_taken_for_its_own_lock_file() -> None:
+    with pytest.raises(ConfigurationError, match="has the name of a lock file"):
+        lock_file(Path("constitution.lock"))
+
+
 def test_a_lock_file_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
     file = lock_file(tmp_path / "constitution.md")
     assert file.name == "constitution.lock"
