@@ -40,11 +40,10 @@ from starlette.responses import Response
 
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
-from graph_agent.api.chat import ParsedMessage, start_turn
+from graph_agent.api.chat import ParsedMessage
 from graph_agent.api.errors import stream_error_body
-from graph_agent.api.events import stream_of
-from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.stream import NumberedEvent, TurnStream
+from graph_agent.api.events import start_streamed_turn, stream_of
+from graph_agent.chat.stream import NumberedEvent
 from graph_agent.models.decision import ConfirmationAnswer, unstorable
 from graph_agent.turn.events import EventKind, TurnEvent
 
@@ -66,17 +65,8 @@ router = APIRouter()
 @router.post(PATH, include_in_schema=False)
 async def run_agent(request: Request, caller: AuthenticatedCaller) -> Response:
     """Run one turn and stream its events. The turn continues if the client disconnects."""
-    state = request.app.state
-    stream: TurnStream = state.stream
     run = _read_run(await read_object(request, MAX_BODY_BYTES))
-    sent = _parse_message(run)
-    # Before the turn is started, because its events could not be sent otherwise.
-    state.streams.require(caller.user_id)
-    started = await start_turn(state, caller, sent, run.run_id)
-    if isinstance(started, ChatAnswer):
-        events = await stream.answered(started)
-    else:
-        events = stream.follow(started)
+    _, events = await start_streamed_turn(request.app.state, caller, _parse_message(run), run.run_id)
     return stream_of(request, caller, _messages(run, events), admitted=True)
 
 

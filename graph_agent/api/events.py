@@ -11,11 +11,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 from sse_starlette import ServerSentEvent
+from starlette.datastructures import State
 from starlette.responses import Response
 
 from graph_agent.api.auth import AuthenticatedCaller, Caller
 from graph_agent.api.body import read_object
-from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, read_message, start_turn
+from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, ParsedMessage, read_message, start_turn
 from graph_agent.api.schemas import IdInPath, errors
 from graph_agent.api.sse import EventStream, event, stream_response
 from graph_agent.chat.answer import ChatAnswer
@@ -62,14 +63,8 @@ async def chat_stream(
     if last_event_id:
         decision_id, after = _parse_event_id(last_event_id)
         return _event_stream(request, caller, decision_id, await stream.subscribe(decision_id, caller.user_id, after))
-    # Before the turn is started, because its events could not be sent otherwise.
-    state.streams.require(caller.user_id)
-    started = await start_turn(state, caller, sent, idempotency_key)
-    if isinstance(started, ChatAnswer):
-        events = await stream.answered(started)
-    else:
-        events = stream.follow(started)
-    return stream_of(request, caller, _messages(started.decision_id, events), admitted=True)
+    decision_id, events = await start_streamed_turn(state, caller, sent, idempotency_key)
+    return stream_of(request, caller, _messages(decision_id, events), admitted=True)
 
 
 @router.get(
@@ -87,6 +82,20 @@ async def decision_events(
     # The Last-Event-ID of another decision does not apply to this one.
     events = await stream.subscribe(decision_id, caller.reads, after if named == decision_id else 0)
     return _event_stream(request, caller, decision_id, events)
+
+
+async def start_streamed_turn(
+    state: State, caller: Caller, sent: ParsedMessage, idem_key: str | None
+) -> tuple[str, AsyncIterator[NumberedEvent]]:
+    """Start the turn of a message, or find the answer that it got before; return the decision's id and the events.
+
+    Without a place for one more subscriber the turn is not started, because its events could not be sent.
+    """
+    stream: TurnStream = state.stream
+    state.streams.require(caller.user_id)
+    started = await start_turn(state, caller, sent, idem_key)
+    events = await stream.answered(started) if isinstance(started, ChatAnswer) else stream.follow(started)
+    return started.decision_id, events
 
 
 def _parse_event_id(event_id: str) -> tuple[str, int]:

@@ -53,8 +53,9 @@ CompiledGraph = CompiledStateGraph[GraphState, TurnRuntime, GraphState, GraphSta
 def build_graph() -> CompiledGraph:
     """Compile the state machine. It has no state of its own: one compiled graph serves all turns of a process."""
     graph = langgraph.StateGraph(GraphState, context_schema=TurnRuntime)
+    checked = {name: _checked(name, node) for name, node in NODES.items()}
     for name, outcomes in topology.TOPOLOGY.items():
-        graph.add_node(name, _node(_checked(name, NODES[name])))
+        graph.add_node(name, _node(checked[name]))
         targets: dict[Hashable, str] = {outcome: _target(target) for outcome, target in outcomes.items()}
         if len(targets) == 1:
             graph.add_edge(name, next(iter(targets.values())))
@@ -62,7 +63,7 @@ def build_graph() -> CompiledGraph:
             graph.add_conditional_edges(name, _Outcome(), targets)
     graph.add_edge(langgraph.START, topology.START)
     compiled = graph.compile()
-    fast_path.install(compiled.nodes, compiled.channels, {name: _checked(name, node) for name, node in NODES.items()})
+    fast_path.install(compiled.nodes, compiled.channels, checked)
     return compiled
 
 
