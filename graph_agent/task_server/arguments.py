@@ -1,11 +1,11 @@
-"""Validation of tool arguments and request metadata. An error is one fixed sentence that repeats no value of the client."""
+"""Validation of tool arguments. An error is one fixed sentence that repeats no value of the client."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictStr, ValidationError
+from pydantic import AfterValidator, StrictStr, ValidationError
 
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import unstorable
@@ -28,15 +28,8 @@ def _task_id(value: str) -> str:
     return value
 
 
-def _storable(value: str) -> str:
-    if unstorable(value):
-        raise ValueError("cannot be stored")
-    return value
-
-
 Description = Annotated[StrictStr, AfterValidator(_description)]
 TaskId = Annotated[StrictStr, AfterValidator(_task_id)]
-Storable = Annotated[StrictStr, Field(min_length=1, max_length=255), AfterValidator(_storable)]
 
 
 class AddTask(Frozen):
@@ -58,26 +51,10 @@ class TaskReference(Frozen):
     task_id: TaskId
 
 
-class OperationMeta(Frozen):
-    """The value of `graph_agent/operation` in a request's `_meta`."""
-
-    key: Storable
-    mode: Literal["run", "settle"]
-
-
-class UserMeta(Frozen):
-    """The value of `graph_agent/user` in a request's `_meta`."""
-
-    user_id: Storable
-
-
 _SENTENCES = {
     "description": f"The description must be text of 1 to {MAX_DESCRIPTION_LENGTH} characters.",
     "task_id": "The task id is not valid.",
     "status": "The status must be pending, completed or all.",
-    "user_id": "The user is not valid.",
-    "key": "The operation is not valid.",
-    "mode": "The operation is not valid.",
 }
 
 

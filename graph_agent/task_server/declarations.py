@@ -8,18 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from graph_agent.ledger.meta import ACTION_META, LEDGER_META, PREVIEW_META
 from graph_agent.models.llm import ToolDeclaration
-
-LEDGER_META = "graph_agent/ledger"
-"""In a tool's `_meta`: the server keeps an operation ledger for it. A key takes effect at most once, and `settle` works."""
-PREVIEW_META = "graph_agent/preview"
-"""In a tool's `_meta`: the URI template, filled from the arguments, of a resource that describes the target of a call."""
-ACTION_META = "graph_agent/action"
-"""In a tool's `_meta`, beside the preview: one word for the action, such as "Delete"."""
-USER_META = "graph_agent/user"
-"""In a request's `_meta`: the user for whom the call is made."""
-OPERATION_META = "graph_agent/operation"
-"""In a request's `_meta`: `{"key": text, "mode": "run" | "settle"}`."""
 
 PREVIEW_TEMPLATE = "task://{task_id}"
 

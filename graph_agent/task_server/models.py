@@ -1,14 +1,11 @@
-"""The task, and the result of a tool call."""
+"""The task, and the data of the tools' results."""
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
-from typing import Any
 
 from pydantic import Field, model_validator
 
-from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 
 MAX_DESCRIPTION_LENGTH = 1000
@@ -38,22 +35,15 @@ class Task(Frozen):
         return self
 
 
-class ResultEnvelope(Frozen):
-    """The result of a call, also of a failed one. `error` is a fixed sentence; the `data` of a change has a `receipt`."""
+class ChangedTask(Frozen):
+    """The data of a change: the task as it is now, or null if there was none to delete."""
 
-    success: bool
-    data: dict[str, Any] | None = None
-    error: str | None = None
-    error_code: ToolErrorCode | None = None
+    task: Task | None
+    receipt: str
 
-    @classmethod
-    def done(cls, **data: Any) -> ResultEnvelope:
-        return cls(success=True, data=data)
 
-    @classmethod
-    def failed(cls, code: ToolErrorCode, error: str) -> ResultEnvelope:
-        return cls(success=False, error=error, error_code=code)
+class ListedTasks(Frozen):
+    """The data of the list, newest first."""
 
-    def to_text(self) -> str:
-        """Return this result as JSON text for the ledger."""
-        return json.dumps(self.to_json(), ensure_ascii=False)
+    tasks: list[Task]
+    count: int

@@ -1,7 +1,7 @@
 """The task tools as an MCP server.
 
 The SDK would derive schemas from Python signatures and answer invalid arguments with its validator's text. This server uses the
-declarations of the adapter contract instead, and returns every failure as the data of a normal result.
+declarations of the adapter contract instead. A failure is an error of the tool (`isError`) with its data beside it.
 """
 
 from __future__ import annotations
@@ -13,30 +13,32 @@ from contextlib import contextmanager
 from typing import Any
 
 from mcp import MCPError
-from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp.server.auth.provider import TokenVerifier
-from mcp.server.auth.settings import AuthSettings
+from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnnotations
-from pydantic import ValidationError
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolResult,
+    ListResourcesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    Resource,
+    Tool,
+    ToolAnnotations,
+)
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.errors import ToolErrorCode
+from graph_agent.ledger.envelope import ResultEnvelope, output_schema
+from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.ports import Clock, IdSource
-from graph_agent.task_server.arguments import OperationMeta, UserMeta, error_sentence
-from graph_agent.task_server.declarations import (
-    OPERATION_META,
-    PREVIEW_TEMPLATE,
-    TASK_TOOLS,
-    TOOL_HINTS,
-    USER_META,
-    ToolHints,
-)
-from graph_agent.task_server.models import ResultEnvelope
-from graph_agent.task_server.tools import NO_USER, NOT_DONE, NOT_FOUND, Call, TaskTools
+from graph_agent.task_server.declarations import PREVIEW_TEMPLATE, TASK_TOOLS, TOOL_HINTS, ToolHints
+from graph_agent.task_server.models import ChangedTask, ListedTasks, Task
+from graph_agent.task_server.tools import NOT_DONE, NOT_FOUND, Call, TaskTools
+
+_MIME_TYPE = "application/json"
 
 
 def build_task_server(
@@ -44,29 +46,24 @@ def build_task_server(
     clock: Clock | None = None,
     ids: IdSource | None = None,
     default_user: str | None = None,
-    *,
-    token_verifier: TokenVerifier | None = None,
-    auth: AuthSettings | None = None,
-) -> MCPServer:
+) -> TaskServer:
     """Build an MCP server for the tasks in `database`, which must be migrated; the caller closes it.
 
     A call acts for the subject of the verified token if there is one, else for the user in the request's
     `_meta["graph_agent/user"]`, else for `default_user`, which suits an ordinary MCP client of one user.
+    `task_server.http` serves it over HTTP.
     """
     tools = TaskTools(database, clock or SystemClock(), ids or RandomIds())
     with _unchanged_logging():
-        server = TaskServer(tools, default_user, token_verifier=token_verifier, auth=auth)
+        server = TaskServer(tools, default_user)
 
-    @server.resource(PREVIEW_TEMPLATE, name="task", title="Task", description="One task.", mime_type="application/json")
+    @server.resource(PREVIEW_TEMPLATE, name="task", title="Task", description="One task.", mime_type=_MIME_TYPE)
     async def task(task_id: str, context: Context) -> str:
         try:
-            user_id = server.user_of(context)
-        except ValidationError:
-            user_id = None
-        if user_id is None:
-            raise _refusal(NO_USER, INVALID_PARAMS)
-        try:
+            user_id = server.meta_of(context).user_id
             found = await tools.preview(user_id, task_id)
+        except RefusedRequestError as refused:
+            raise _refusal(refused.result, INVALID_PARAMS) from None
         except DatabaseUnavailableError:
             raise _refusal(NOT_DONE, INTERNAL_ERROR) from None
         if found is None:
@@ -77,7 +74,7 @@ def build_task_server(
 
 
 class TaskServer(MCPServer[Any]):
-    """An `MCPServer` that lists and calls the declared tools."""
+    """An `MCPServer` that lists and calls the declared tools, and lists the tasks of the user as resources."""
 
     def __init__(self, tools: TaskTools, default_user: str | None, **options: Any) -> None:
         # No subscriptions, because the list of tools never changes.
@@ -92,36 +89,38 @@ class TaskServer(MCPServer[Any]):
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> CallToolResult:
         if name not in TOOL_HINTS:
             raise ToolError("unknown tool")
-        result = (await self._result(name, arguments, context)).to_json()
-        # Sent as text too, because not every client reads structured content.
-        text = json.dumps(result, ensure_ascii=False)
-        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=result)
-
-    def user_of(self, context: Context[Any, Any] | None) -> str | None:
-        """Return the user of a request; None if it names none, or one that differs from its token. Raises ValidationError."""
-        token = get_access_token()
-        named = _meta(context).get(USER_META)
-        if token is not None:
-            named = token.subject if named in (None, token.subject) else None
-        elif named is None:
-            named = self._default_user
-        return None if named is None else UserMeta(user_id=named).user_id
-
-    async def _result(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> ResultEnvelope:
         try:
-            user_id = self.user_of(context)
-            operation = _meta(context).get(OPERATION_META)
-            operation = None if operation is None else OperationMeta.model_validate(operation)
-        except ValidationError as error:
-            return ResultEnvelope.failed(ToolErrorCode.VALIDATION_ERROR, error_sentence(error))
-        if user_id is None:
-            return NO_USER
-        return await self._task_tools.call(Call(name, arguments, user_id, operation))
+            meta = self.meta_of(context, change=not TOOL_HINTS[name].read_only)
+        except RefusedRequestError as refused:
+            return call_result(refused.result)
+        return call_result(await self._task_tools.call(Call(name, arguments, meta.user_id, meta.operation)))
 
+    def meta_of(self, context: Context[Any, Any] | None, *, change: bool = False) -> RequestMeta:
+        """Return the user and the operation of a request. Raises `RefusedRequestError`."""
+        return RequestMeta.of(context, self._default_user, change=change)
 
-def _meta(context: Context[Any, Any] | None) -> dict[str, Any]:
-    meta = None if context is None else context.request_context.meta
-    return {} if meta is None else dict(meta)
+    # The SDK has public methods for unpaged lists only, which do not get the cursor.
+
+    async def _handle_list_tools(
+        self, ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        if params is not None and params.cursor is not None:
+            raise _invalid_cursor()  # All tools are in one page.
+        return await super()._handle_list_tools(ctx, params)
+
+    async def _handle_list_resources(
+        self, ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        try:
+            meta = self.meta_of(Context(request_context=ctx, mcp_server=self))
+            page, cursor = await self._task_tools.page(meta.user_id, None if params is None else params.cursor)
+        except RefusedRequestError as refused:
+            raise _refusal(refused.result, INVALID_PARAMS) from None
+        except DatabaseUnavailableError:
+            raise _refusal(NOT_DONE, INTERNAL_ERROR) from None
+        except ValueError:
+            raise _invalid_cursor() from None
+        return ListResourcesResult(resources=[_resource(task) for task in page], next_cursor=cursor)
 
 
 def _tool(declaration: ToolDeclaration, hints: ToolHints) -> Tool:
@@ -130,6 +129,7 @@ def _tool(declaration: ToolDeclaration, hints: ToolHints) -> Tool:
         title=hints.title,
         description=declaration.description,
         input_schema=declaration.parameters,
+        output_schema=output_schema(ListedTasks if hints.read_only else ChangedTask),
         annotations=ToolAnnotations(
             read_only_hint=hints.read_only,
             destructive_hint=hints.destructive,
@@ -140,8 +140,17 @@ def _tool(declaration: ToolDeclaration, hints: ToolHints) -> Tool:
     )
 
 
+def _resource(task: Task) -> Resource:
+    uri = PREVIEW_TEMPLATE.format(task_id=task.id)
+    return Resource(uri=uri, name=task.id, title=task.description, mime_type=_MIME_TYPE)
+
+
 def _refusal(result: ResultEnvelope, code: int) -> MCPError:
     return MCPError(code=code, message=str(result.error), data={"error_code": result.error_code})
+
+
+def _invalid_cursor() -> MCPError:
+    return MCPError(code=INVALID_PARAMS, message="The cursor is not valid.")
 
 
 @contextmanager

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
 
+from graph_agent.db.prepared import PreparedStatement
 from graph_agent.task_server.models import Task, TaskStatus
 from graph_agent.task_server.tables import tasks
 
 _COLUMNS = [tasks.c[name] for name in Task.model_fields]
 _OWN_TASK = (tasks.c.id == bindparam("task"), tasks.c.user_id == bindparam("user"))
 
-_INSERT = insert(tasks)
+_INSERT = PreparedStatement(insert(tasks))
 _NEWEST_FIRST = (
     select(*_COLUMNS).where(tasks.c.user_id == bindparam("user")).order_by(tasks.c.created_at.desc(), tasks.c.number.desc())
 )
 _NEWEST_FIRST_BY_STATUS = _NEWEST_FIRST.where(tasks.c.status == bindparam("status"))
+_PAGE = (
+    select(*_COLUMNS)
+    .where(tasks.c.user_id == bindparam("user"))
+    .order_by(tasks.c.created_at.desc(), tasks.c.id.desc())
+    .limit(bindparam("count"))
+)
+_NEXT_PAGE = _PAGE.where(
+    or_(tasks.c.created_at < bindparam("at"), and_(tasks.c.created_at == bindparam("at"), tasks.c.id < bindparam("task")))
+)
 _GET = select(*_COLUMNS).where(*_OWN_TASK)
 _GET_FOR_UPDATE = _GET.with_for_update()
 _SET_DESCRIPTION = update(tasks).where(*_OWN_TASK).values(description=bindparam("new_description"))
@@ -29,7 +39,7 @@ _DELETE = delete(tasks).where(*_OWN_TASK)
 
 
 def add(connection: Connection, task: Task) -> None:
-    connection.execute(_INSERT, dict(task))
+    _INSERT.run(connection, dict(task))
 
 
 def list_newest_first(connection: Connection, user_id: str, status: TaskStatus | None = None) -> list[Task]:
@@ -38,6 +48,18 @@ def list_newest_first(connection: Connection, user_id: str, status: TaskStatus |
         rows = connection.execute(_NEWEST_FIRST, {"user": user_id})
     else:
         rows = connection.execute(_NEWEST_FIRST_BY_STATUS, {"user": user_id, "status": status})
+    return [Task.model_validate(dict(row)) for row in rows.mappings()]
+
+
+def page_newest_first(
+    connection: Connection, user_id: str, count: int, after: tuple[datetime, str] | None = None
+) -> list[Task]:
+    """Return at most `count` of the user's tasks, newest first; those behind the position `after`, a time and a task id."""
+    if after is None:
+        rows = connection.execute(_PAGE, {"user": user_id, "count": count})
+    else:
+        at, task_id = after
+        rows = connection.execute(_NEXT_PAGE, {"user": user_id, "count": count, "at": at, "task": task_id})
     return [Task.model_validate(dict(row)) for row in rows.mappings()]
 
 

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
-from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, String, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, String, Table, UniqueConstraint
 
 from graph_agent.db.types import UtcDateTime, UuidText, enum_by_value, new_metadata
+from graph_agent.ledger.tables import operations_table
 from graph_agent.task_server.models import MAX_DESCRIPTION_LENGTH, TaskStatus
-
-
-class OperationState(StrEnum):
-    """DONE: the effect was committed with the stored result. VOID: it did not take place and never will."""
-
-    DONE = "DONE"
-    VOID = "VOID"
-
 
 metadata = new_metadata()
 
@@ -36,16 +27,4 @@ tasks = Table(
     Index("ix_tasks_user_id_created_at", "user_id", "created_at"),
 )
 
-operations = Table(
-    "operations",
-    metadata,
-    Column("key", String(255), primary_key=True),
-    Column("user_id", String(255), nullable=False),
-    Column("tool_name", String(64), nullable=False),
-    Column("request_digest", String(64), nullable=False),
-    Column("state", enum_by_value(OperationState, "state"), nullable=False),
-    # The exact text of the answer, so that a repeated call returns the same bytes.
-    Column("result", Text),
-    Column("created_at", UtcDateTime, nullable=False),
-    CheckConstraint("(state = 'DONE') = (result IS NOT NULL)", name="result_iff_done"),
-)
+operations = operations_table(metadata)

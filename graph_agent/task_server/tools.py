@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,6 +15,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from graph_agent.clock import RandomIds
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ToolErrorCode
+from graph_agent.ledger.envelope import ResultEnvelope
+from graph_agent.ledger.meta import OperationMeta
+from graph_agent.ledger.operations import Effect, Operation, OperationLedger
+from graph_agent.ledger.quoting import quoted
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import digest
 from graph_agent.ports import Clock, IdSource
@@ -21,23 +26,23 @@ from graph_agent.task_server import store
 from graph_agent.task_server.arguments import (
     AddTask,
     ListTasks,
-    OperationMeta,
     TaskReference,
     UpdateTask,
     error_sentence,
 )
-from graph_agent.task_server.ledger import Effect, Operation, OperationLedger
-from graph_agent.task_server.models import ResultEnvelope, Task, TaskStatus
-from graph_agent.task_server.quoting import quoted
+from graph_agent.task_server.models import Task, TaskStatus
+from graph_agent.task_server.tables import operations
 
 logger = logging.getLogger(__name__)
 
 NOT_FOUND = ResultEnvelope.failed(ToolErrorCode.NOT_FOUND, "There is no such task.")
-NO_USER = ResultEnvelope.failed(ToolErrorCode.ACCESS_DENIED, "The call does not say for which user it is.")
 NOT_DONE = ResultEnvelope.failed(ToolErrorCode.DATABASE_ERROR, "The tasks are not available right now; nothing was changed.")
 OUTCOME_UNKNOWN = ResultEnvelope.failed(
     ToolErrorCode.UNKNOWN_ERROR, "The tasks are not available right now; it is not known what was done."
 )
+
+PAGE_SIZE = 100
+"""The number of tasks in a page of `resources/list`."""
 
 _ARGUMENTS: dict[str, type[Frozen]] = {
     "add_task": AddTask,
@@ -63,7 +68,7 @@ class TaskTools:
 
     def __init__(self, database: Database, clock: Clock, ids: IdSource) -> None:
         self._database = database
-        self._ledger = OperationLedger(database)
+        self._ledger = OperationLedger(database, operations)
         self._clock = clock
         self._ids = ids
         self._keys = RandomIds()
@@ -90,6 +95,16 @@ class TaskTools:
         except SQLAlchemyError as error:
             logger.error("the task database refused a statement", exc_info=error)
             return NOT_DONE
+
+    async def page(self, user_id: str, cursor: str | None) -> tuple[list[Task], str | None]:
+        """Return at most `PAGE_SIZE` of the user's tasks, newest first, and the cursor of the next page, if there is one.
+
+        Raises ValueError for text that is no cursor, and `DatabaseUnavailableError`.
+        """
+        after = None if cursor is None else _position(cursor)
+        found = await self._database.read(lambda connection: store.page_newest_first(connection, user_id, PAGE_SIZE + 1, after))
+        page = found[:PAGE_SIZE]
+        return page, _cursor(page[-1]) if len(found) > PAGE_SIZE else None
 
     async def preview(self, user_id: str, task_id: str) -> Task | None:
         """Return the user's task with `task_id` for a preview. Raises `DatabaseUnavailableError`."""
@@ -161,3 +176,20 @@ class TaskTools:
             return ResultEnvelope.done(task=task.to_json(), receipt=f"deleted {quoted(task.description)}")
 
         return effect
+
+
+def _cursor(task: Task) -> str:
+    """Return the position of a task in the order of pages. It names the task by time and id, so that it may be deleted."""
+    return f"{task.created_at.isoformat()}/{task.id}"
+
+
+def _position(cursor: str) -> tuple[datetime, str]:
+    created_at, _, task_id = cursor.partition("/")
+    at = datetime.fromisoformat(created_at)
+    if at.tzinfo is None:
+        raise ValueError("a time without its zone")
+    try:
+        at = at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("a time that UTC does not have") from error
+    return at, TaskReference(task_id=task_id).task_id

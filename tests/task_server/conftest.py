@@ -8,8 +8,8 @@ import pytest
 
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.db import Database
-from graph_agent.task_server.arguments import OperationMeta
-from graph_agent.task_server.models import ResultEnvelope
+from graph_agent.ledger.envelope import ResultEnvelope
+from graph_agent.ledger.meta import OperationMeta
 from graph_agent.task_server.tables import metadata
 from graph_agent.task_server.tools import Call, TaskTools
 

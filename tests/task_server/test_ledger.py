@@ -9,8 +9,8 @@ import pytest
 
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
-from graph_agent.task_server.ledger import OTHER_REQUEST, VOIDED
-from graph_agent.task_server.models import ResultEnvelope
+from graph_agent.ledger.envelope import ResultEnvelope
+from graph_agent.ledger.operations import OTHER_REQUEST, VOIDED
 from graph_agent.task_server.tables import metadata
 from tests.task_server.conftest import Environment
 

@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.task_server.models import ResultEnvelope, Task, TaskStatus
+from graph_agent.ledger.envelope import ResultEnvelope
+from graph_agent.task_server.models import Task, TaskStatus
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 GOOD: dict[str, Any] = {"id": "1", "user_id": "u", "description": "call mom", "created_at": AT}

@@ -7,12 +7,22 @@ import logging
 from collections.abc import Iterator
 from typing import Any, cast
 
+import jsonschema
 import pytest
 from mcp import Client, MCPError
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.types import CallToolResult, RequestParamsMeta, TextContent, TextResourceContents, Tool
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    ListResourcesResult,
+    PaginatedRequestParams,
+    RequestParamsMeta,
+    TextContent,
+    TextResourceContents,
+    Tool,
+)
 
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.db import Database, migrate
@@ -92,9 +102,17 @@ class Session:
     def __init__(self, tasks: Database) -> None:
         self._server = build_task_server(tasks, ManualClock(), SequentialIds())
 
-    async def list_tools(self) -> list[Tool]:
+    async def list_tools(self, cursor: str | None = None) -> list[Tool]:
         async with Client(self._server) as client:
-            return (await client.session.list_tools()).tools
+            return (await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))).tools
+
+    async def list_resources(self, meta: dict[str, Any] | None, cursor: str | None) -> ListResourcesResult | MCPError:
+        async with Client(self._server) as client:
+            params = PaginatedRequestParams(cursor=cursor, _meta=cast("RequestParamsMeta", meta))
+            try:
+                return await client.session.list_resources(params=params)
+            except MCPError as refusal:
+                return refusal
 
     async def call_tool(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any] | None = None) -> CallToolResult:
         async with Client(self._server) as client:
@@ -118,11 +136,11 @@ def session(tasks: Database) -> Session:
 
 async def call(session: Session, tool: str, meta: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
     result = await session.call_tool(tool, arguments, meta)
-    assert not result.is_error
     [content] = result.content
     assert isinstance(content, TextContent)
     assert json.loads(content.text) == result.structured_content
     structured: dict[str, Any] = result.structured_content
+    assert result.is_error is not structured["success"]
     return structured
 
 
@@ -179,7 +197,7 @@ async def test_an_invalid_user_id_is_refused(session: Session, user: Any) -> Non
 
 @pytest.mark.parametrize("named", [None, "ann", "bob"])
 async def test_a_verified_token_determines_the_user(session: Session, named: str | None) -> None:
-    token = AccessToken(token="t", client_id="c", scopes=[], subject="ann")
+    token = AccessToken(token="t", client_id="c", scopes=["read", "write"], subject="ann")
     bound = auth_context_var.set(AuthenticatedUser(token))
     try:
         meta = {} if named is None else {"graph_agent/user": named}
@@ -218,6 +236,75 @@ async def test_a_preview_shows_only_the_users_own_task(session: Session) -> None
         refusal = await session.read_resource(target, None if user is None else {"graph_agent/user": user})
         assert isinstance(refusal, MCPError)
         assert refusal.data["error_code"] == ("ACCESS_DENIED" if user is None else "NOT_FOUND")
+
+
+async def test_every_result_matches_the_output_schema_of_its_tool(session: Session) -> None:
+    schemas = {tool.name: tool.output_schema for tool in await session.list_tools()}
+    meta = {"graph_agent/user": "ann"}
+    task_id = (await call(session, "add_task", meta, description="a"))["data"]["task"]["id"]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("add_task", {"description": "b"}),
+        ("list_tasks", {}),
+        ("update_task", {"task_id": task_id, "description": "c"}),
+        ("complete_task", {"task_id": task_id}),
+        ("delete_task", {"task_id": task_id}),
+        ("delete_task", {"task_id": task_id}),  # there is none any more
+        ("complete_task", {"task_id": task_id}),  # a failure
+    ]
+    results = [await call(session, name, meta, **arguments) for name, arguments in calls]
+    for (name, _), result in zip(calls, results, strict=True):
+        schema = schemas[name]
+        assert schema is not None
+        jsonschema.validate(result, schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**result, "data": {"anything": 1}}, schema)
+    assert [result["success"] for result in results] == [True] * 6 + [False]
+
+
+async def test_the_tasks_are_listed_as_resources_in_pages(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graph_agent.task_server.tools.PAGE_SIZE", 2)
+    ann, bob = {"graph_agent/user": "ann"}, {"graph_agent/user": "bob"}
+    ids = [(await call(session, "add_task", ann, description=text))["data"]["task"]["id"] for text in "abcde"]
+    await call(session, "add_task", bob, description="bob's")
+
+    pages: list[list[str]] = []
+    cursor: str | None = None
+    while cursor is not None or not pages:
+        listed = await session.list_resources(ann, cursor)
+        assert isinstance(listed, ListResourcesResult)
+        pages.append([str(resource.title) for resource in listed.resources])
+        if len(pages) == 1:
+            # A task that is deleted between two pages takes nothing from the next one.
+            await call(session, "delete_task", ann, task_id=ids[3])
+        cursor = listed.next_cursor
+
+    assert pages == [["e", "d"], ["c", "b"], ["a"]]
+    assert await session.read_resource(f"task://{ids[0]}", ann) == '{"description": "a", "status": "pending"}'
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "",
+        "x",
+        "2026-01-01/x",
+        "2026-01-01T00:00:00/00000000-0000-4000-8000-000000000000",
+        "9999-12-31T23:59:59-23:59/00000000-0000-4000-8000-000000000000",
+    ],
+)
+async def test_a_cursor_that_the_server_did_not_give_is_refused(session: Session, cursor: str) -> None:
+    refusal = await session.list_resources({"graph_agent/user": "ann"}, cursor)
+    assert isinstance(refusal, MCPError)
+    assert refusal.code == INVALID_PARAMS
+    with pytest.raises(ExceptionGroup) as raised:
+        await session.list_tools(cursor)
+    assert raised.group_contains(MCPError, match="cursor")
+
+
+async def test_the_resources_of_no_user_are_not_listed(session: Session) -> None:
+    refusal = await session.list_resources(None, None)
+    assert isinstance(refusal, MCPError)
+    assert refusal.data == {"error_code": "ACCESS_DENIED"}
 
 
 async def test_an_unknown_tool_is_an_error_without_details(session: Session) -> None:

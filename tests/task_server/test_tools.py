@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.task_server.models import ResultEnvelope
+from graph_agent.ledger.envelope import ResultEnvelope
 from tests.task_server.conftest import Environment
 
 NOBODY = str(uuid.UUID(int=999))

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.db import Database
 from graph_agent.db.paging import read_pages
+from graph_agent.db.prepared import PreparedStatement
 from graph_agent.errors import ToolErrorCode
-from graph_agent.task_server.models import ResultEnvelope
-from graph_agent.task_server.tables import OperationState, operations
+from graph_agent.ledger.envelope import ResultEnvelope
+from graph_agent.ledger.tables import OperationState
 
 Effect = Callable[[Connection], ResultEnvelope]
 
-_GET = select(operations).where(operations.c.key == bindparam("wanted"))
-_INSERT = insert(operations)
 _PRUNED_AT_ONCE = 200
 _AGENT_KEY = re.compile("[0-9a-f-]{36}:[0-9]+")
 
@@ -40,7 +39,7 @@ OTHER_REQUEST = ResultEnvelope.failed(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operation:
     """One request under one key, with the time of its arrival."""
 
@@ -52,21 +51,25 @@ class Operation:
 
 
 class OperationLedger:
-    """Runs and settles operations on the operations table of one database."""
+    """Runs and settles operations on one operations table of a database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, operations: Table) -> None:
+        """`operations` is made by `operations_table`, and exists in the database."""
         self._database = database
+        self._table = operations
+        self._get = PreparedStatement(select(operations).where(operations.c.key == bindparam("wanted")))
+        self._insert = PreparedStatement(insert(operations))
 
     async def run(self, operation: Operation, effect: Effect) -> ResultEnvelope:
         """Perform the effect and return its result, or return the stored one. A failed effect leaves no row."""
 
         def once(connection: Connection) -> ResultEnvelope:
-            stored = _stored_result(connection, operation)
+            stored = self._stored_result(connection, operation)
             if stored is not None:
                 return stored
             result = effect(connection)
             if result.success:
-                _store(connection, operation, OperationState.DONE, result)
+                self._store(connection, operation, OperationState.DONE, result)
             return result
 
         return await self._retry_after_conflict(once)
@@ -75,9 +78,9 @@ class OperationLedger:
         """Return the stored result of the operation; if there is none, void the key for good and return `VOIDED`."""
 
         def once(connection: Connection) -> ResultEnvelope:
-            stored = _stored_result(connection, operation)
+            stored = self._stored_result(connection, operation)
             if stored is None:
-                _store(connection, operation, OperationState.VOID, None)
+                self._store(connection, operation, OperationState.VOID, None)
                 return VOIDED
             return stored
 
@@ -85,11 +88,11 @@ class OperationLedger:
 
     async def prune(self, before: datetime) -> int:
         """Forget the operations from before this time, a few in each transaction; return their number."""
-        old = select(operations.c.key).where(operations.c.created_at < before).limit(_PRUNED_AT_ONCE)
+        old = select(self._table.c.key).where(self._table.c.created_at < before).limit(_PRUNED_AT_ONCE)
 
         def once(connection: Connection) -> int:
             keys = list(connection.execute(old).scalars())
-            return connection.execute(delete(operations).where(operations.c.key.in_(keys))).rowcount if keys else 0
+            return connection.execute(delete(self._table).where(self._table.c.key.in_(keys))).rowcount if keys else 0
 
         removed = 0
         while batch := await self._database.write(once):
@@ -101,10 +104,9 @@ class OperationLedger:
 
         The keys of an agent are DECISION:NUMBER. Operations under other keys, as of a confirmed call, are left out.
         """
-        done = select(operations.c.key, operations.c.created_at).where(
-            operations.c.state == OperationState.DONE, operations.c.key.like("%:%")
-        )
-        async for page in read_pages(self._database.read, done, operations.c.key):
+        columns = self._table.c
+        done = select(columns.key, columns.created_at).where(columns.state == OperationState.DONE, columns.key.like("%:%"))
+        async for page in read_pages(self._database.read, done, columns.key):
             yield [(key.rpartition(":")[0], at - LONGEST_TURN) for key, at in page if _AGENT_KEY.fullmatch(key)]
 
     async def _retry_after_conflict(self, once: Effect) -> ResultEnvelope:
@@ -114,20 +116,20 @@ class OperationLedger:
             # Another transaction inserted its row first. This one was rolled back; the second run reads that row.
             return await self._database.write(once)
 
+    def _stored_result(self, connection: Connection, operation: Operation) -> ResultEnvelope | None:
+        row = self._get.first(connection, {"wanted": operation.key})
+        if row is None:
+            return None
+        if (row.user_id, row.tool_name, row.request_digest) != (
+            operation.user_id,
+            operation.tool_name,
+            operation.request_digest,
+        ):
+            return OTHER_REQUEST
+        return VOIDED if row.state is OperationState.VOID else ResultEnvelope.model_validate_json(row.result)
 
-def _stored_result(connection: Connection, operation: Operation) -> ResultEnvelope | None:
-    row = connection.execute(_GET, {"wanted": operation.key}).first()
-    if row is None:
-        return None
-    if (row.user_id, row.tool_name, row.request_digest) != (
-        operation.user_id,
-        operation.tool_name,
-        operation.request_digest,
-    ):
-        return OTHER_REQUEST
-    return VOIDED if row.state is OperationState.VOID else ResultEnvelope.model_validate_json(row.result)
-
-
-def _store(connection: Connection, operation: Operation, state: OperationState, result: ResultEnvelope | None) -> None:
-    text = None if result is None else result.to_text()
-    connection.execute(_INSERT, {**asdict(operation), "state": state, "result": text})
+    def _store(
+        self, connection: Connection, operation: Operation, state: OperationState, result: ResultEnvelope | None
+    ) -> None:
+        text = None if result is None else result.to_text()
+        self._insert.run(connection, {**vars(operation), "state": state, "result": text})

@@ -1,4 +1,4 @@
-"""Descriptions as receipts quote them: one line, whatever a description contains."""
+"""Texts of users as receipts quote them: one line, whatever a text contains."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _JOINERS = "\u200c\u200d"
 """Zero-width joiners, which some scripts and emoji need."""
 
 
-def quoted(description: str) -> str:
-    """Return `description` shortened and in quotes.
+def quoted(text: str) -> str:
+    """Return `text` shortened and in quotes.
 
     Line breaks become spaces; control, bidi and other invisible characters are removed; a quote becomes an apostrophe, so that
-    no description can close its own quotes and continue the receipt.
+    no text can close its own quotes and continue the receipt.
     """
-    shown = "".join(_shown(character) for character in description)
+    shown = "".join(_shown(character) for character in text)
     shown = " ".join(shown.split()).replace("'", "\u2019")
     if len(shown) > SHOWN_LENGTH:
         shown = shown[: SHOWN_LENGTH - 1].rstrip() + "\u2026"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph_agent.task_server.quoting import SHOWN_LENGTH, quoted
+from graph_agent.ledger.quoting import SHOWN_LENGTH, quoted
 
 
 @pytest.mark.parametrize(

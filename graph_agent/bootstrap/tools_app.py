@@ -1,0 +1,26 @@
+"""The shipped task server over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_agent.bearer_tokens import BearerTokens
+from graph_agent.db import Database
+from graph_agent.ledger.http import ProtectedResource, SubjectTokens, local_app, protected_app
+from graph_agent.settings import Settings
+from graph_agent.task_server.declarations import TOOL_HINTS
+from graph_agent.task_server.server import build_task_server
+
+
+def tools_app(settings: Settings, database: Database, user_id: str, url: str) -> Any:
+    """Return an ASGI application (streamable HTTP) with the tasks, for clients that reach it as `url`.
+
+    With bearer tokens it serves the tasks of their subjects, otherwise those of one user on loopback addresses. Raises
+    `ConfigurationError`.
+    """
+    if not settings.authenticates:
+        return local_app(build_task_server(database, default_user=user_id))
+    read_tools = [name for name, hints in TOOL_HINTS.items() if hints.read_only]
+    verifier = SubjectTokens(BearerTokens.of(settings))
+    resource = ProtectedResource(url, settings.jwt_issuer)
+    return protected_app(build_task_server(database), resource, verifier, read_tools=read_tools)

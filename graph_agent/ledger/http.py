@@ -1,0 +1,201 @@
+"""An MCP server over streamable HTTP: for one user on loopback, or for the users of bearer tokens on any address.
+
+The SDK's middleware for tokens knows one set of scopes for all requests. Here a request that changes something needs one more,
+and the answers name the scopes that a client has to ask for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+
+from graph_agent.bearer_tokens import BearerTokens
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.ledger.requests import READ_SCOPE, WRITE_SCOPE
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+
+MAX_BODY_BYTES = 1024 * 1024
+PATH = "/mcp"
+
+
+class SubjectTokens(TokenVerifier):
+    """The SDK's verifier for the bearer tokens of the API: the user is the subject."""
+
+    def __init__(self, tokens: BearerTokens) -> None:
+        self._tokens = tokens
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return the verified token; None if it is not valid. Raises `ServiceError` if it cannot be checked now."""
+        try:
+            caller = await self._tokens.caller(f"Bearer {token}")
+        except ServiceError as refusal:
+            if refusal.code is ServiceErrorCode.UNAUTHENTICATED:
+                return None
+            raise
+        return AccessToken(token=token, client_id=caller.user_id, scopes=sorted(caller.scopes), subject=caller.user_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedResource:
+    """The server as its clients know it: `url` is its address, `issuer` the authorization server, if there is a public one."""
+
+    url: str
+    issuer: str | None = None
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.url).path or "/"
+
+    @property
+    def metadata_path(self) -> str:
+        return f"/.well-known/oauth-protected-resource{self.path.rstrip('/')}"
+
+    @property
+    def origin(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the protected-resource metadata of RFC 9728."""
+        servers = {} if self.issuer is None else {"authorization_servers": [self.issuer]}
+        scopes = {"scopes_supported": [READ_SCOPE, WRITE_SCOPE], "bearer_methods_supported": ["header"]}
+        return {"resource": self.url, **servers, **scopes}
+
+    def security(self) -> TransportSecuritySettings:
+        """Return the Host and Origin headers that are accepted; a request without Origin is not from a browser's page."""
+        return TransportSecuritySettings(allowed_hosts=[urlsplit(self.url).netloc], allowed_origins=[self.origin])
+
+
+def local_app(server: MCPServer[Any], **options: Any) -> Any:
+    """Return an ASGI application with `server` at /mcp. It accepts loopback Host and Origin headers only.
+
+    `options` are those of `MCPServer.streamable_http_app`.
+    """
+    return server.streamable_http_app(**{"json_response": True, "max_request_body_size": MAX_BODY_BYTES, **options})
+
+
+def protected_app(
+    server: MCPServer[Any], resource: ProtectedResource, verifier: TokenVerifier, *, read_tools: Collection[str]
+) -> Any:
+    """Return an ASGI application with `server` for the users of bearer tokens.
+
+    A request needs the scope `read`, and a call of a tool that is not one of `read_tools` also `write`.
+    """
+    # Without sessions any replica can serve a request, and no user can use up the sessions of the others.
+    app = local_app(server, stateless_http=True, streamable_http_path=resource.path, transport_security=resource.security())
+    return _BearerGate(AuthContextMiddleware(app), app, resource, verifier, frozenset(read_tools))
+
+
+class _BearerGate:
+    """ASGI middleware that admits requests with a token, and serves the metadata that says where to get one."""
+
+    def __init__(
+        self, admitted: Any, app: Any, resource: ProtectedResource, verifier: TokenVerifier, read_tools: frozenset[str]
+    ) -> None:
+        self._admitted = admitted
+        self._app = app
+        self._resource = resource
+        self._verifier = verifier
+        self._read_tools = read_tools
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif scope["path"] == self._resource.metadata_path and scope["method"] == "GET":
+            await _respond(send, 200, self._resource.metadata())
+        else:
+            await self._admit(scope, receive, send)
+
+    async def _admit(self, scope: Message, receive: Receive, send: Send) -> None:
+        token = _bearer_token(scope)
+        try:
+            access = None if token is None else await self._verifier.verify_token(token)
+        except ServiceError as failure:
+            await _respond(send, 503, {"error": "temporarily_unavailable", "error_description": failure.message})
+            return
+        if access is None:
+            await self._refuse(send, 401, "invalid_token", "A valid bearer token is required.", READ_SCOPE)
+            return
+        if READ_SCOPE not in access.scopes:
+            await self._refuse(send, 403, "insufficient_scope", f"The scope {READ_SCOPE} is required.", READ_SCOPE)
+            return
+        if WRITE_SCOPE not in access.scopes and scope["method"] == "POST":
+            body = await _read(receive)
+            if body is None:
+                await _respond(send, 413, {"error": "invalid_request", "error_description": "The request is too large."})
+                return
+            if self._changes(body):
+                wanted = f"{READ_SCOPE} {WRITE_SCOPE}"
+                await self._refuse(send, 403, "insufficient_scope", f"The scope {WRITE_SCOPE} is required.", wanted)
+                return
+            receive = _receive_again(body, receive)
+        scope["user"] = AuthenticatedUser(access)
+        await self._admitted(scope, receive, send)
+
+    def _changes(self, body: bytes) -> bool:
+        """True if the body calls a tool that is not known to read. The tools themselves check the scope again."""
+        try:
+            request = json.loads(body)
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(request, dict) or request.get("method") != "tools/call":
+            return False
+        params = request.get("params")
+        return not (isinstance(params, dict) and params.get("name") in self._read_tools)
+
+    async def _refuse(self, send: Send, status: int, error: str, description: str, scopes: str) -> None:
+        metadata = f"{self._resource.origin}{self._resource.metadata_path}"
+        challenge = (
+            f'Bearer error="{error}", error_description="{description}", scope="{scopes}", resource_metadata="{metadata}"'
+        )
+        await _respond(send, status, {"error": error, "error_description": description}, challenge)
+
+
+def _bearer_token(scope: Message) -> str | None:
+    values = [value for name, value in scope["headers"] if name == b"authorization"]
+    scheme, _, token = (values[0].decode("latin-1") if len(values) == 1 else "").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """Return the body of a request, or None if it is longer than `MAX_BODY_BYTES`."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _receive_again(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that yields the body which was read, and then goes on with the rest."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replay
+
+
+async def _respond(send: Send, status: int, body: dict[str, Any], challenge: str | None = None) -> None:
+    content = json.dumps(body).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    if challenge is not None:
+        headers.append((b"www-authenticate", challenge.encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

@@ -1,0 +1,43 @@
+"""The keys of `_meta` by which a server and the runtime understand each other."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StrictStr
+
+from graph_agent.models.base import Frozen
+from graph_agent.models.decision import unstorable
+
+LEDGER_META = "graph_agent/ledger"
+"""In a tool's `_meta`: the server keeps an operation ledger for it. A key takes effect at most once, and `settle` works."""
+PREVIEW_META = "graph_agent/preview"
+"""In a tool's `_meta`: the URI template, filled from the arguments, of a resource that describes the target of a call."""
+ACTION_META = "graph_agent/action"
+"""In a tool's `_meta`, beside the preview: one word for the action, such as "Delete"."""
+USER_META = "graph_agent/user"
+"""In a request's `_meta`: the user for whom the call is made."""
+OPERATION_META = "graph_agent/operation"
+"""In a request's `_meta`: `{"key": text, "mode": "run" | "settle"}`."""
+
+
+def _storable(value: str) -> str:
+    if unstorable(value):
+        raise ValueError("cannot be stored")
+    return value
+
+
+Storable = Annotated[StrictStr, Field(min_length=1, max_length=255), AfterValidator(_storable)]
+
+
+class OperationMeta(Frozen):
+    """The value of `graph_agent/operation` in a request's `_meta`."""
+
+    key: Storable
+    mode: Literal["run", "settle"]
+
+
+class UserMeta(Frozen):
+    """The value of `graph_agent/user` in a request's `_meta`."""
+
+    user_id: Storable

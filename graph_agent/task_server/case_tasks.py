@@ -1,0 +1,39 @@
+"""The tasks of a validation case: created before its first turn, and listed after its last one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from graph_agent.errors import ConfigurationError
+from graph_agent.ports import ToolExecutor
+
+
+class CaseTasks:
+    """Creates and lists tasks through the tools, as a user would. A task is its description and its status."""
+
+    def __init__(self, tools: ToolExecutor) -> None:
+        self._tools = tools
+
+    async def create(self, user_id: str, tasks: Iterable[tuple[str, str]]) -> list[str]:
+        """Create `tasks` in their order and return their ids. Raises `ConfigurationError`."""
+        ids = []
+        for description, status in tasks:
+            added = await self._call("add_task", {"description": description}, user_id)
+            ids.append(str(added["task"]["id"]))
+            if status == "completed":
+                await self._call("complete_task", {"task_id": ids[-1]}, user_id)
+        return ids
+
+    async def listed(self, user_id: str) -> list[tuple[str, str]]:
+        """Return the tasks, newest first; none if the servers have no task list. Raises `ConfigurationError`."""
+        if "list_tasks" not in self._tools.get_available_tools():
+            return []
+        listed = await self._call("list_tasks", {}, user_id)
+        return [(task["description"], task["status"]) for task in listed["tasks"]]
+
+    async def _call(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> dict[str, Any]:
+        result = await self._tools.execute(tool_name, arguments, user_id)
+        if not result.success or not isinstance(result.data, dict):
+            raise ConfigurationError(f"the environment of a case cannot be created: {tool_name} failed")
+        return result.data
