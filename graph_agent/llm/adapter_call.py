@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from graph_agent.errors import ConfigurationError, LLMError, ToolNotFoundError
+from graph_agent.llm.shipped_tools import SHIPPED_TOOLS
 from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration, select_declarations
 from graph_agent.ports import LLMAdapter
 from graph_agent.signatures import ContractMethod
-from graph_agent.task_server.declarations import TASK_TOOLS
 
 
 class AdapterCall:
@@ -25,7 +25,7 @@ class AdapterCall:
 
     def __init__(self, adapter: LLMAdapter) -> None:
         optional = ("temperature", "max_tokens", "system_instruction", "tool_choice")
-        self._declare = getattr(adapter, "get_tool_declarations", partial(select_declarations, TASK_TOOLS))
+        self._declare = getattr(adapter, "get_tool_declarations", partial(select_declarations, SHIPPED_TOOLS))
         self._generate = ContractMethod(adapter, "generate", ("messages", "tools"), optional)
 
     async def __call__(self, request: LLMRequest) -> LLMResponse:
@@ -46,7 +46,7 @@ class AdapterCall:
     def declarations(self, names: Iterable[str]) -> list[ToolDeclaration]:
         """Return the declarations of those `names` that the adapter knows.
 
-        An adapter without a method for declarations knows the task tools.
+        An adapter without a method for declarations knows the shipped tools.
         """
         declared: list[ToolDeclaration] = []
         for name in names:

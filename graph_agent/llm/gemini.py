@@ -11,6 +11,7 @@ from graph_agent.llm.families import DEFAULT_MODEL, family_of, plain_name
 from graph_agent.llm.gemini_wire import REQUIRED_CALL, build_contents, build_settings, build_tools, parse_response
 from graph_agent.llm.provider_adapter import Chat, ModelCall, ProviderAdapter
 from graph_agent.llm.provider_errors import missing_model_message
+from graph_agent.llm.wire_names import GEMINI_NAME, WireNames
 from graph_agent.models.llm import LLMResponse, ToolDeclaration
 
 if TYPE_CHECKING:
@@ -50,10 +51,11 @@ class GeminiAdapter(ProviderAdapter):
 
     def _build_request(self, call: ModelCall, answering: str) -> dict[str, Any]:
         family = family_of(answering)
+        names = WireNames.of(GEMINI_NAME, call.tools, call.messages)
         return {
             "fields": {
-                "contents": build_contents(call.messages, family),
-                **({"tools": build_tools(call.tools)} if call.tools else {}),
+                "contents": build_contents(call.messages, family, names),
+                **({"tools": build_tools(call.tools, names)} if call.tools else {}),
             },
             "system_instruction": call.system_instruction,
             "settings": build_settings(family, call.temperature, call.max_tokens, self._config.thinking),
@@ -63,7 +65,7 @@ class GeminiAdapter(ProviderAdapter):
         return {**request, "fields": {**request["fields"], "toolConfig": REQUIRED_CALL}}
 
     def _parse(self, body: str, tools: list[ToolDeclaration]) -> LLMResponse:
-        return parse_response(body, self.model, tools)
+        return parse_response(body, self.model, tools, WireNames.of(GEMINI_NAME, tools))
 
     def _probe_request(self) -> tuple[str, dict[str, str], str]:
         url = f"{self._base_url}{_VERSION}/models/{quote(plain_name(self.model), safe='')}"

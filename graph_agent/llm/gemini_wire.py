@@ -28,9 +28,13 @@ from graph_agent.llm.response_parsing import (
     strip_namespace,
 )
 from graph_agent.llm.tool_choice import NO_PARAMETERS
+from graph_agent.llm.wire_names import GEMINI_NAME, WireNames
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, TokenUsage, ToolDeclaration
 
 PROVIDER = "gemini"
+
+REAL_NAMES = WireNames(GEMINI_NAME)
+"""Replaces no name."""
 
 UNSIGNED = "skip_thought_signature_validator"
 """Gemini's documented value for the signature of a call that it did not make itself, or whose signature was not stored."""
@@ -60,14 +64,16 @@ _BLOCKED = frozenset(
 """The finish reasons of content filters. A reason in none of these three groups means that the response is malformed."""
 
 
-def build_contents(messages: Sequence[LLMMessage], family: Family) -> list[dict[str, Any]]:
+def build_contents(messages: Sequence[LLMMessage], family: Family, names: WireNames = REAL_NAMES) -> list[dict[str, Any]]:
     """Return `messages` as `contents`. After the calls of a model follows one user content with one result for each call."""
     contents: list[dict[str, Any]] = []
     for exchange in pair_results(messages):
         if all(message.role == "user" for message in exchange.messages):
             contents += [{"role": "user", "parts": [{"text": message.content}]} for message in exchange.messages]
             continue
-        answers: list[dict[str, Any]] = [{"role": "model", "parts": _parts(message, family)} for message in exchange.messages]
+        answers: list[dict[str, Any]] = [
+            {"role": "model", "parts": _parts(message, family, names)} for message in exchange.messages
+        ]
         calls = [part["functionCall"] for content in answers for part in content["parts"] if "functionCall" in part]
         contents += answers
         if calls:
@@ -88,21 +94,25 @@ def build_settings(family: Family, temperature: float, max_tokens: int, effort: 
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def build_tools(declarations: Sequence[ToolDeclaration]) -> list[dict[str, Any]]:
+def build_tools(declarations: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> list[dict[str, Any]]:
     """Return `declarations` as `tools`, with their schemas unchanged."""
     if not declarations:
         return []
     return [
         {
             "functionDeclarations": [
-                {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters or NO_PARAMETERS}
+                {
+                    "name": names.wire(tool.name),
+                    "description": tool.description,
+                    "parametersJsonSchema": tool.parameters or NO_PARAMETERS,
+                }
                 for tool in declarations
             ]
         }
     ]
 
 
-def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
+def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> LLMResponse:
     """Parse `body`, a response with the status 200. Raises `LLMError` (BLOCKED) or `InvalidResponseError`."""
     fields = parse_object(body)
     if as_object(fields.get("promptFeedback")).get("blockReason") not in (None, "", "BLOCK_REASON_UNSPECIFIED"):
@@ -123,7 +133,7 @@ def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> L
         check_signature(part.get("thoughtSignature"))
     return make_response(
         _truncated_text(parts) if truncated else _text(parts),
-        [] if truncated else _calls(parts, tools),
+        [] if truncated else _calls(parts, tools, names),
         _usage(fields.get("usageMetadata")),
         {"provider": PROVIDER, "model": model, "content": parts},
         response_model=read_model_name(fields.get("modelVersion")),
@@ -141,9 +151,9 @@ def _truncated_text(parts: Sequence[dict[str, Any]]) -> str:
     return read_truncated_forms((call.get("name"), call.get("args")) for call in called) or _text(parts)
 
 
-def _calls(parts: Sequence[dict[str, Any]], tools: Sequence[ToolDeclaration]) -> list[FunctionCall]:
+def _calls(parts: Sequence[dict[str, Any]], tools: Sequence[ToolDeclaration], names: WireNames) -> list[FunctionCall]:
     called = [as_object(part["functionCall"]) for part in parts if "functionCall" in part]
-    return [make_call(call.get("name"), call.get("args"), call.get("id"), tools) for call in called]
+    return [make_call(names.real(as_text(call.get("name"))), call.get("args"), call.get("id"), tools) for call in called]
 
 
 def _usage(counts: Any) -> TokenUsage | None:
@@ -156,15 +166,15 @@ def _usage(counts: Any) -> TokenUsage | None:
     return make_usage(prompt, completion, total, cached)
 
 
-def _parts(message: LLMMessage, family: Family) -> list[dict[str, Any]]:
-    stored = _stored_parts(message)
+def _parts(message: LLMMessage, family: Family, names: WireNames) -> list[dict[str, Any]]:
+    stored = _stored_parts(message, names)
     if stored is not None:
         return stored
     # Parts of another provider: its ids mean nothing to Gemini.
     foreign = message.provider_parts is not None
     parts: list[dict[str, Any]] = [{"text": message.content}] if message.content else []
     for n, call in enumerate(message.function_calls or []):
-        part: dict[str, Any] = {"functionCall": {"name": call.name, "args": call.arguments}}
+        part: dict[str, Any] = {"functionCall": {"name": names.wire(call.name), "args": call.arguments}}
         if call.id is not None and family.gives_ids and not foreign:
             part["functionCall"]["id"] = call.id
         if n == 0 and family.signs_calls:
@@ -173,7 +183,7 @@ def _parts(message: LLMMessage, family: Family) -> list[dict[str, Any]]:
     return parts
 
 
-def _stored_parts(message: LLMMessage) -> list[dict[str, Any]] | None:
+def _stored_parts(message: LLMMessage, names: WireNames) -> list[dict[str, Any]] | None:
     """Return the parts that Gemini sent, if `message` has them and its calls or its text are still the same."""
     stored = message.provider_parts
     if not stored or stored.get("provider") != PROVIDER:
@@ -183,7 +193,9 @@ def _stored_parts(message: LLMMessage) -> list[dict[str, Any]] | None:
         return None
     calls = [part["functionCall"] for part in parts if isinstance(part.get("functionCall"), dict)]
     if message.function_calls:
-        stored_calls = [(strip_namespace(str(call.get("name"))), call.get("id") or None) for call in calls]
+        if not all(names.allows(call.get("name")) for call in calls):
+            return None  # The model used a real name, which is not accepted when it comes back.
+        stored_calls = [(strip_namespace(names.real(str(call.get("name")))), call.get("id") or None) for call in calls]
         return parts if stored_calls == [(strip_namespace(call.name), call.id) for call in message.function_calls] else None
     return parts if not calls and _text(parts).strip() == (message.content or "").strip() else None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graph_agent.llm.config import LLMConfig, check_base_url, make_config
 from graph_agent.llm.openai_wire import build_messages, build_settings, build_tools, parse_response
 from graph_agent.llm.provider_adapter import Chat, ModelCall, ProviderAdapter
+from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
 from graph_agent.models.llm import LLMResponse, ToolDeclaration
 
 if TYPE_CHECKING:
@@ -48,11 +49,12 @@ class OpenAICompatibleAdapter(ProviderAdapter):
         return self._sdk.OpenAIChat(http, self._config.api_key, self._base_url)
 
     def _build_request(self, call: ModelCall, answering: str) -> dict[str, Any]:
+        names = WireNames.of(OPENAI_NAME, call.tools, call.messages)
         return {
             "model": self.model,
-            "messages": build_messages(call.messages, answering, call.system_instruction),
+            "messages": build_messages(call.messages, answering, call.system_instruction, names),
             **build_settings(answering, call.temperature, call.max_tokens, self._config.thinking),
-            **({"tools": build_tools(call.tools)} if call.tools else {}),
+            **({"tools": build_tools(call.tools, names)} if call.tools else {}),
         }
 
     def _require_call(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +62,7 @@ class OpenAICompatibleAdapter(ProviderAdapter):
         return {**request, "tool_choice": "required"}
 
     def _parse(self, body: str, tools: list[ToolDeclaration]) -> LLMResponse:
-        return parse_response(body, self.model, tools)
+        return parse_response(body, self.model, tools, WireNames.of(OPENAI_NAME, tools))
 
     def _probe_request(self) -> tuple[str, dict[str, str], str]:
         not_found = "the model's endpoint answers, but not as an OpenAI-compatible one: check the base URL"

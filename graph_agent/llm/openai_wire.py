@@ -33,9 +33,13 @@ from graph_agent.llm.response_parsing import (
     strip_namespace,
 )
 from graph_agent.llm.tool_choice import NO_PARAMETERS
+from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, TokenUsage, ToolDeclaration
 
 PROVIDER = "openai"
+
+REAL_NAMES = WireNames(OPENAI_NAME)
+"""Replaces no name."""
 
 _SENT_BACK = ("content", "extra_content")
 _ANNOUNCES_CALL = frozenset({"tool_calls", "function_call", "function_call_filter: unexpected_tool_call"})
@@ -80,7 +84,9 @@ def build_settings(model: str, temperature: float, max_tokens: int, effort: Effo
     return settings
 
 
-def build_messages(messages: Sequence[LLMMessage], model: str, system_instruction: str | None) -> list[dict[str, Any]]:
+def build_messages(
+    messages: Sequence[LLMMessage], model: str, system_instruction: str | None, names: WireNames = REAL_NAMES
+) -> list[dict[str, Any]]:
     """Return `messages` as `messages`. After a message with calls follows one `tool` message for each call, in call order."""
     sent: list[dict[str, Any]] = [{"role": "system", "content": system_instruction}] if system_instruction else []
     signed = plain_name(model).startswith("gemini") and family_of(model).signs_calls
@@ -91,7 +97,7 @@ def build_messages(messages: Sequence[LLMMessage], model: str, system_instructio
             continue
         results = iter(exchange.results)
         for message in exchange.messages:
-            assistant = _assistant(message, signed=signed)
+            assistant = _assistant(message, names, signed=signed)
             sent.append(assistant)
             for call in assistant.get("tool_calls") or []:
                 call["id"] = call.get("id") or call_ids.next()
@@ -100,18 +106,22 @@ def build_messages(messages: Sequence[LLMMessage], model: str, system_instructio
     return sent
 
 
-def build_tools(declarations: Sequence[ToolDeclaration]) -> list[dict[str, Any]]:
+def build_tools(declarations: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> list[dict[str, Any]]:
     """Return `declarations` as `tools`, with their schemas unchanged."""
     return [
         {
             "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters or NO_PARAMETERS},
+            "function": {
+                "name": names.wire(tool.name),
+                "description": tool.description,
+                "parameters": tool.parameters or NO_PARAMETERS,
+            },
         }
         for tool in declarations
     ]
 
 
-def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
+def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> LLMResponse:
     """Parse `body`, a response with the status 200. Raises `LLMError` (BLOCKED) or `InvalidResponseError`."""
     fields = parse_object(body)
     choices = as_objects(fields.get("choices"))
@@ -128,7 +138,7 @@ def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration]) -> L
     _check_signatures(message)
     return make_response(
         _truncated_text(message) if truncated else _text(message),
-        [] if truncated else [_parse_call(call, tools) for call in _calls(message)],
+        [] if truncated else [_parse_call(call, tools, names) for call in _calls(message)],
         _usage(fields.get("usage")),
         {"provider": PROVIDER, "model": model, "message": message},
         response_model=read_model_name(fields.get("model")),
@@ -168,14 +178,14 @@ def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     return as_objects(message.get("tool_calls")) or ([{"function": legacy}] if legacy is not None else [])
 
 
-def _parse_call(call: dict[str, Any], tools: Sequence[ToolDeclaration]) -> FunctionCall:
+def _parse_call(call: dict[str, Any], tools: Sequence[ToolDeclaration], names: WireNames) -> FunctionCall:
     function = as_object(call.get("function"))
     arguments = function.get("arguments")
     if not isinstance(arguments, dict):  # the protocol requires JSON text, but some servers send the object itself
         text = as_text(arguments)
         arguments = parse_object(text) if text.strip() else {}
     check_storable(arguments)
-    return make_call(function.get("name"), arguments, call.get("id"), tools)
+    return make_call(names.real(as_text(function.get("name"))), arguments, call.get("id"), tools)
 
 
 def _check_signatures(message: dict[str, Any]) -> None:
@@ -185,8 +195,8 @@ def _check_signatures(message: dict[str, Any]) -> None:
         check_signature(google.get("thought_signature") if isinstance(google, dict) else None)
 
 
-def _assistant(message: LLMMessage, *, signed: bool) -> dict[str, Any]:
-    stored = _stored_message(message)
+def _assistant(message: LLMMessage, names: WireNames, *, signed: bool) -> dict[str, Any]:
+    stored = _stored_message(message, names)
     if stored is not None:
         return stored
     assistant: dict[str, Any] = {"role": "assistant", "content": message.content}
@@ -196,7 +206,7 @@ def _assistant(message: LLMMessage, *, signed: bool) -> dict[str, Any]:
         {
             "id": "" if foreign else call.id or "",
             "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+            "function": {"name": names.wire(call.name), "arguments": json.dumps(call.arguments, ensure_ascii=False)},
         }
         for call in message.function_calls or []
     ]
@@ -207,7 +217,7 @@ def _assistant(message: LLMMessage, *, signed: bool) -> dict[str, Any]:
     return assistant
 
 
-def _stored_message(message: LLMMessage) -> dict[str, Any] | None:
+def _stored_message(message: LLMMessage, names: WireNames) -> dict[str, Any] | None:
     """Return the message that the provider sent, if `message` has it and its calls or its text are still the same."""
     parts = message.provider_parts
     stored = parts.get("message") if parts and parts.get("provider") == PROVIDER else None
@@ -215,7 +225,7 @@ def _stored_message(message: LLMMessage) -> dict[str, Any] | None:
         return None
     calls = _calls(stored)
     if message.function_calls:
-        same = [(strip_namespace(call["function"]["name"]), call.get("id") or None) for call in calls] == [
+        same = [(strip_namespace(names.real(call["function"]["name"])), call.get("id") or None) for call in calls] == [
             (strip_namespace(call.name), call.id) for call in message.function_calls
         ]
     else:
@@ -224,17 +234,18 @@ def _stored_message(message: LLMMessage) -> dict[str, Any] | None:
         return None
     fields = {key: stored[key] for key in _SENT_BACK if stored.get(key) is not None}
     if calls:
-        fields["tool_calls"] = [_complete_call(call) for call in calls]
+        fields["tool_calls"] = [_complete_call(call, names) for call in calls]
     return {"role": "assistant", "content": message.content, **fields}
 
 
-def _complete_call(call: dict[str, Any]) -> dict[str, Any]:
+def _complete_call(call: dict[str, Any], names: WireNames) -> dict[str, Any]:
     """Return a call as the server sent it, completed with what the protocol requires and the server left out."""
     function = call["function"]
     arguments = function.get("arguments")
     if not isinstance(arguments, str) or not arguments.strip():
         arguments = json.dumps(arguments if isinstance(arguments, dict) else {}, ensure_ascii=False)
-    return {**call, "type": "function", "function": {**function, "arguments": arguments}}
+    # A model that knows the real name from the prompt may use it, although the protocol does not allow it.
+    return {**call, "type": "function", "function": {**function, "name": names.wire(function["name"]), "arguments": arguments}}
 
 
 class _CallIds:

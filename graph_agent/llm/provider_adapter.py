@@ -15,10 +15,10 @@ from graph_agent.llm.families import answering_model, routed_model
 from graph_agent.llm.loop_clients import LoopClients
 from graph_agent.llm.loop_throttle import LoopThrottle
 from graph_agent.llm.retries import call_with_retries, connection_slot
+from graph_agent.llm.shipped_tools import SHIPPED_TOOLS
 from graph_agent.llm.tool_choice import RequiredCalls
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDeclaration, select_declarations
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
-from graph_agent.task_server.declarations import TASK_TOOLS
 
 if TYPE_CHECKING:
     import httpx
@@ -64,7 +64,7 @@ class ProviderAdapter(ABC):
     def __init__(
         self, config: LLMConfig, base_url: str, errors: ErrorTable, declarations: Sequence[ToolDeclaration] | None
     ) -> None:
-        """`errors` translates the exceptions of the SDK. Without `declarations` the adapter knows those of the task server."""
+        """`errors` translates the exceptions of the SDK. Without `declarations` it knows those of the shipped tools."""
         # httpx is slow to import. It is imported here, so that neither `import graph_agent` nor the first turn waits for it.
         from graph_agent.llm import http_client
 
@@ -72,7 +72,7 @@ class ProviderAdapter(ABC):
         self._config = config
         self._base_url = base_url
         self._errors = errors
-        self._declarations = TASK_TOOLS if declarations is None else tuple(declarations)
+        self._declarations = SHIPPED_TOOLS if declarations is None else tuple(declarations)
         self._answering: str | None = None
         self.required_calls = RequiredCalls(self.model)
         self._clients: LoopClients[_LoopClient] = LoopClients(self._open_client, _LoopClient.aclose)

@@ -11,6 +11,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from graph_agent.errors import ConfigurationError, InvalidResponseError, LLMError, LLMTimeoutError, RateLimitError
+from graph_agent.llm.shipped_tools import SHIPPED_TOOLS
 from graph_agent.models.llm import (
     LLMErrorCode,
     LLMMessage,
@@ -20,7 +21,6 @@ from graph_agent.models.llm import (
     ToolDeclaration,
     select_declarations,
 )
-from graph_agent.task_server.declarations import TASK_TOOLS
 
 Step = LLMResponse | LLMError | Callable[[list[LLMMessage], list[ToolDeclaration]], LLMResponse]
 """The result of one call: a response, an error to raise, or a function of the request's messages and tools."""
@@ -53,7 +53,7 @@ class ScriptedAdapter:
     ) -> None:
         self._steps: list[Step] = list(responses)
         self._model = model
-        self._declarations = TASK_TOOLS if declarations is None else tuple(declarations)
+        self._declarations = SHIPPED_TOOLS if declarations is None else tuple(declarations)
         self.requests: list[LLMRequest] = []
 
     @classmethod

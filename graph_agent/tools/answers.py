@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 from mcp import MCPError
@@ -17,18 +18,18 @@ from mcp.types import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     REQUEST_TIMEOUT,
+    URL_ELICITATION_REQUIRED,
     CallToolResult,
-    ContentBlock,
     InputRequiredResult,
     ReadResourceResult,
-    TextContent,
     TextResourceContents,
 )
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import unstorable
-from graph_agent.models.tools import ToolResult
-from graph_agent.policy.budget import fit_data
+from graph_agent.models.tools import ContentItem, ToolResult
+from graph_agent.result_size import fit_data
+from graph_agent.tools.content import content_items, content_text
 
 RESOURCE_NOT_FOUND = -32002
 """The error code of protocol versions before 2026-07-28."""
@@ -44,6 +45,10 @@ MAX_SERVER_TEXT = 1_000
 
 class NotConnectedError(Exception):
     """The call was not sent, because the server is not connected."""
+
+
+class OutputSchemaError(Exception):
+    """The call was answered, but the answer does not fit the output schema of the tool."""
 
 
 class NoTimeError(Exception):
@@ -66,6 +71,11 @@ REFUSED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool did not accept 
 FAILED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool reported a failure.")
 CHANGE_FAILED = _failure(ToolErrorCode.TOOL_REPORTED_FAILURE, "The tool reported a failure; what was done before is not known.")
 INPUT_REQUIRED = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool asked for more input, which is not supported.")
+CHANGE_NEEDS_INPUT = _failure(
+    ToolErrorCode.TOOL_REPORTED_FAILURE,
+    "The tool asked for more input, which is not supported; what was done before is not known.",
+)
+UNCHECKABLE = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool's output schema cannot be used; nothing was done.")
 NO_TIME = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "No time is left for the call; nothing was done.")
 NOT_FOUND = _failure(ToolErrorCode.NOT_FOUND, "There is nothing under this id.")
 NO_PREVIEW = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "What the call would act on cannot be shown.")
@@ -95,18 +105,23 @@ def from_answer(
     """
     if answer is None:
         return TIMED_OUT
+    if isinstance(answer, InputRequiredResult) or _requires_url(answer):
+        # Neither a form nor a URL is followed, and nothing proves that the tool stopped before it acted.
+        return CHANGE_NEEDS_INPUT if change and not trusted else INPUT_REQUIRED
     if isinstance(answer, BaseException):
         return _from_error(answer)
-    if isinstance(answer, InputRequiredResult):
-        return INPUT_REQUIRED
     structured = answer.structured_content
     if _is_envelope(structured) and trusted:
         return _from_envelope(structured)
     if answer.is_error or (_is_envelope(structured) and structured["success"] is not True):
         return _reported_failure(answer, CHANGE_FAILED if change else FAILED)
+    try:
+        content = content_items(answer)
+    except (ValueError, TypeError, RecursionError):
+        return UNUSABLE
     if isinstance(structured, dict | list):
-        return _with_data(structured)
-    return _with_data(_content_data(answer.content) if structured is None else {"result": structured})
+        return _with_data(structured, content)
+    return _with_data({"text": content_text(answer.content)} if structured is None else {"result": structured}, content)
 
 
 def from_settlement(answer: CallToolResult | InputRequiredResult | BaseException | None) -> ToolResult:
@@ -114,9 +129,10 @@ def from_settlement(answer: CallToolResult | InputRequiredResult | BaseException
 
     Any other answer leaves the outcome unknown.
     """
-    if isinstance(answer, CallToolResult) and not answer.is_error and _is_envelope(answer.structured_content):
+    if isinstance(answer, CallToolResult) and _is_envelope(answer.structured_content):
         result = _from_envelope(answer.structured_content)
-        if result.success or result.error_code is ToolErrorCode.TOOL_EXECUTION_ERROR:
+        # A server may send a void operation as an error of the tool, but never a success.
+        if (result.success and not answer.is_error) or result.error_code is ToolErrorCode.TOOL_EXECUTION_ERROR:
             return result
     return OUTCOME_UNKNOWN
 
@@ -146,6 +162,10 @@ def _from_error(error: BaseException) -> ToolResult:
     return UNUSABLE if isinstance(error, Exception) else CONNECTION_LOST
 
 
+def _requires_url(answer: object) -> TypeGuard[MCPError]:
+    return isinstance(answer, MCPError) and answer.code == URL_ELICITATION_REQUIRED
+
+
 def _is_envelope(structured: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(structured, dict) and structured.keys() == ENVELOPE
 
@@ -164,24 +184,16 @@ def _from_envelope(envelope: dict[str, Any]) -> ToolResult:
 
 def _reported_failure(answer: CallToolResult, failure: ToolResult) -> ToolResult:
     """Return `failure` with the text of the server as data, from which the model can learn what to correct."""
-    text = _content_data(answer.content)["text"] or json.dumps(answer.structured_content, ensure_ascii=False)
+    text = content_text(answer.content) or json.dumps(answer.structured_content, ensure_ascii=False)
     shown = _one_line(text, MAX_SERVER_TEXT).strip()
     if unstorable(shown) or not shown:
         return failure
     return failure.model_copy(update={"data": {"server_text": shown}})
 
 
-def _content_data(content: list[ContentBlock]) -> dict[str, Any]:
-    """Return the text of an answer, and the types of the content that is dropped (images, audio, files)."""
-    data: dict[str, Any] = {"text": "\n".join(block.text for block in content if isinstance(block, TextContent))}
-    if omitted := sorted({block.type for block in content if not isinstance(block, TextContent)}):
-        data["not_shown"] = omitted
-    return data
-
-
-def _with_data(data: dict[str, Any] | list[Any] | None) -> ToolResult:
+def _with_data(data: dict[str, Any] | list[Any] | None, content: Sequence[ContentItem] = ()) -> ToolResult:
     try:
-        return ToolResult(success=True, data=fit_data(data))
+        return ToolResult(success=True, data=fit_data(data), content=list(content))
     except (ValueError, TypeError, RecursionError):
         # A record cannot store NaN, infinities, or the endless nesting that an in-process server can return.
         return UNUSABLE

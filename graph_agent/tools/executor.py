@@ -6,11 +6,13 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
 from mcp import ClientSession
 from mcp.server.mcpserver import MCPServer
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
@@ -22,9 +24,13 @@ from mcp.types import (
 from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.schema.check import ResultCheck
+from graph_agent.policy.schema.keywords import SchemaRefusedError
 from graph_agent.ports import Clock
+from graph_agent.progress import ToolProgress, progress_listener
 from graph_agent.tools import answers
 from graph_agent.tools.breaker import CircuitBreaker
 from graph_agent.tools.identity import Identity, invalid_header
@@ -93,6 +99,8 @@ class McpToolExecutor:
         self._session: Session | None = None
         self._listed_tools: list[Tool] | None = None
         self._tools: dict[str, Tool] = {}
+        self._output_schemas: dict[str, str] = {}
+        """The texts of the output schemas of tools that were called."""
         self._declarations: list[ToolDeclaration] = []
 
     async def start(self) -> bool:
@@ -191,7 +199,13 @@ class McpToolExecutor:
     ) -> ToolResult:
         """Run one tool for `user_id`, sent at most once; see `ToolExecutor`. A call with an operation key is a change."""
         started = self._clock.monotonic()
+        try:
+            check = self._result_check(tool_name)
+        except SchemaRefusedError:
+            return answers.UNCHECKABLE
         answer = await self._ask(_tool_call(tool_name, parameters, self._meta(user_id, operation_key, "run")), deadline)
+        if check is not None and isinstance(answer, CallToolResult) and not answer.is_error:
+            answer = answer if check.accepts(answer.structured_content) else answers.OutputSchemaError()
         result = answers.from_answer(answer, trusted=self._trusted, change=operation_key is not None)
         return self._with_duration(result, started)
 
@@ -268,6 +282,7 @@ class McpToolExecutor:
             differences = {tool.name: self._difference(tool) for tool in session.tools}
             self.refused = {name: why for name, why in differences.items() if why is not None}
             self._tools = {tool.name: tool for tool in session.tools if tool.name not in self.refused}
+            self._output_schemas = {}
             self._declarations = [
                 ToolDeclaration(name=tool.name, description=tool.description or "", parameters=tool.input_schema)
                 for tool in self._tools.values()
@@ -297,6 +312,16 @@ class McpToolExecutor:
             return None
         return _VARIABLE.sub(lambda found: quote(str(values[found[1]]), safe=""), template)
 
+    def _result_check(self, tool_name: str) -> ResultCheck | None:
+        """Return the check of a tool's structured content; None if there is no output schema. Raises `SchemaRefusedError`."""
+        tool = self._tools.get(tool_name)
+        if tool is None or tool.output_schema is None:
+            return None
+        # Kept, because a schema can be long and is asked for at every call.
+        if tool_name not in self._output_schemas:
+            self._output_schemas[tool_name] = canonical_json(tool.output_schema)
+        return _compiled_check(self._output_schemas[tool_name])
+
     def _meta(self, user_id: str, operation_key: str | None, mode: str) -> RequestParamsMeta:
         """Return the user and the operation key of a call; nothing for a server that is not trusted."""
         meta: dict[str, Any] = {}
@@ -320,4 +345,23 @@ def _tool_call(
     # `Client.call_tool` could send the call twice, and `ClientSession.call_tool` validates the result against the server's
     # output schema, whose patterns could block the event loop. So the request is sent directly.
     call = CallToolRequest(params=CallToolRequestParams(name=tool_name, arguments=parameters, _meta=meta))
-    return lambda session: session.send_request(call, _ANSWER)
+    return lambda session: session.send_request(call, _ANSWER, progress_callback=_progress_callback())
+
+
+def _progress_callback() -> ProgressFnT | None:
+    """Return a callback for the listener of the current call. Without a listener the server is not asked for progress."""
+    listener = progress_listener()
+    if listener is None:
+        return None
+
+    # The session's own task calls it, which does not have the context of the call.
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        listener(ToolProgress(progress, total, message))
+
+    return report
+
+
+# Cached, because sessions are opened again with the same tools, and a check takes milliseconds to compile.
+@lru_cache(maxsize=256)
+def _compiled_check(schema: str) -> ResultCheck:
+    return ResultCheck(schema)

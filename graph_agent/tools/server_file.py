@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
 
 from mcp import StdioServerParameters
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -27,8 +28,10 @@ from graph_agent.tools.transport import HttpServer, Server
 
 MAX_FILE_CHARS = 1024 * 1024
 DEFAULT_TIMEOUT_SECONDS = 10.0
-_MIN_SECRET_LINE = 4
-"""A shorter line of a value, such as a brace, is no secret."""
+MAX_TIMEOUT_SECONDS = 3600.0
+_MIN_SECRET = 4
+"""A shorter line of a value, such as a brace, is no secret, and neither is a shorter argument."""
+_OPTION = re.compile(r"--?[a-z][a-z-]*", re.IGNORECASE)
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -51,7 +54,7 @@ class ServerConfig:
     credentials: ClientCredentials | None = None
     """The OAuth client credentials by which the runtime identifies itself to a server over HTTP."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """The values of headers and variables, which no message may contain."""
+    """The values that no message may contain: of variables and headers, in arguments, and in the URL."""
 
 
 class _OAuth(BaseModel):
@@ -80,7 +83,7 @@ class _Entry(BaseModel):
     oauth: _OAuth | None = None
     trusted: bool = False
     prefix: bool = False
-    timeout: float = Field(default=DEFAULT_TIMEOUT_SECONDS, gt=0, le=3600)
+    timeout: float = Field(default=DEFAULT_TIMEOUT_SECONDS, gt=0, le=MAX_TIMEOUT_SECONDS)
 
 
 def read_server_file(path: Path, environment: Mapping[str, str]) -> list[ServerConfig]:
@@ -123,9 +126,10 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         raise ConfigurationError(f"the MCP server '{name}': oauth is for a url")
     credentials = None if read.oauth is None else ClientCredentials(**read.oauth.model_dump())
     secrets = {*values, *read.env.values(), *read.headers.values(), credentials.client_secret if credentials else ""}
+    secrets |= {text for text in (*_argument_values(read.args), *_url_values(read.url or "")) if len(text) >= _MIN_SECRET}
     # An explanation quotes one line, so the lines of a longer value, such as a private key, are hidden by themselves.
     lines = {line.strip() for value in secrets if "\n" in value.strip() for line in value.splitlines()}
-    secrets |= {line for line in lines if len(line) >= _MIN_SECRET_LINE}
+    secrets |= {line for line in lines if len(line) >= _MIN_SECRET}
     return ServerConfig(
         name=name,
         server=_server(name, read),
@@ -135,6 +139,29 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         credentials=credentials,
         secrets=tuple(sorted(filter(None, secrets), key=len, reverse=True)),
     )
+
+
+def _argument_values(arguments: list[str]) -> Iterator[str]:
+    """Yield what may be a secret in the arguments of a command: all but the names of options.
+
+    A token cannot be distinguished from a path, so both are hidden.
+    """
+    for argument in arguments:
+        option, equals, value = argument.partition("=")
+        if equals and _OPTION.fullmatch(option):
+            yield value
+        elif not (_OPTION.fullmatch(argument) and (argument.startswith("--") or len(argument) == len("-x"))):
+            yield argument
+
+
+def _url_values(url: str) -> Iterator[str]:
+    """Yield what may be a secret in a URL: user and password, the parts of the path, and the values of the query."""
+    parts = urlsplit(url)
+    credentials = parts.netloc.rpartition("@")[0]
+    query = [pair.partition("=")[2] or pair for pair in parts.query.split("&")]
+    for text in (credentials, *credentials.split(":"), *parts.path.split("/"), *query, parts.fragment):
+        yield text
+        yield unquote(text)
 
 
 def _server(name: str, read: _Entry) -> Server:

@@ -55,6 +55,8 @@ class Session:
         """True after the server has announced that its tools have changed."""
         self.unsolicited = 0
         """Messages from the server since the last request that are not a response."""
+        self._limit: asyncio.Timeout | None = None
+        """The time limit of connecting."""
         self._leaving = asyncio.Event()
         self._ready: asyncio.Future[ClientSession] = self.loop.create_future()
         # An empty context, because the session outlives the turn that opens it and must not inherit its deadline.
@@ -62,8 +64,9 @@ class Session:
 
     async def wait_until_open(self, seconds: float) -> ClientSession | None:
         """Return the open session, or None if it cannot be opened within `seconds`."""
-        done, _ = await asyncio.wait({self._ready}, timeout=seconds)
-        return self._ready.result() if done and self._ready.exception() is None else None
+        if not self._ready.done():
+            await asyncio.wait({self._ready}, timeout=seconds)
+        return self._ready.result() if self._ready.done() and self._ready.exception() is None else None
 
     @property
     def open(self) -> bool:
@@ -95,10 +98,11 @@ class Session:
             self.loop.call_soon_threadsafe(self._leaving.set)
 
     async def _run(self) -> None:
+        self._limit = asyncio.timeout(self._connect_seconds)
         try:
             async with contextlib.AsyncExitStack() as stack:
                 transport = transport_to(self._server, self._on_closed, self._on_stderr)
-                async with asyncio.timeout(self._connect_seconds):
+                async with self._limit:
                     # No response cache: the tool list is requested once, and every other request must reach the server.
                     client = await stack.enter_async_context(Client(transport, cache=None, message_handler=self._on_message))
                     self.tools = await all_tools(client.session)
@@ -154,7 +158,8 @@ class Session:
     def _fail(self, reason: str) -> None:
         if self.failure is None:
             self._on_failure()
-        self.failure = reason
+        # At its time limit the connection is closed by us, which the SDK reports as closed by the server.
+        self.failure = _REASONS[TimeoutError] if self._limit is not None and self._limit.expired() else reason
 
     def _on_stderr(self, end: bytes) -> None:
         self._stderr = end

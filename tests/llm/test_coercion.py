@@ -53,5 +53,5 @@ def test_a_schema_with_two_references_to_itself_takes_linear_time() -> None:
     tree = {"anyOf": [INTEGER, {"type": "array", "items": itself}, {"type": ["array", "null"], "items": itself}]}
     value, becomes = 3.0, 3
     for _ in range(60):
-        value, becomes = [value], [becomes]  # type: ignore[assignment]
+        value, becomes = [value], [becomes]  # type: ignore[assignment]  # the lists replace the values
     assert repr(coerce_numbers(value, tree, tree)) == repr(becomes)

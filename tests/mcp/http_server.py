@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse
 
+from graph_agent.api.server import ServerConfig
 from tests.serving import ServerWithoutSignals
 
 
@@ -60,7 +60,7 @@ async def recording_server() -> AsyncIterator[Recorded]:
         return await app(scope, receive, send)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(route, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
+        config = ServerConfig(route, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
         running = ServerWithoutSignals(config)
         task = asyncio.create_task(running.serve(sockets=[listener]))
         recorded.url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"

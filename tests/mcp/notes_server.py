@@ -40,6 +40,13 @@ async def write_two(first: str, second: str) -> str:
 
 
 @server.tool()
+async def count_notes(context: Context) -> int:
+    """Count the notes, and report progress."""
+    await context.report_progress(1, 2, "counting\x1b[31m")
+    return len(list(folder().iterdir()))
+
+
+@server.tool()
 async def pid() -> dict[str, int]:
     """Return the process id of this server."""
     return {"pid": os.getpid()}

@@ -101,6 +101,13 @@ def test_cases_are_validated_with_third_party_tools(
     assert (ended.code, "1 of 1 cases passed" in ended.out) == (0, True), ended.out + ended.err
 
 
+def test_the_progress_of_a_tool_is_printed(cli: Cli, script: Script, servers: Servers, constitution: Path) -> None:
+    granted(constitution, "## Available Tools\n- count_notes: Count (reads)\n")
+    files = ("--mcp", str(servers()), "--constitution", str(constitution))
+    asked = cli("ask", "how many?", *files, "--model", script(call("count_notes"), SAID))
+    assert "progress: 1 of 2, counting[31m\n" in asked.err
+
+
 async def test_readyz_names_the_server_that_is_down(tmp_path: Path, servers: Servers, constitution: Path, notes: Path) -> None:
     file = servers(notes=notes_server(notes), base={"command": "/no/such/command"})
     async with open_runtime(settings(tmp_path, file, constitution, "rules")) as runtime:
@@ -108,6 +115,12 @@ async def test_readyz_names_the_server_that_is_down(tmp_path: Path, servers: Ser
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             answer = await client.get("/readyz")
     assert (answer.status_code, answer.json()["error"]["message"]) == (503, "Not ready: MCP server 'base'.")
+
+
+def test_a_server_that_starts_slowly_is_named_with_what_helps(cli: Cli, servers: Servers) -> None:
+    file = servers(slow={"command": "sleep", "args": ["600"], "timeout": 0.2})
+    ended = cli("constitution", "new", "--mcp", str(file))
+    assert (ended.code, "'slow' (it does not answer in time) (`timeout` in the file" in ended.err) == (1, True), ended.err
 
 
 def test_the_variables_name_the_files_too(
@@ -141,6 +154,71 @@ def test_doctor_names_the_server_that_is_down_and_hides_its_secrets(
     assert "the last line of its stderr: no such database, password ***" in " ".join(ended.out.split())
     assert "'notes'" not in ended.out
     assert "hunter2" not in ended.out + ended.err
+
+
+def test_commands_report_the_server_that_is_down_and_continue_with_the_others(
+    cli: Cli, servers: Servers, constitution: Path, notes: Path
+) -> None:
+    file = servers(notes=notes_server(notes), base=notes_server(notes, "crash"))
+    granted(constitution, "## Available Tools\n- read_note: Read (reads)\n- write_note: Write\n- base.write_note: Write\n")
+    files = ("--mcp", str(file), "--constitution", str(constitution))
+
+    listed = cli("tools", "list", *files)
+    assert [line.split()[:2] for line in listed.out.splitlines()] == [
+        ["read_note", "reads"],
+        ["write_note", "changes"],
+        ["base.write_note", "unavailable"],
+    ]
+    assert (listed.code, "these MCP servers do not answer: 'base' (" in listed.err) == (0, True)
+
+    assert cli("tools", "call", "write_note", '{"name": "a", "text": "tea"}', *files).json()["success"]
+    down = cli("tools", "call", "base.write_note", '{"name": "a", "text": "tea"}', *files)
+    assert (down.code, down.out, "base.write_note is unavailable: these MCP servers" in down.err) == (1, "", True)
+
+    explained = cli("constitution", "check", *files)
+    assert [line.split()[:3] for line in explained.out.splitlines()[:3]] == [
+        ["line", "2:", "read_note"],
+        ["line", "3:", "write_note"],
+        ["line", "4:", "base.write_note"],
+    ]
+    assert "base.write_note is unavailable" in explained.out
+    assert (explained.code, "'base' (" in explained.err) == (1, True)
+
+    checked = cli("doctor", *files)
+    shown = " ".join(checked.out.split())
+    assert "read_note, write_note; write without confirmation: write_note" in shown
+    assert "unavailable: base.write_note" in shown
+    assert [line.split()[0] for line in checked.out.splitlines()][-1] == "key"
+
+
+SECRETS = [
+    "s3cret-arg",
+    "s3cret-option",
+    "s3cret-short",
+    "s3cret-env",
+    "s3cret-header",
+    "s3cret-user",
+    "s3cret-path",
+    "s3cret-q",
+]
+
+
+def test_no_command_shows_a_literal_secret_of_the_file(cli: Cli, servers: Servers, constitution: Path, tmp_path: Path) -> None:
+    talks = executable(tmp_path / "talks.sh", 'echo "failed: $* $KEY" >&2; exit 1')
+    url = "http://me:s3cret-user@127.0.0.1:9/s3cret-path/mcp?key=s3cret-q"
+    file = servers(
+        a={"command": str(talks), "args": ["--token", "s3cret-arg", "--key=s3cret-option", "-ps3cret-short"], "timeout": 60},
+        b={"command": str(talks), "env": {"KEY": "s3cret-env"}, "timeout": 60},
+        c={"url": url, "headers": {"Authorization": "Bearer s3cret-header"}, "timeout": 60},
+    )
+    files = ("--mcp", str(file), "--constitution", str(constitution))
+    for command in (["doctor"], ["tools", "list"], ["tools", "pin"], ["constitution", "check"], ["constitution", "new"]):
+        given = files[:2] if command == ["constitution", "new"] else files
+        ended = cli("--traceback", *command, *given)
+        text = ended.out + ended.err
+        assert all(f"'{name}' (" in text for name in "abc"), text
+        assert "failed: --token ***" in " ".join(text.split())
+        assert [secret for secret in SECRETS if secret in text] == []
 
 
 async def test_a_server_that_was_down_at_the_start_is_unavailable_and_returns_without_a_restart(

@@ -11,13 +11,13 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import LLMErrorCode
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.budget import MAX_RESULT_BYTES, fit_result
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.receipts import receipt
 from graph_agent.policy.rules import ToolRule, compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.fixed import CAP_REPLY, failure_reply, with_receipts
 from graph_agent.reply.one_line import one_line
+from graph_agent.result_size import MAX_RESULT_BYTES, fit_result
 from graph_agent.task_server.declarations import TASK_TOOLS
 
 
@@ -80,7 +80,7 @@ def test_a_receipt_without_arguments_is_the_title_alone() -> None:
 
 def test_each_argument_of_a_receipt_is_shortened_by_itself() -> None:
     line = receipt(rule(title="Write file"), {"text": "x" * 500, "path": "b\n.txt"}, ToolResult(success=True))
-    assert line == f"Write file: text = {'x' * 79}…, path = b .txt"
+    assert line == f"Write file: text = {'x' * 79}… (500 characters), path = b .txt"
 
 
 def test_one_line_cuts_with_an_ellipsis() -> None:

@@ -11,6 +11,9 @@ import sys
 import time
 from typing import Any
 
+CANCELLED: list[int] = []
+"""The requests that the client has cancelled."""
+
 WHAT = sys.argv[1] if len(sys.argv) > 1 else "none"
 TOOL = {"name": "act", "description": "acts", "inputSchema": {"type": "object", "properties": {}}}
 
@@ -49,6 +52,10 @@ def list_tools(request: dict[str, Any]) -> None:
             return
         case "lists thousands":
             answer(request, tools=[{**TOOL, "name": f"act{n}"} for n in range(2_500)])
+        case "lists two thousand":
+            answer(request, tools=[TOOL, *({**TOOL, "name": f"act{n}"} for n in range(1_999))])
+        case "lists a look-alike":
+            answer(request, tools=[{**TOOL, "name": "аct"}, {**TOOL, "name": "Act"}, TOOL])  # the first а is Cyrillic
         case "lists without end":
             answer(request, tools=[{**TOOL, "name": f"act{cursor}"}], nextCursor=str(cursor + 1))
         case "lists one name twice":
@@ -61,9 +68,11 @@ def list_tools(request: dict[str, Any]) -> None:
             nested = '{"properties":{"a":' * 5000 + "{}" + "}}" * 5000
             plain = json.dumps({**TOOL, "inputSchema": "HERE"}).replace('"HERE"', nested)
             print(f'{{"jsonrpc":"2.0","id":{request["id"]},"result":{{"tools":[{plain}]}}}}', flush=True)
-        case "promises another output":
-            endless = {"type": "object", "properties": {"text": {"pattern": "^(a+)+$"}}}
+        case "promises another output" | "promises a structured output":
+            endless = {"type": "object", "properties": {"text": {"pattern": "^(a+)+$"}}, "required": ["text"]}
             answer(request, tools=[{**TOOL, "outputSchema": endless}])
+        case "promises an endless output":
+            answer(request, tools=[{**TOOL, "outputSchema": {"type": "object", "$ref": "#"}}])
         case _:
             answer(request, tools=[TOOL])
 
@@ -94,14 +103,36 @@ def call_tool(request: dict[str, Any]) -> None:
                     *text("one"),
                     {"type": "image", "data": "aGk=", "mimeType": "image/png"},
                     {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
-                    {"type": "resource_link", "uri": "file:///etc/passwd", "name": "file"},
+                    {"type": "resource_link", "uri": "file:///etc/passwd", "name": "file\u202e", "size": 9},
                     {"type": "resource", "resource": {"uri": "file:///etc/passwd", "text": "root"}},
+                    {"type": "resource", "resource": {"uri": "file:///bin/sh", "blob": "aGk=", "mimeType": "x/y"}},
                 ],
             )
         case "says one thing and means another":
             answer(request, content=text('{"deleted": 1}'), structuredContent={"deleted": 2})
         case "promises another output":
             answer(request, content=text("a"), structuredContent={"text": "a" * 40 + "!"})
+        case "reports progress without an answer":
+            token = request["params"]["_meta"]["progressToken"]
+            for done in range(1, 4):
+                say({"method": "notifications/progress", "params": {"progressToken": token, "progress": done, "total": 3}})
+        case "waits until it is cancelled":
+            if CANCELLED:
+                answer(request, content=[], structuredContent={"cancelled": CANCELLED, "now": request["id"]})
+        case "elicits":
+            say(
+                {
+                    "id": 1000,
+                    "method": "elicitation/create",
+                    "params": {"message": "key?", "requestedSchema": {"type": "object", "properties": {}}},
+                }
+            )
+            say({"id": 1001, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 9}})
+            errors = [json.loads(sys.stdin.readline())["error"]["message"] for _ in range(2)]
+            answer(request, content=[], structuredContent={"answers": sorted(errors)})
+        case "elicits by a URL":
+            urls = {"elicitations": [{"mode": "url", "elicitationId": "1", "url": sys.argv[2], "message": "Sign in"}]}
+            say({"id": request["id"], "error": {"code": -32042, "message": "sign in", "data": urls}})
         case "answers with no result":
             say({"id": request["id"], "result": 7})
         case "answers with an odd result":
@@ -117,6 +148,8 @@ def call_tool(request: dict[str, Any]) -> None:
                 + "[" * 5000 + "]" * 5000 + "}}}",
                 flush=True,
             )  # fmt: skip
+        case "answers with 20 MB":
+            answer(request, content=text("x" * 20_000_000))
         case "answers at great length":
             answer(request, content=text("x" * 5_000_000))
         case "talks nonsense first":
@@ -160,6 +193,8 @@ def main() -> None:
                 list_tools(request)
             case "tools/call":
                 call_tool(request)
+            case "notifications/cancelled":
+                CANCELLED.append(request["params"]["requestId"])
             case _ if "id" in request and "method" in request:
                 say({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})
 

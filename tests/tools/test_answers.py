@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 from mcp import MCPError
-from mcp.types import BlobResourceContents, CallToolResult, ReadResourceResult, TextResourceContents
+from mcp.types import (
+    BlobResourceContents,
+    CallToolResult,
+    InputRequiredResult,
+    ReadResourceResult,
+    TextResourceContents,
+)
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.tools import answers
@@ -36,6 +42,20 @@ def test_every_failure_has_its_result(answer: BaseException | None, result: obje
     assert answers.from_answer(answer) == result
 
 
+@pytest.mark.parametrize(
+    "answer", [InputRequiredResult(request_state="s"), MCPError(-32042, "sign in", {"elicitations": []})], ids=["form", "url"]
+)
+@pytest.mark.parametrize(
+    ("trusted", "change", "unknown"), [(False, True, True), (False, False, False), (True, True, False), (True, False, False)]
+)
+def test_a_tool_that_asks_for_input_may_have_acted_unless_it_reads_or_is_trusted(
+    answer: Any, trusted: bool, change: bool, unknown: bool
+) -> None:
+    result = answers.from_answer(answer, trusted=trusted, change=change)
+    assert (result.success, result.unknown, result.data) == (False, unknown, None)
+    assert "sign in" not in str(result)
+
+
 def settled(code: str | None, *, success: bool = False, is_error: bool = False) -> CallToolResult:
     outcome = {"success": success, "data": None, "error": "e", "error_code": code}
     return CallToolResult(content=[], structured_content=outcome, is_error=is_error)
@@ -46,7 +66,8 @@ def settled(code: str | None, *, success: bool = False, is_error: bool = False) 
     [
         (settled(None, success=True), None),
         (settled("TOOL_EXECUTION_ERROR"), ToolErrorCode.TOOL_EXECUTION_ERROR),
-        (settled("TOOL_EXECUTION_ERROR", is_error=True), ToolErrorCode.UNKNOWN_ERROR),
+        (settled("TOOL_EXECUTION_ERROR", is_error=True), ToolErrorCode.TOOL_EXECUTION_ERROR),
+        (settled(None, success=True, is_error=True), ToolErrorCode.UNKNOWN_ERROR),
         (settled("DATABASE_ERROR"), ToolErrorCode.UNKNOWN_ERROR),
         (settled("VALIDATION_ERROR"), ToolErrorCode.UNKNOWN_ERROR),
         (CallToolResult(content=[], structured_content={"ok": True}), ToolErrorCode.UNKNOWN_ERROR),

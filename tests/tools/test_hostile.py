@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,22 +14,26 @@ import httpx2
 import pytest
 from mcp import StdioServerParameters
 from mcp.server.mcpserver import MCPServer
-from mcp.types import CallToolResult
+from mcp.types import CallToolResult, ResourceLink
 
+from graph_agent.cli.tool_progress import progress_line
 from graph_agent.errors import ToolErrorCode
+from graph_agent.graph.transcript import result_json
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.budget import LEFT_OUT, MAX_KEPT_BYTES
-from graph_agent.tools import session, tool_list, transport
+from graph_agent.progress import ToolProgress, progress_to
+from graph_agent.result_size import LEFT_OUT, MAX_KEPT_BYTES
+from graph_agent.tools import answers, session, tool_list, transport
 from graph_agent.tools.executor import McpToolExecutor
 
 HERE = Path(__file__).parent
+PASSWD_DIGEST = hashlib.sha256(b"file:///etc/passwd").hexdigest()
 
 
 @asynccontextmanager
-async def hostile(what: str, seconds: float = 120) -> AsyncIterator[McpToolExecutor]:
+async def hostile(what: str, *arguments: str, seconds: float = 120) -> AsyncIterator[McpToolExecutor]:
     """Yield an executor for a hostile server over stdio. At the end every session and its child process must have ended."""
     before = asyncio.all_tasks()
-    server = StdioServerParameters(command=sys.executable, args=["-IS", str(HERE / "hostile.py"), what])
+    server = StdioServerParameters(command=sys.executable, args=["-IS", str(HERE / "hostile.py"), what, *arguments])
     try:
         async with McpToolExecutor(server, timeout=seconds) as opened:
             yield opened
@@ -67,9 +72,8 @@ async def test_a_server_that_does_not_initialize_is_abandoned_in_time(what: str)
     [
         ("answers twice", {"text": "first"}),
         ("answers another first", {"text": "yours"}),
-        ("answers with every kind", {"text": "one", "not_shown": ["audio", "image", "resource", "resource_link"]}),
+        ("answers with every kind", {"text": "one\nroot"}),
         ("says one thing and means another", {"deleted": 2}),
-        ("promises another output", {"text": "a" * 40 + "!"}),
         ("talks nonsense first", {"text": "after all"}),
         # The only request that a server may send is a ping.
         ("asks before it answers", {"granted": [1004]}),
@@ -90,6 +94,10 @@ async def test_unusual_content_is_returned_as_data(what: str, data: dict[str, An
         ("errs with a secret", "UNKNOWN_ERROR"),
         ("answers with an odd result", "UNKNOWN_ERROR"),
         ("answers not a number", "UNKNOWN_ERROR"),
+        ("promises another output", "UNKNOWN_ERROR"),
+        ("promises a structured output", "UNKNOWN_ERROR"),
+        # Nothing is sent if the answer could not be checked.
+        ("promises an endless output", "TOOL_EXECUTION_ERROR"),
     ],
 )
 async def test_an_unusable_answer_is_a_failure_without_server_text(what: str, code: str) -> None:
@@ -106,6 +114,93 @@ async def test_a_call_without_an_answer_is_unknown_at_the_deadline(what: str) ->
         result = await executor.execute("act", {}, "ann", deadline=0.5)
         assert (result.error_code, result.unknown) == (ToolErrorCode.TIMEOUT_ERROR, True)
         assert await executor.ready()
+
+
+async def test_content_is_recorded_by_kind_type_size_and_digest_and_the_model_reads_text_and_links() -> None:
+    async with hostile("answers with every kind") as executor:
+        result = await executor.execute("act", {}, "ann")
+    hi = hashlib.sha256(b"hi").hexdigest()
+    assert [item.to_json() for item in result.content] == [
+        {"kind": "text", "type": "text/plain", "size": 3, "sha256": hashlib.sha256(b"one").hexdigest()},
+        {"kind": "image", "type": "image/png", "size": 2, "sha256": hi},
+        {"kind": "audio", "type": "audio/wav", "size": 2, "sha256": hi},
+        {"kind": "link", "size": 9, "sha256": PASSWD_DIGEST, "uri": "file:///etc/passwd", "name": "file"},
+        {
+            "kind": "resource",
+            "type": "text/plain",
+            "size": 4,
+            "sha256": hashlib.sha256(b"root").hexdigest(),
+            "uri": "file:///etc/passwd",
+        },
+        {"kind": "resource", "type": "x/y", "size": 2, "sha256": hi, "uri": "file:///bin/sh"},
+    ]
+    assert ToolResult.model_validate(result.to_json()) == result
+    assert result_json(result) == {
+        "success": True,
+        "data": {"text": "one\nroot"},
+        "content": [
+            "image: image/png, 2 bytes",
+            "audio: audio/wav, 2 bytes",
+            "link: file:///etc/passwd, file, 9 bytes",
+            "resource: file:///etc/passwd, text/plain, 4 bytes",
+            "resource: file:///bin/sh, x/y, 2 bytes",
+        ],
+    }
+
+
+def test_thousands_of_blocks_are_recorded_and_noted_within_limits() -> None:
+    links = [ResourceLink(uri=f"file:///{n}/{'x' * 600}", name="n") for n in range(3_000)]
+    result = answers.from_answer(CallToolResult(content=links))
+    assert (len(result.content), result.content[-1].name) == (101, "2900 more")
+    notes = result_json(result)["content"]
+    assert sum(map(len, notes)) < 2_100
+    assert notes[-1] == "and 98 more"
+
+
+async def test_progress_is_shown_and_extends_no_deadline() -> None:
+    seen: list[ToolProgress] = []
+    async with hostile("reports progress without an answer") as executor:
+        with progress_to(seen.append):
+            result = await executor.execute("act", {}, "ann", deadline=2)
+        assert result.error_code is ToolErrorCode.TIMEOUT_ERROR
+        assert seen == [ToolProgress(done, 3) for done in (1, 2, 3)]
+        assert progress_line(seen[0]) == "progress: 1 of 3"
+
+
+async def test_a_call_that_is_given_up_is_cancelled_at_the_server() -> None:
+    async with hostile("waits until it is cancelled") as executor:
+        while not (result := await executor.execute("act", {}, "ann", deadline=0.5)).success:
+            assert result.error_code is ToolErrorCode.TIMEOUT_ERROR
+    assert isinstance(result.data, dict)
+    assert result.data["cancelled"]
+    assert result.data["now"] not in result.data["cancelled"]
+
+
+async def test_a_tool_that_asks_the_user_or_the_model_is_told_that_this_is_not_supported() -> None:
+    async with hostile("elicits") as executor:
+        result = await executor.execute("act", {}, "ann")
+        assert result.data == {"answers": ["Elicitation not supported", "Sampling not supported"]}
+
+
+async def test_a_url_that_a_server_sends_the_user_to_is_never_followed() -> None:
+    followed: list[bytes] = []
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        followed.append(await reader.read(100))
+        writer.close()
+
+    web = await asyncio.start_server(connected, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{web.sockets[0].getsockname()[1]}/sign-in"
+    async with web, hostile("elicits by a URL", url) as executor:
+        read = await executor.execute("act", {}, "ann")
+        change = await executor.execute("act", {}, "ann", operation_key="k")
+    assert (read, change) == (
+        answers.INPUT_REQUIRED.replace(duration_ms=read.duration_ms),
+        answers.CHANGE_NEEDS_INPUT.replace(duration_ms=change.duration_ms),
+    )
+    assert (read.unknown, change.unknown) == (False, True)
+    assert url not in str(read) + str(change)
+    assert followed == []
 
 
 async def test_a_flood_of_notifications_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,65 @@
+"""The names of functions as a provider accepts them. The runtime and its record only know the real names.
+
+MCP allows names that providers refuse, such as `server.tool`: dots, slashes, spaces, more than 64 characters. A refused name is
+replaced by one of the same look, with a digest that keeps it apart from all others: `server_tool_1f6b0c3a`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from graph_agent.llm.response_parsing import strip_namespace
+from graph_agent.models.canonical import digest
+from graph_agent.models.llm import LLMMessage, ToolDeclaration
+
+OPENAI_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+GEMINI_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+"""The names that Google documents for both of its APIs; its SDK allows 128 characters, the API's reference 64."""
+
+_MAX_NAME = 64
+_DIGEST_CHARS = 8
+
+
+class WireNames:
+    """The wire names of one request: valid, unique, and the same in every request with the same tools."""
+
+    def __init__(self, allowed: re.Pattern[str], tools: Iterable[str] = (), called: Iterable[str] = ()) -> None:
+        """`allowed` matches the names that the provider accepts; `called` are names in the conversation, declared or not."""
+        self._allowed = allowed
+        self._wire: dict[str, str] = {}
+        declared = set(tools)
+        # A server can give its tool the very name that another tool would get.
+        taken = {name for name in declared if allowed.fullmatch(name)}
+        # The declared ones first: a response is read without the conversation, and its names must mean the same.
+        for name in (*sorted(declared - taken), *sorted(set(called) - declared)):
+            if not allowed.fullmatch(name):
+                attempts = (_replacement(name, length) for length in range(_DIGEST_CHARS, _MAX_NAME))
+                self._wire[name] = next(attempt for attempt in attempts if attempt not in taken)
+                taken.add(self._wire[name])
+        self._real = {wire: name for name, wire in self._wire.items()}
+
+    @classmethod
+    def of(cls, allowed: re.Pattern[str], tools: Sequence[ToolDeclaration], messages: Sequence[LLMMessage] = ()) -> WireNames:
+        """Return the names for a request with `tools`, and with the calls in `messages`."""
+        called = (call.name for message in messages for call in message.function_calls or [])
+        return cls(allowed, (tool.name for tool in tools), called)
+
+    def allows(self, name: object) -> bool:
+        """Return True if the provider accepts `name`."""
+        return isinstance(name, str) and self._allowed.fullmatch(name) is not None
+
+    def wire(self, name: str) -> str:
+        """Return the name to send for a real one."""
+        return self._wire.get(name, name)
+
+    def real(self, wire: str) -> str:
+        """Return the real name of a function that the model called; a name that was not replaced is returned as it is."""
+        return self._real.get(wire) or self._real.get(strip_namespace(wire), wire)
+
+
+def _replacement(name: str, digest_chars: int) -> str:
+    readable = re.sub(r"[^a-zA-Z0-9_]+", "_", name)
+    # A letter first, because Gemini takes no digit there.
+    readable = readable if readable[:1].isalpha() else f"t{readable}"
+    return f"{readable[: _MAX_NAME - digest_chars - 1]}_{digest(name)[:digest_chars]}"

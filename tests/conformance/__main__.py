@@ -1,0 +1,130 @@
+"""`make conformance`: the MCP conformance suite and the MCP Inspector against our servers. The last line printed is the count.
+
+The suite has no option for headers, so both servers run without authentication.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+EXPECTED = HERE / "expected-failures.yaml"
+MAX_EXPECTED_FAILURES = 14
+"""May only be lowered."""
+
+NPX = ("npx", "--yes", "--package", "node@22")
+CONFORMANCE = (*NPX, "--package", "@modelcontextprotocol/conformance@0.1.16", "conformance", "server")
+INSPECTOR = (*NPX, "--package", "@modelcontextprotocol/inspector@2.12.0", "mcp-inspector", "--cli")
+
+ON_THE_TASK_SERVER = (
+    "server-initialize",
+    "ping",
+    "tools-list",
+    "resources-list",
+    "server-sse-multiple-streams",
+    "dns-rebinding-protection",
+)
+"""The scenarios that need no fixtures."""
+SECONDS = 300
+GRAPH_AGENT = Path(sys.executable).with_name("graph-agent")
+
+
+@contextmanager
+def running(command: Sequence[str | Path], home: Path) -> Iterator[str]:
+    """Run a server until it has printed its URL; yield the URL."""
+    environment = {**os.environ, "GRAPH_AGENT_HOME": str(home)}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as server:
+        assert server.stdout is not None
+        try:
+            yield next(found[0] for line in server.stdout if (found := re.search(r"http://\S+/mcp", line)))
+        finally:
+            server.terminate()
+
+
+def run(command: Sequence[str | Path], home: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GRAPH_AGENT_HOME": str(home)}
+    return subprocess.run(command, cwd=home, env=environment, text=True, capture_output=True, timeout=SECONDS, check=False)
+
+
+def conformance(url: str, home: Path) -> tuple[int, int]:
+    """Run the whole suite; return the number of scenarios that pass, and of all. Exits if the baseline does not fit."""
+    ended = run([*CONFORMANCE, "--suite", "all", "--url", url, "--expected-failures", EXPECTED], home)
+    verdicts = re.findall(r"^([✓✗]) ([\w-]+): ", ended.stdout, re.MULTILINE)
+    print(*(f"{mark} {name}" for mark, name in verdicts), sep="\n")
+    if ended.returncode != 0 or not verdicts:
+        print(ended.stdout[-2000:], ended.stderr[-2000:], sep="\n")
+        sys.exit("the conformance suite found something that expected-failures.yaml does not list")
+    # A scenario with warnings only has a tick in the summary, but it is a failure in the baseline.
+    failed = set(re.findall(r"^  ~ ([\w-]+)$", ended.stdout, re.MULTILINE))
+    return sum(name not in failed for _, name in verdicts), len(verdicts)
+
+
+def scenarios_of_the_task_server(url: str, home: Path) -> int:
+    for scenario in ON_THE_TASK_SERVER:
+        ended = run([*CONFORMANCE, "--scenario", scenario, "--url", url], home)
+        if ended.returncode != 0 or not re.search(r"Passed: ([1-9]\d*)/\1,", ended.stdout):
+            sys.exit(f"{ended.stdout[-2000:]}{ended.stderr[-2000:]}\nthe task server fails {scenario}")
+        print(f"✓ {scenario} (task server)")
+    return len(ON_THE_TASK_SERVER)
+
+
+def inspect(target: Sequence[str | Path], home: Path, *arguments: str) -> dict[str, Any]:
+    """Return what the Inspector prints for one request."""
+    ended = run([*INSPECTOR, *target, *arguments], home)
+    try:
+        answer: dict[str, Any] = json.loads(ended.stdout)
+    except ValueError:
+        sys.exit(f"{ended.stdout}{ended.stderr}\nthe Inspector failed: {' '.join(arguments)}")
+    return answer
+
+
+def inspection(target: Sequence[str | Path], transport: str, home: Path) -> int:
+    """List and call the task tools with the Inspector; return the number of requests. Exits if an answer is wrong."""
+    listed = inspect(target, home, "--method", "tools/list")
+    assert [tool["name"] for tool in listed["tools"]][:2] == ["add_task", "list_tasks"], listed
+    add = ("--method", "tools/call", "--tool-name", "add_task", "--tool-arg", f"description=call mom over {transport}")
+    added = inspect(target, home, *add)
+    assert added["structuredContent"]["data"]["receipt"] == f"added 'call mom over {transport}'", added
+    resources = inspect(target, home, "--method", "resources/list")
+    assert resources["resources"][0]["title"] == f"call mom over {transport}", resources
+    for method in ("tools/list", "tools/call", "resources/list"):
+        print(f"✓ inspector {method} over {transport}")
+    return 3
+
+
+def main() -> None:
+    if shutil.which("npx") is None:
+        print("conformance: skipped, because there is no npm")
+        return
+    listed = re.findall(r"^  - ", EXPECTED.read_text(encoding="utf-8"), re.MULTILINE)
+    if len(listed) > MAX_EXPECTED_FAILURES:
+        sys.exit(f"{EXPECTED.name} has {len(listed)} entries; it may only shrink")
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        with running([sys.executable, "-m", "tests.conformance.fixture_server"], home) as url:
+            passed, total = conformance(url, home)
+        with running([GRAPH_AGENT, "tools", "serve", "--http", "127.0.0.1:0"], home) as url:
+            own = scenarios_of_the_task_server(url, home)
+            inspected = inspection([url, "--transport", "http"], "http", home)
+        inspected += inspection([GRAPH_AGENT, "tools", "serve"], "stdio", home)
+    print(
+        f"conformance: {passed} of {total} scenarios pass with the fixtures, {own} of {own} with the task server; "
+        f"the Inspector made {inspected} requests"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""`FunctionTools`: Python functions as tools."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import AfterValidator
+
+from graph_agent import FunctionTools, ToolResult
+from graph_agent.errors import ToolErrorCode
+
+
+def order(dish: Literal["soup", "salad"], user_id: str, portions: int = 1) -> dict[str, Any]:
+    """Order a dish."""
+    return {"order": f"{portions} {dish} for {user_id}"}
+
+
+async def count(words: list[str]) -> int:
+    """Count words."""
+    return len(words)
+
+
+def where() -> str:
+    """Name the thread."""
+    return threading.current_thread().name
+
+
+def fail() -> None:
+    """Fail."""
+    raise ValueError("a secret")
+
+
+def refuse() -> ToolResult:
+    """Refuse."""
+    return ToolResult(success=False, error="sold out", error_code=ToolErrorCode.NOT_FOUND)
+
+
+TOOLS = FunctionTools(order, count, where, fail, refuse)
+
+
+def test_the_declaration_is_the_signature_without_the_user() -> None:
+    declared = TOOLS.declarations()[0]
+    assert (declared.name, declared.description) == ("order", "Order a dish.")
+    assert declared.parameters["properties"]["dish"]["enum"] == ["soup", "salad"]
+    assert (set(declared.parameters["properties"]), declared.parameters["required"]) == ({"dish", "portions"}, ["dish"])
+
+
+async def test_results_are_json_data() -> None:
+    ordered = await TOOLS.execute("order", {"dish": "soup"}, "ann")
+    assert (ordered.success, ordered.data) == (True, {"order": "1 soup for ann"})
+    assert (await TOOLS.execute("count", {"words": ["a", "b"]}, "ann")).data == {"result": 2}
+    assert (await TOOLS.execute("refuse", {}, "ann")).error == "sold out"
+    assert (await TOOLS.execute("nothing", {}, "ann")).error_code is ToolErrorCode.TOOL_NOT_FOUND
+
+
+async def test_a_function_that_blocks_runs_in_a_thread() -> None:
+    assert (await TOOLS.execute("where", {}, "ann")).data != {"result": threading.current_thread().name}
+
+
+async def test_an_exception_of_a_change_leaves_open_what_was_done_and_hides_its_text() -> None:
+    read, change = await TOOLS.execute("fail", {}, "ann"), await TOOLS.execute("fail", {}, "ann", operation_key="k")
+    assert (read.error_code, change.error_code) == (ToolErrorCode.TOOL_EXECUTION_ERROR, ToolErrorCode.TOOL_REPORTED_FAILURE)
+    assert "secret" not in f"{read}{change}"
+
+
+def not_json() -> Any:
+    """Return an object."""
+    return object()
+
+
+def not_a_number() -> float:
+    """Return NaN."""
+    return float("nan")
+
+
+def cyclic() -> list[Any]:
+    """Return a list that contains itself."""
+    returned: list[Any] = []
+    returned.append(returned)
+    return returned
+
+
+def no_more() -> Any:
+    """Take the first of nothing."""
+    return next(iter(()))
+
+
+def leave() -> None:
+    """Exit."""
+    raise SystemExit("a secret")
+
+
+async def leave_later() -> None:
+    """Exit."""
+    raise SystemExit("a secret")
+
+
+@pytest.mark.parametrize("function", [not_json, not_a_number, cyclic, no_more, leave, leave_later])
+async def test_a_change_that_returns_nothing_usable_may_have_been_done(function: Callable[..., Any]) -> None:
+    async with asyncio.timeout(30):
+        result = await FunctionTools(function).execute(function.__name__, {}, "ann", operation_key="k")
+    assert result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE
+    assert "secret" not in f"{result}"
+
+
+async def test_arguments_that_a_validator_refuses_are_not_repeated() -> None:
+    def refuse_value(value: str) -> str:
+        raise ValueError(f"a secret: {value}")
+
+    def pay(code: str) -> str:
+        """Pay."""
+        return code
+
+    # As text, as this module has its annotations, it could not name the validator.
+    pay.__annotations__["code"] = Annotated[str, AfterValidator(refuse_value)]
+    refused = await FunctionTools(pay).execute("pay", {"code": "1234"}, "ann", operation_key="k")
+    assert (refused.error, refused.error_code) == ("The arguments are not valid.", ToolErrorCode.VALIDATION_ERROR)
+
+
+async def test_an_async_function_may_be_decorated() -> None:
+    @functools.wraps(count)
+    def decorated(words: list[str]) -> Any:
+        return count(words)
+
+    assert (await FunctionTools(decorated).execute("count", {"words": ["a"]}, "ann")).data == {"result": 1}
+
+
+def test_a_function_that_a_model_cannot_use_is_a_mistake() -> None:
+    def without_docstring() -> None: ...
+
+    def without_annotation(text) -> None:  # type: ignore[no-untyped-def]  # the missing annotation is tested
+        """Do something."""
+
+    for function in (without_docstring, without_annotation):
+        with pytest.raises(TypeError, match="needs"):
+            FunctionTools(function)
