@@ -5,14 +5,15 @@ The question contains no text of the model; `consent.py` reads the answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from graph_agent.models.canonical import canonical_json
+from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.rules import ToolRule
-from graph_agent.reply.one_line import one_line
+from graph_agent.reply.one_line import one_line, visibly_shortened
 
 
 def can_be_answered(pending: PendingAction, now: datetime) -> bool:
@@ -24,16 +25,32 @@ def describe_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResu
     """Describe a call on one line: `Delete 'call mom'`, or the title and every argument if the server has no preview.
 
     A preview replaces an id by a description of its object. If the call has further arguments, all of them follow. Each one is
-    shortened on its own, so that a long one cannot hide the others.
+    shortened on its own and says so, so that a long one cannot hide the others.
     """
-    shown = preview.data.get("description") if preview is not None and isinstance(preview.data, dict) else None
+    return _description(rule, arguments, preview, visibly_shortened)
+
+
+def digest_of_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None) -> str:
+    """Return the SHA-256 of everything that `describe_action` describes; empty if its description shows all of it."""
+    if describe_action(rule, arguments, preview) == _description(rule, arguments, preview, str):
+        return ""
+    return digest([rule.title, arguments, _preview_text(preview)])
+
+
+def _description(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, display: Callable[[str], str]) -> str:
+    shown = _preview_text(preview)
     listed = ", ".join(
-        f"{one_line(key)} = {one_line(value if isinstance(value, str) else canonical_json(value))}"
+        f"{display(key)} = {display(value if isinstance(value, str) else canonical_json(value))}"
         for key, value in arguments.items()
     )
-    if not isinstance(shown, str):
+    if shown is None:
         return f"{one_line(rule.title)}: {listed or '(no arguments)'}"
-    return f"{_action(rule)} '{one_line(shown)}'" + ("" if len(arguments) <= 1 else f" ({listed})")
+    return f"{_action(rule)} '{display(shown)}'" + ("" if len(arguments) <= 1 else f" ({listed})")
+
+
+def _preview_text(preview: ToolResult | None) -> str | None:
+    text = preview.data.get("description") if preview is not None and isinstance(preview.data, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def _action(rule: ToolRule) -> str:

@@ -88,8 +88,7 @@ def _starts_like_an_answer(words: list[str], text: str, known: _Vocabulary) -> b
 def _is_nearly_an_answer(word: str) -> bool:
     """True for a common answer with one typing error, or with marks such as a strike-through in it."""
     plain = "".join(character for character in unicodedata.normalize("NFD", word) if unicodedata.category(character) != "Mn")
-    answers = read_word_lists("consent.txt")["often mistyped"]
-    return any(OSA.distance(plain, answer, score_cutoff=1) <= 1 for answer in answers)
+    return any(OSA.distance(plain, answer, score_cutoff=1) <= 1 for answer in read_word_lists("consent.txt")["often mistyped"])
 
 
 def _meaning_of_emoji(text: str) -> Consent:

@@ -151,25 +151,17 @@ def judge_batch(
 
 def _judge_repetition(call: AuthorizedCall, rule: ToolRule, known: Sequence[PastCall]) -> Judgement:
     """Judge a call that is permitted by itself, in view of the earlier ones."""
-    repeats = _identical_calls(rule, call.arguments, known)
+    # A read repeats nothing.
+    repeats = tuple(one.sequence for one in known if rule.mutating and _is_call(one, call.tool_name, call.arguments))
     verdict = Verdict.REPEATED if repeats else Verdict.PERMITTED
     judgement = Judgement(call.sequence, call.tool_name, call.arguments, verdict, call, repeats)
     limit = rule.grant.max_per_message
     if limit is None or sum(earlier.may_have_run and earlier.tool_name == call.tool_name for earlier in known) < limit:
         return judgement
     # A repetition keeps its verdict: it is answered with the earlier result, but has no permission to run.
-    return replace(
-        judgement,
-        verdict=Verdict.REPEATED if repeats else Verdict.REFUSED,
-        authorized=None,
-        error_code=ToolErrorCode.VALIDATION_ERROR,
-        error=f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message",
-    )
-
-
-def _identical_calls(rule: ToolRule, arguments: dict[str, Any], known: Sequence[PastCall]) -> tuple[int, ...]:
-    """Return the sequences of the earlier calls that this one repeats: every identical one; a read repeats nothing."""
-    return tuple(earlier.sequence for earlier in known if rule.mutating and _is_call(earlier, rule.grant.name, arguments))
+    verdict = Verdict.REPEATED if repeats else Verdict.REFUSED
+    error = f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message"
+    return replace(judgement, verdict=verdict, authorized=None, error_code=ToolErrorCode.VALIDATION_ERROR, error=error)
 
 
 def _check(

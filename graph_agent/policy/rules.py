@@ -118,8 +118,7 @@ def compile_policy(
         if declaration is None:
             continue
         try:
-            # Canonical JSON, because the order of keys decides which of several violations is reported first, and a replay
-            # has to report the same one.
+            # Canonical: the order of keys decides which violation is reported first, and a replay has to report the same one.
             schema = canonical_json(declaration.parameters)
         except (ValueError, TypeError, RecursionError):
             raise ToolDefinitionError(grant.name, f"the input schema of the tool '{grant.name}' is not plain JSON") from None
@@ -132,8 +131,7 @@ def compile_policy(
         bound = grant.bound_argument
         if bound is not None and bound not in declaration.parameters.get("properties", {}):
             raise ToolDefinitionError(grant.name, f"the tool '{grant.name}' has no argument '{bound}' to bind to the user")
-        takes_user_id = _declares_user_id(declaration.parameters)
-        rules[grant.name] = ToolRule(grant, declaration, declared, check, takes_user_id, names)
+        rules[grant.name] = ToolRule(grant, declaration, declared, check, _declares_user_id(declaration.parameters), names)
     return Policy(constitution, rules, frozenset(unavailable).intersection(constitution.whitelist).difference(rules))
 
 
@@ -148,27 +146,21 @@ def _require_readable(tool: str, what: str, text: str, limit: int) -> None:
 
 def _declares_user_id(schema: Any) -> bool:
     """True if `schema` declares a property `user_id`, at any depth."""
-    if isinstance(schema, list):
-        return any(_declares_user_id(part) for part in schema)
     if not isinstance(schema, dict):
-        return False
+        return isinstance(schema, list) and any(map(_declares_user_id, schema))
     properties = schema.get("properties")
     declared = isinstance(properties, dict) and "user_id" in properties
-    return declared or any(_declares_user_id(part) for part in schema.values())
+    return declared or any(map(_declares_user_id, schema.values()))
 
 
 def _require_consistent_markers(grant: ToolGrant, traits: ToolTraits) -> None:
+    tool = f"the tool '{grant.name}'"
     if grant.reads and not traits.read_only and (traits.destructive or traits.ledger):
-        raise ToolDefinitionError(
-            grant.name,
-            f"the constitution marks the tool '{grant.name}' with (reads), but its server says that it writes",
-        )
+        problem = f"the constitution marks {tool} with (reads), but its server says that it writes"
+        raise ToolDefinitionError(grant.name, problem)
     if traits.destructive and not (grant.requires_confirmation or grant.without_confirmation):
-        raise ToolDefinitionError(
-            grant.name,
-            f"the server marks the tool '{grant.name}' as destructive: its line in the constitution needs "
-            "(requires confirmation) or (without confirmation)",
-        )
+        needed = "its line in the constitution needs (requires confirmation) or (without confirmation)"
+        raise ToolDefinitionError(grant.name, f"the server marks {tool} as destructive: {needed}")
 
 
 @lru_cache(maxsize=256)

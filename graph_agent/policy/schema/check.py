@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError, meta
 
 from graph_agent.models.canonical import canonical_json
+from graph_agent.policy.schema.declared import declares_all
 from graph_agent.policy.schema.keywords import REFERENCES, SchemaRefusedError, walk
 from graph_agent.policy.schema.strict import Schema
 from graph_agent.policy.schema.upgrade import upgraded
@@ -22,9 +23,12 @@ MAX_SCHEMA_BYTES: Final = 256 * 1024
 MAX_SCHEMA_DEPTH: Final = 64
 MAX_ARGUMENT_BYTES: Final = 16 * 1024
 MAX_ARGUMENT_DEPTH: Final = 5
+MAX_RESULT_DEPTH: Final = 32
 MAX_STEPS: Final = 20_000_000
 """Upper limit of the steps of one check: the number of schemas that apply to one value, multiplied by the number of bytes of
 the arguments. A step takes about 50 ns."""
+_MAX_ANNOTATIONS: Final = 200_000
+"""Upper limit of the annotations that one check collects. An annotation takes about 1 KB."""
 
 _IDENTIFIED: Final = frozenset(REFERENCES) | {"$anchor", "$dynamicAnchor"}
 _SMALL_ARGUMENTS: Final = 256
@@ -54,9 +58,9 @@ class ArgumentCheck:
         schema = Schema(_read(text))
         # First the original, because the strict copy of a schema that is too expensive would be expensive to make.
         cost = _affordable_cost(schema)
-        strict = schema.strict(MAX_ARGUMENT_DEPTH)
+        strict = schema.strict()
         self._cost = max(cost, _affordable_cost(Schema(strict)))
-        self._validators = (_compiled(schema.root), _compiled(strict))
+        self._original, self._strict = _compiled(schema.root), _compiled(strict)
 
     def first_issue(self, arguments: dict[str, Any]) -> ValidationIssue | None:
         """Return the first violation in `arguments` (at most `MAX_ARGUMENT_BYTES`), or None if they are valid.
@@ -65,11 +69,30 @@ class ArgumentCheck:
         """
         if self._cost * MAX_ARGUMENT_BYTES > MAX_STEPS and self._cost * len(canonical_json(arguments)) > MAX_STEPS:
             raise CheckTooExpensiveError
-        for validator in self._validators:
-            error = next(iter(validator.iter_errors(arguments)), None)
-            if error is not None:
-                return ValidationIssue(error.kind.name, "/".join(str(step) for step in error.instance_path))
-        return None
+        error = next(iter(self._original.iter_errors(arguments)), None)
+        if error is None:
+            error = next(iter(self._strict.iter_errors(arguments)), None)
+            if error is None or declares_all(self._original, arguments, _MAX_ANNOTATIONS // self._cost):
+                return None
+        return ValidationIssue(error.kind.name, "/".join(str(step) for step in error.instance_path))
+
+
+class ResultCheck:
+    """A compiled output schema. Raises `SchemaRefusedError` for a schema that cannot be used.
+
+    There is no strict copy: a server may return more than it declares.
+    """
+
+    def __init__(self, text: str) -> None:
+        schema = Schema(_read(text))
+        self._cost = _affordable_cost(schema, MAX_RESULT_DEPTH)
+        self._validator = _compiled(schema.root)
+
+    def accepts(self, result: Any) -> bool:
+        """Return True if `result` is valid; False also if it is too large or too deep to be checked."""
+        if _too_deep(result, MAX_RESULT_DEPTH) or self._cost * len(canonical_json(result)) > MAX_STEPS:
+            return False
+        return self._validator.is_valid(result)
 
 
 def _read(text: str) -> dict[str, Any]:
@@ -96,10 +119,10 @@ def _read(text: str) -> dict[str, Any]:
     return schema
 
 
-def _affordable_cost(schema: Schema) -> int:
-    """Return the steps for each byte of the arguments. Raises `SchemaRefusedError` if they are too many."""
-    # One level less than the arguments may have: the last level has only scalar values, whose check is cheap.
-    cost = schema.cost(MAX_ARGUMENT_DEPTH - 1, _pattern_cost)
+def _affordable_cost(schema: Schema, depth: int = MAX_ARGUMENT_DEPTH) -> int:
+    """Return the steps for each byte of values of `depth` levels. Raises `SchemaRefusedError` if they are too many."""
+    # One level less than the values may have: the last level has only scalar values, whose check is cheap.
+    cost = schema.cost(depth - 1, _pattern_cost)
     if cost * _SMALL_ARGUMENTS > MAX_STEPS:
         raise SchemaRefusedError("asks too much of one value")
     return cost
@@ -108,9 +131,14 @@ def _affordable_cost(schema: Schema) -> int:
 def _compiled(schema: dict[str, Any]) -> Draft202012Validator:
     limits = RegexOptions(size_limit=max(_AUTOMATA), dfa_size_limit=1 << 20)
     try:
-        return Draft202012Validator(schema, validate_formats=False, offline=True, pattern_options=limits)
+        return Draft202012Validator(schema, validate_formats=False, retriever=_refuse_retrieval, pattern_options=limits)
     except (ValidationError, ReferencingError, ValueError) as exc:
         raise SchemaRefusedError("is not valid JSON Schema, or refers to what is not in it") from exc
+
+
+def _refuse_retrieval(uri: str) -> NoReturn:
+    # Versions of jsonschema-rs below 0.45, which LangGraph's development server requires, have no offline mode.
+    raise ValueError(f"{uri} is not fetched")
 
 
 @lru_cache(maxsize=1024)
@@ -119,7 +147,7 @@ def _pattern_cost(pattern: str) -> int:
     for size, cost in _AUTOMATA.items():
         options = RegexOptions(size_limit=size, dfa_size_limit=1 << 20)
         try:
-            Draft202012Validator({"pattern": pattern}, offline=True, pattern_options=options)
+            Draft202012Validator({"pattern": pattern}, pattern_options=options)
         except (ValidationError, ValueError):
             continue
         return cost

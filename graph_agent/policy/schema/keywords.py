@@ -31,14 +31,12 @@ def with_subschemas(schema: dict[str, Any], change: Callable[[str, Any], Any]) -
     """Return a copy of `schema` with each direct subschema replaced by `change(keyword, subschema)`."""
     copy: dict[str, Any] = {}
     for keyword, value in schema.items():
-        if keyword not in SUBSCHEMA_KEYWORDS:
-            copy[keyword] = value
-        elif keyword not in _NAMED:
-            copy[keyword] = [change(keyword, part) for part in value] if isinstance(value, list) else change(keyword, value)
-        elif isinstance(value, dict):
+        if keyword in _NAMED and isinstance(value, dict):
             copy[keyword] = {name: change(keyword, part) for name, part in value.items()}
+        elif keyword in SUBSCHEMA_KEYWORDS - _NAMED:
+            copy[keyword] = [change(keyword, part) for part in value] if isinstance(value, list) else change(keyword, value)
         else:
-            # Invalid, and reported when the schema is validated.
+            # No schema, or an invalid one, which is reported when the schema is validated.
             copy[keyword] = value
     return copy
 

@@ -15,7 +15,7 @@ def without_lookaheads(pattern: str) -> dict[str, Any]:
     conditions: list[dict[str, Any]] = []
     at = 1
     while pattern[at : at + 3] in ("(?=", "(?!"):
-        end = _closing_parenthesis(pattern, at)
+        end = next((end for end, depth, sign in _operators(pattern, at) if sign == ")" and depth == 0), None)
         # A quantifier such as "?" makes the lookahead optional, so it is not a condition. It stays in the pattern,
         # which is then refused, like every pattern with a lookahead.
         if end is None or pattern[end + 1 : end + 2] in tuple("?*+{"):
@@ -23,18 +23,11 @@ def without_lookaheads(pattern: str) -> dict[str, Any]:
         search = {"type": "string", "pattern": f"^(?:{pattern[at + 3 : end]})"}
         conditions.append({"not": search} if pattern[at + 2] == "!" else {"pattern": search["pattern"]})
         at = end + 1
-    if not conditions or not pattern.startswith("^") or _has_alternatives(pattern[at:]):
+    # Before `a|b`, a lookahead is a condition of `a` only.
+    has_alternatives = any(sign == "|" and depth == 0 for _, depth, sign in _operators(pattern, at))
+    if not conditions or not pattern.startswith("^") or has_alternatives:
         return {"pattern": pattern}
     return {"pattern": f"^{pattern[at:]}", "allOf": conditions}
-
-
-def _closing_parenthesis(source: str, start: int) -> int | None:
-    return next((at for at, depth, sign in _operators(source, start) if sign == ")" and depth == 0), None)
-
-
-def _has_alternatives(source: str) -> bool:
-    """True if `source` is `a|b` at its top level. A lookahead before it would be a condition of `a` only."""
-    return any(sign == "|" and depth == 0 for _, depth, sign in _operators(source, 0))
 
 
 def _operators(source: str, start: int) -> Iterator[tuple[int, int, str]]:

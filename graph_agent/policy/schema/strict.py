@@ -14,19 +14,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-from graph_agent.policy.schema.keywords import (
-    ALTERNATIVES,
-    BRANCHES,
-    CONDITIONS,
-    DECLARING,
-    REFERENCES,
-    VALUES,
-    SchemaRefusedError,
-    subschemas,
-    walk,
-    with_subschemas,
-)
-from graph_agent.policy.schema.siblings import SiblingRules
+from graph_agent.policy.schema import keywords
+from graph_agent.policy.schema.declared import STRICT, mark_complete
 
 
 class Schema:
@@ -35,16 +24,18 @@ class Schema:
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root
         # Within one document a dynamic anchor works like a plain one.
-        self._anchors = {part[word]: part for _, part in walk(root) for word in ("$anchor", "$dynamicAnchor") if word in part}
+        self._anchors = {
+            part[word]: part for _, part in keywords.walk(root) for word in ("$anchor", "$dynamicAnchor") if word in part
+        }
         self._declaring: dict[int, bool] = {}
 
-    def strict(self, depth: int) -> dict[str, Any]:
-        """Return the strict copy, for arguments of at most `depth` levels."""
-        # The schemas with which a value begins, except those that are only tested.
-        values = [part for keyword, part in walk(self.root, without=CONDITIONS) if keyword in VALUES]
-        siblings = SiblingRules(self._resolved, self._declares, [self.root, *values], depth)
-        copy = {"unevaluatedProperties": False, **self._copy(self.root, siblings, begins=False)}
-        return _with_joint_rule(copy, siblings.joint_rule(self.root))
+    def strict(self) -> dict[str, Any]:
+        """Return the strict copy, and mark the schemas that it makes strict."""
+        for keyword, schema in keywords.walk(self.root, without=keywords.CONDITIONS):
+            if keyword in keywords.VALUES and self._declares(schema):
+                schema[STRICT] = True
+        mark_complete(self.root)
+        return {"unevaluatedProperties": False, **_strict_copy(self.root)}
 
     def cost(self, depth: int, pattern_cost: Callable[[str], int]) -> int:
         """Return how many schemas apply to one value in arguments of at most `depth` levels, with patterns at `pattern_cost`.
@@ -52,20 +43,6 @@ class Schema:
         Raises `SchemaRefusedError` if the schema refers to itself without consuming a level.
         """
         return self._cost(self.root, depth, pattern_cost, {})
-
-    def _copy(self, schema: Any, siblings: SiblingRules, *, begins: bool) -> Any:
-        if not isinstance(schema, dict):
-            return schema
-        copy = with_subschemas(
-            schema,
-            lambda keyword, part: part if keyword in CONDITIONS else self._copy(part, siblings, begins=keyword in VALUES),
-        )
-        # A shared schema stays open here: the joint rule above it is strict for all its siblings together.
-        if not begins or siblings.is_shared(schema):
-            return copy
-        if self._declares(schema):
-            copy.setdefault("unevaluatedProperties", False)
-        return _with_joint_rule(copy, siblings.joint_rule(schema))
 
     def _declares(self, schema: Any) -> bool:
         """True if the schema declares properties: itself, through a reference or branch, or in every alternative."""
@@ -78,13 +55,19 @@ class Schema:
         return self._declaring[id(schema)]
 
     def _finds_declared(self, schema: dict[str, Any]) -> bool:
-        if DECLARING & schema.keys():
+        if keywords.DECLARING & schema.keys():
             return True
-        applied = [self._resolved(schema[word]) for word in REFERENCES if word in schema]
-        applied += [part for word in sorted((BRANCHES - ALTERNATIVES) & schema.keys()) for part in subschemas(schema, word)]
+        applied = [self._resolved(schema[word]) for word in keywords.REFERENCES if word in schema]
+        applied += [
+            part
+            for word in sorted((keywords.BRANCHES - keywords.ALTERNATIVES) & schema.keys())
+            for part in keywords.subschemas(schema, word)
+        ]
         if any(map(self._declares, applied)):
             return True
-        alternatives = [[part for part in schema.get(word, ()) if self._may_be_object(part)] for word in sorted(ALTERNATIVES)]
+        alternatives = [
+            [part for part in schema.get(word, ()) if self._may_be_object(part)] for word in sorted(keywords.ALTERNATIVES)
+        ]
         return any(parts and all(map(self._declares, parts)) for parts in alternatives)
 
     def _may_be_object(self, schema: Any) -> bool:
@@ -102,17 +85,17 @@ class Schema:
         if node not in known:
             # Zero marks a schema that is being counted: to meet it again is a cycle.
             known[node] = 0
-            parts = [(self._resolved(schema[word]), depth) for word in REFERENCES if word in schema]
-            for keyword in schema.keys() & (VALUES | BRANCHES | CONDITIONS):
-                left = depth - 1 if keyword in VALUES else depth
-                parts += [(part, left) for part in subschemas(schema, keyword) if left >= 0]
+            parts = [(self._resolved(schema[word]), depth) for word in keywords.REFERENCES if word in schema]
+            for keyword in schema.keys() & (keywords.VALUES | keywords.BRANCHES | keywords.CONDITIONS):
+                left = depth - 1 if keyword in keywords.VALUES else depth
+                parts += [(part, left) for part in keywords.subschemas(schema, keyword) if left >= 0]
             below = sum(self._cost(part, left, pattern_cost, known) for part, left in parts)
             # To find what other keywords have evaluated, the validator runs them a second time.
             factor = 2 if {"unevaluatedProperties", "unevaluatedItems"} & schema.keys() else 1
             patterns = [*schema.get("patternProperties", ()), *([schema["pattern"]] if "pattern" in schema else ())]
             known[node] = 1 + len(schema.get("enum", ())) + sum(map(pattern_cost, patterns)) + factor * below
         elif not known[node]:
-            raise SchemaRefusedError("refers to itself without end")
+            raise keywords.SchemaRefusedError("refers to itself without end")
         return known[node]
 
     def _resolved(self, reference: Any) -> Any:
@@ -129,9 +112,16 @@ class Schema:
         except (KeyError, IndexError, ValueError, TypeError):
             node = None
         if not isinstance(node, dict | bool):
-            raise SchemaRefusedError("refers to a schema that is not in it")
+            raise keywords.SchemaRefusedError("refers to a schema that is not in it")
         return node
 
 
-def _with_joint_rule(copy: dict[str, Any], rule: dict[str, Any] | None) -> dict[str, Any]:
-    return copy if rule is None else {**copy, "allOf": [*copy.get("allOf", []), rule]}
+def _strict_copy(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    copy = keywords.with_subschemas(
+        schema, lambda keyword, part: part if keyword in keywords.CONDITIONS else _strict_copy(part)
+    )
+    if STRICT in schema:
+        copy.setdefault("unevaluatedProperties", False)
+    return copy

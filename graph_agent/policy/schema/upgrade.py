@@ -7,8 +7,6 @@ from typing import Any
 from graph_agent.policy.schema.keywords import with_subschemas
 from graph_agent.policy.schema.lookaheads import without_lookaheads
 
-_LIMITS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-
 
 def upgraded(schema: Any) -> Any:
     """Return `schema` in the keywords of draft 2020-12, without the lookaheads that can be replaced.
@@ -47,7 +45,7 @@ def _upgrade_items(schema: dict[str, Any]) -> None:
 
 def _upgrade_limits(schema: dict[str, Any]) -> None:
     """Draft 4 and OpenAPI 3.0: `exclusiveMinimum` is a boolean that applies to `minimum`."""
-    for exclusive, limit in _LIMITS.items():
+    for exclusive, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if schema.get(exclusive) is False:
             del schema[exclusive]
         elif schema.get(exclusive) is True and limit in schema:
@@ -63,5 +61,5 @@ def _upgrade_dependencies(schema: dict[str, Any]) -> None:
 
 
 def _add_conjunct(schema: dict[str, Any], conjunct: dict[str, Any]) -> None:
-    existing = schema.get("allOf", [])
-    schema["allOf"] = [*existing, conjunct] if isinstance(existing, list) else existing
+    if isinstance(existing := schema.get("allOf", []), list):
+        schema["allOf"] = [*existing, conjunct]
