@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from graph_agent.rules_model import replies
-from graph_agent.rules_model.grammar import description, read_clause
 from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import part
-from graph_agent.rules_model.references import as_plan, is_foreign, read_reference
+from graph_agent.rules_model.reading import description, read_clause, without_politeness
+from graph_agent.rules_model.references import as_plan, is_foreign, is_time, merged, read_reference
 from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.splitting import read_message
-from graph_agent.rules_model.text import Clause, clause_of, without_politeness
-from graph_agent.rules_model.vocabulary import ACTION_VERBS, ORDERS, QUESTION_WORDS
+from graph_agent.rules_model.wording import Clause, clause_of
+from graph_agent.rules_model.words import ORDERS, QUESTION_WORDS
 
+_T = TypeVar("_T")
 Kind = Literal["offer", "absent", "what_to_add", "new_words", "which", "confirm"]
 
 
@@ -42,6 +43,7 @@ _TEMPLATES: Final[tuple[tuple[Kind, str], ...]] = (
     ("which", replies.NOT_FOUND),
     ("which", replies.NO_SUCH_PLACE),
     ("which", replies.WHICH_DELETED_FIRST.replace("should I delete first", "should I {} first")),
+    ("which", replies.WHICH_SPECIFIC),
     ("which", replies.WHICH),
 )
 _CONFIRMATION: Final = re.compile(r"Delete[^']{0,40} '(.+)'\. Should I go ahead\?.*", re.DOTALL)
@@ -112,14 +114,23 @@ def interpret(message: Clause, context: Context) -> tuple[Request, ...]:
 
 
 def _known(request: Request, context: Context) -> Request:
-    """Refuse to change the whole list, and ask which task "it" means if none was mentioned."""
+    """Return the request with what "it", "the other one" and "cancel that" mean; a question if that is not known."""
     match request:
-        case Complete(target) | Delete(target) if target.pronoun and not context.mentioned:
-            return Say("which")
+        case Complete(target) | Delete(target) if target.other:
+            others = [text for text in context.listed if text != context.mentioned]
+            return replace(request, target=Reference(exact=others[0])) if len(others) == 1 else Say("which")
+        case Complete(target) if target.pronoun and not context.mentioned:
+            return Say("which:mark as done")
+        case Delete(target) if target.pronoun and not context.mentioned:
+            return Say("which:delete")
         case Update(choices) if choices[0][0].pronoun and not context.mentioned:
-            return Say("which")
-        case Complete(target) if target.every:
-            return Say("change_every")
+            return Say("which:change")
+        case Say("cancel_that") if context.question or not context.change:
+            return Say("dropped")
+        case Say("cancel_that"):
+            return Delete(Reference(exact=context.mentioned)) if context.change == "add" else Say("undo")
+        case Say("which_added"):
+            return Add((context.mentioned,)) if context.mentioned else Say("which")
         case Update(choices) if choices[0][0].every:
             return Say("change_every")
         case _:
@@ -168,6 +179,11 @@ def _is_order(clause: Clause) -> bool:
 
 
 def _answer_which(message: Clause, context: Context) -> tuple[Request, ...] | None:
+    if context.verb and part("YES").fullmatch(message.key.rstrip(" .!?")) and not read_reference(message).places:
+        # Before a deletion the user is asked again; else only a single option can be meant.
+        chosen = context.options[:1] if context.verb == "delete" or len(context.options) == 1 else ()
+        target = Reference(exact=chosen[0]) if chosen else Reference()
+        return (_act(context.verb, target, context.new_words),)
     targets = _targets(message, context.options)
     if targets is None or not context.verb:
         return None
@@ -199,9 +215,11 @@ _ANSWERS: Final = {
 def _targets(message: Clause, options: tuple[str, ...]) -> list[Reference] | None:
     """Return the listed tasks that an answer names; None if it is no such answer."""
     clause = without_politeness(message)
-    if found := re.match(r"(?:i mean(?:t)?|it's|its|number|option|no,)\s+", clause.key):
+    if found := re.match(r"(?:i mean(?:t)?|it's|its|number|option|no,|(?:start|begin|go) with)\s+", clause.key):
         clause = clause.cut(found.end())
     reference = read_reference(clause)
+    if (reference.places or reference.every) and not options:
+        return [reference]
     if reference.places or reference.every:
         places = reference.places or range(1, len(options) + 1)
         chosen = [option for place in places if (option := place_in(place, options)) is not None]
@@ -227,14 +245,16 @@ def _act(verb: str, target: Reference, new_words: str) -> Request:
 
 def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None:
     key = message.key.rstrip(" .!?")
-    if found := part("ANOTHER").fullmatch(key):
+    asks = message.key.endswith("?") and context.change != "add"
+    if found := None if asks else part("ANOTHER").fullmatch(key):
         new = message.cut(*found.span("new" if found["new"] else "more"))
         return (_another(new, context),) if context.change and _as_text(new) is not None else None
     found = part("CORRECTION").fullmatch(key) if context.mentioned else None
     if found is None and (found := part("NO_BUT").fullmatch(key) if context.change else None):
         new = message.cut(*found.span("new"))
         same_start = new.key.partition(" ")[0] == context.mentioned.lower().partition(" ")[0]
-        moved = context.change in {"add", "update"} and new.key.partition(" ")[0] in _PREPOSITIONS
+        changed = context.change in {"add", "update"}
+        moved = _is_phrase(new) or (changed and (new.key.partition(" ")[0] in _PREPOSITIONS or is_time(new)))
         if not (moved or read_reference(new).places or (same_start and isinstance(read_clause(new), Offer))):
             return None
     if found is None:
@@ -252,6 +272,10 @@ def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None
             return None
 
 
+def _is_phrase(clause: Clause) -> bool:
+    return isinstance(read := read_clause(clause), Offer) and read.bare and not read.items
+
+
 def _another(new: Clause, context: Context) -> Request:
     match context.change:
         case "complete":
@@ -262,25 +286,7 @@ def _another(new: Clause, context: Context) -> Request:
             return Add((description(new),))
 
 
-def merged(old: str, new: str) -> str:
-    """Return the corrected description: "buy milk" and "oat milk" give "buy oat milk"."""
-    words, others = old.split(), new.split()
-    folded = [word.casefold() for word in words]
-    if others[0].lower() in ACTION_VERBS or others[0].casefold() == folded[0]:
-        return new
-    if others[-1].casefold() in folded[1:]:
-        place = folded.index(others[-1].casefold(), 1)
-        return " ".join([*words[: max(1, place - len(others) + 1)], *others, *words[place + 1 :]])
-    if others[0].casefold() in _PREPOSITIONS:
-        return (
-            " ".join([*words[: folded.index(others[0].casefold())], *others])
-            if others[0].casefold() in folded
-            else f"{old} {new}"
-        )
-    return f"{words[0]} {new}" if folded[0] in ACTION_VERBS and len(words) <= 3 else new
-
-
-def place_in(number: int, options: Sequence[str]) -> str | None:
+def place_in(number: int, options: Sequence[_T]) -> _T | None:
     """Return the option at a place that counts from 1, or from -1 backwards; None if there is none."""
     index = number if number < 0 else number - 1
     return options[index] if number and -len(options) <= index < len(options) else None

@@ -1,4 +1,4 @@
-"""The reader of `grammar.txt`: patterns in a short notation, translated to regular expressions."""
+"""The reader of `cues.txt`: cues in a short notation, translated to regular expressions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from graph_agent.rules_model.vocabulary import CARDINALS, ORDINALS
+from graph_agent.rules_model.words import CARDINALS, ORDINALS
 
-GRAMMAR: Final = Path(__file__).with_name("grammar.txt")
+CUES: Final = Path(__file__).with_name("cues.txt")
 
 _PARTS: Final = {
     "WORD": r"[\w'-]+",
@@ -21,35 +21,40 @@ _PARTS: Final = {
     "FACE": r"(?:[:;]-?[()dp](?!\w)|[^\w\s\x21-\x7e£€–—…✅✔☑\ufe0f])",
 }
 """Parts that are regular expressions already."""
-_TOKEN: Final = re.compile(r"n't|\\.|\(\?(?:<?[!=]|P<\w+>|P=\w+)|<(\w+)>|<(\w+): |\{([A-Z_]+)\}|.")
+_TOKEN: Final = re.compile(r"\.\.|\\.|\(\?(?:<?[!=]|P<\w+>|P=\w+)|<(\w+)>|<(\w+): |\{([A-Z_]+)\}|.")
 
-Pattern = tuple[str, re.Pattern[str]]
+Row = tuple[str, str]
 
 
 @cache
-def tables() -> dict[str, tuple[Pattern, ...]]:
-    """Return the tables of the grammar: pairs of a builder's name and a pattern, in their order."""
-    rows: dict[str, list[Pattern]] = {}
+def tables() -> dict[str, tuple[Row, ...]]:
+    """Return the tables of cues: pairs of a builder's name and a pattern in the notation, in their order."""
+    rows: dict[str, list[Row]] = {}
     table = section = ""
-    for line in _lines(GRAMMAR.read_text(encoding="utf-8")):
+    for line in _lines(CUES.read_text(encoding="utf-8")):
         if line.startswith(":"):
             table = line[1:]
         elif line.startswith(" "):
-            rows.setdefault(table, []).append((section, re.compile(_regex(line.strip()), re.DOTALL)))
+            rows.setdefault(table, []).append((section, line.strip()))
         else:
             section = line
     return {name: tuple(patterns) for name, patterns in rows.items()}
 
 
 @cache
+def compiled(notation: str) -> re.Pattern[str]:
+    """Compile a pattern. Each is compiled when it is first tried: together they take longer than the start of a process."""
+    return re.compile(_regex(notation), re.DOTALL)
+
+
 def part(name: str) -> re.Pattern[str]:
     """Return one of the parts, as a pattern of its own."""
-    return re.compile(_regex(f"{{{name}}}"), re.DOTALL)
+    return compiled(f"{{{name}}}")
 
 
 @cache
 def _parts() -> dict[str, str]:
-    lines = (line.partition(" = ") for line in _lines(GRAMMAR.read_text(encoding="utf-8")) if not line.startswith((" ", ":")))
+    lines = (line.partition(" = ") for line in _lines(CUES.read_text(encoding="utf-8")) if not line.startswith((" ", ":")))
     return {name: definition for name, _, definition in lines if definition}
 
 
@@ -81,8 +86,8 @@ def _regex(notation: str) -> str:
                 pieces.append("(?:")
             case "]":
                 pieces.append(")?")
-            case "n't":
-                pieces.append("n'?t")
+            case "..":
+                pieces.append(".*?")
             case ">" if capturing:
                 pieces.append(")")
                 capturing = False

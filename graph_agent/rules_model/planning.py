@@ -14,9 +14,10 @@ from graph_agent.rules_model import replies
 from graph_agent.rules_model.conversation import Conversation, MadeCall
 from graph_agent.rules_model.dialogue import Context, interpret, place_in, read_context
 from graph_agent.rules_model.matching import Task, exact_matches, find
-from graph_agent.rules_model.references import read_reference
+from graph_agent.rules_model.references import is_time, merged, read_reference, starts_with_action
 from graph_agent.rules_model.requests import Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
-from graph_agent.rules_model.text import clause_of, shown
+from graph_agent.rules_model.wording import clause_of, shown
+from graph_agent.rules_model.words import is_action
 
 TASK_TOOLS: Final = frozenset({"add_task", "list_tasks", "update_task", "complete_task", "delete_task"})
 CALLS_PER_ROUND: Final = 5
@@ -148,7 +149,7 @@ class _Planner:
             results = [result for result in results if not isinstance(result, _Change) or any(result is one for one in kept)]
             results.append(Answer(replies.TOO_MANY.format(MAX_CHANGES), False))
         deletions = list(dict.fromkeys(self._deletions))
-        every = any(isinstance(request, Delete) and request.target.every for request in requests)
+        every = any(isinstance(request, Delete) and request.target == Reference(every=True) for request in requests)
         if every and len(deletions) > 1:
             results.append(Question(f"{replies.WHICH_DELETED_FIRST}\n{replies.numbered(deletions)}", "multiple_matches"))
         elif deletions and any(isinstance(result, Question) for result in results):
@@ -168,10 +169,11 @@ class _Planner:
             case Add(texts, timed):
                 return self._add(texts, timed)
             case Complete(target, instead):
-                targets = (target,) if instead else self._each(target)
-                return [result for one in targets for result in self._complete(one, instead)]
-            case Update(choices):
-                return self._update(choices)
+                targets = self._each(target)
+                several = bool(instead) and len(targets) > 1
+                return [result for one in targets for result in self._complete(one, one.words if several else instead)]
+            case Update():
+                return self._update(request)
             case Delete(target, instead):
                 return [result for one in self._each(target) for result in self._delete(one, instead)]
             case Offer():
@@ -190,6 +192,8 @@ class _Planner:
 
     def _complete(self, target: Reference, instead: str) -> list[_Result]:
         open_tasks = [task for task in self.tasks if not task.completed]
+        if target.every and not open_tasks:
+            return [Answer(replies.listing(Show("pending"), self.tasks), False)]
         found = self._find(target, open_tasks, "mark as done", instead)
         if isinstance(found, Question) and not instead:
             done = self._find(target, [task for task in self.tasks if task.completed], "mark as done", shown(target.words))
@@ -204,26 +208,31 @@ class _Planner:
         ]
         return [_Change(call, task.description) for call, task in calls]
 
-    def _update(self, choices: tuple[tuple[Reference, str | None], ...]) -> list[_Result]:
+    def _update(self, update: Update) -> list[_Result]:
+        choices = update.choices
         target, text = next(((ref, new) for ref, new in choices if exact_matches(ref.words, self.tasks)), choices[0])
-        found = self._find(target, self.tasks, "change" if text is None else f"change to '{shown(text)}'")
+        verb = "change" if text is None else f"change to '{shown(text)}'"
+        found = self._find(target, self.tasks, verb)
+        if update.instead and isinstance(found, Question) and found.reason == "missing_context":
+            return [_offer(Offer(update.instead))]
         if isinstance(found, Question):
             return [found]
         if len(found) > 1:
             return [_which(found, "change")]
         if text is None:
             return [Question(replies.NEW_WORDS.format(found[0].shown), "missing_context")]
+        text = _new_words(found[0].description, target, text, inside=update.inside)
         if len(text) > MAX_DESCRIPTION:
             return [Question(replies.TOO_LONG, "missing_context")]
         call = FunctionCall(name="update_task", arguments={"task_id": found[0].id, "description": text})
         return [_Change(call, found[0].description)]
 
     def _delete(self, target: Reference, instead: str) -> list[_Result]:
-        found = tuple(self.tasks) if target.every else self._find(target, self.tasks, "delete", instead)
+        found = self._find(target, self.tasks, "delete", instead)
         if isinstance(found, Question):
             return [found]
         if not found:
-            return [Answer(replies.listing(Show(), ()), False)]
+            return [Answer(replies.listing(Show(target.status), ()), False)]
         self._deletions += found
         return []
 
@@ -233,6 +242,12 @@ class _Planner:
             if not self.context.mentioned:
                 return _ask("which")
             target = Reference(exact=self.context.mentioned)
+        if target.every:
+            kept = self._find(read_reference(clause_of(target.but)), tasks, verb) if target.but else ()
+            if isinstance(kept, Question):
+                return kept
+            tasks = [task for task in tasks if task not in kept]
+            return tuple(task for task in tasks if target.status in {None, "completed" if task.completed else "pending"})
         if target.exact:
             # The same description may have been completed before; an open task is meant first.
             matches = sorted(exact_matches(target.exact, tasks), key=lambda task: task.completed)
@@ -249,8 +264,10 @@ class _Planner:
             return named
         if named:
             return _which(named, verb)
-        if instead and (same := exact_matches(_object(target.words), tasks)):
-            return same[:1]
+        if instead and (about := find(_object(target.words), tasks)[0]):
+            # "I sent Sara the slides" may report "email Sara the slides"; a task without a verb is certainly meant.
+            plain = len(about) == 1 and not is_action(about[0].description.lower().partition(" ")[0])
+            return about[:1] if plain or exact_matches(_object(target.words), tasks) else _which(about, verb)
         if instead:
             return Question(replies.OFFER_REPORTED.format(shown(instead)), "missing_context")
         return _which(possible, verb) if possible else _not_found(target.words, verb)
@@ -263,8 +280,8 @@ class _Planner:
                 text = place_in(place, self.context.listed)
                 matches = exact_matches(text, self.tasks) if text is not None else ()
             else:
-                index = place if place < 0 else place - 1
-                matches = tuple(tasks[index : index + 1 or None][:1]) if -len(tasks) <= index < len(tasks) else ()
+                counted = (place_in(place, self.tasks), place_in(place, tasks))
+                matches = tuple(task for task in counted if task is not None and task in tasks)[:1]
             if not matches:
                 return Question(replies.NO_SUCH_PLACE.format(abs(place), verb), "missing_context")
             chosen.append(next((task for task in matches if not task.completed), matches[0]))
@@ -279,6 +296,17 @@ class _Planner:
         if len(parts) < 2 or together or all(len(tasks) != 1 for tasks in named):
             return (target,)
         return tuple(Reference(words=part.strip()) for part in parts)
+
+
+def _new_words(old: str, target: Reference, new: str, *, inside: bool) -> str:
+    """A time is added to the description; "change milk to oat milk" changes "buy milk" to "buy oat milk"."""
+    clause = clause_of(new)
+    if is_time(clause):
+        return merged(old, new)
+    start = old.casefold().find(target.words.casefold()) if target.words and inside else -1
+    if start <= 0 or starts_with_action(clause):
+        return new
+    return f"{old[:start]}{new}{old[start + len(target.words) :]}"
 
 
 def _object(report: str) -> str:
@@ -302,6 +330,8 @@ def _offer(offer: Offer) -> _Result:
 
 def _say(kind: str) -> _Result:
     kind, _, detail = kind.partition(":")
+    if kind == "which" and detail:
+        return Question(replies.WHICH_SPECIFIC.format(detail), "missing_context")
     if kind == "not_read":
         return Answer(replies.NOT_READ.format(detail), False)
     if kind in replies.QUESTIONS:

@@ -7,10 +7,11 @@ from typing import Final
 
 from graph_agent.rules_model.patterns import part
 from graph_agent.rules_model.requests import Reference
-from graph_agent.rules_model.text import Clause
-from graph_agent.rules_model.vocabulary import ACTION_VERBS, CARDINALS, FOREIGN, ORDINALS, PAST_FORMS
+from graph_agent.rules_model.wording import Clause, clause_of
+from graph_agent.rules_model.words import ACTION_VERBS, CARDINALS, DIGITAL, FOREIGN, ORDINALS, base_form, is_action
 
 _NUMBER: Final = re.compile(rf"\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b")
+_PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "with"})
 _ARTICLE: Final = re.compile(r"(?:the|my|our|a|an|that|this) ")
 _MAX_DESCRIPTION_WORDS: Final = 12
 """Longer texts are not taken for the description of a task, unless other words show that they name one."""
@@ -20,7 +21,7 @@ def read_reference(clause: Clause) -> Reference:
     """Return what `clause` refers to; an empty reference if it names nothing."""
     key = clause.key.strip(" .!?,:;")
     if part("PRONOUN").fullmatch(key):
-        return Reference(pronoun=True)
+        return Reference(pronoun=True, other=bool(re.search(r"\bother\b", key)))
     if not key or part("UNNAMED").fullmatch(key):
         return Reference()
     if found := part("SPAN").fullmatch(key):
@@ -34,6 +35,8 @@ def read_reference(clause: Clause) -> Reference:
         # In "the first one" the second word is no number.
         numbers = _NUMBER.findall(re.sub(rf"\b({'|'.join(ORDINALS)}) one\b", r"\1", key))
         return Reference(places=tuple(dict.fromkeys(_place(number) for number in numbers)))
+    if found := part("EXCEPT").fullmatch(key):
+        return Reference(every=True, but=found["but"])
     if part("EVERY").fullmatch(key):
         return Reference(every=True)
     if found := part("QUOTED").fullmatch(key):
@@ -51,7 +54,10 @@ def names_task(clause: Clause) -> bool:
 
 
 def may_name_task(clause: Clause) -> bool:
-    """True if the words may mean a task, and nothing that another service has, such as a flight or a playlist."""
+    """True if the words may mean a task, and nothing that another service has, such as a browser's history.
+
+    A bare name means a task ("blog post"); with an article it does not, if its noun is one of another service.
+    """
     if part("SENTENCE").match(clause.key):
         return False
     if names_task(clause):
@@ -62,13 +68,17 @@ def may_name_task(clause: Clause) -> bool:
             or starts_with_action(clause)
             or bool(part("EVERY").fullmatch(clause.key))
         )
-    if not read_reference(clause).words or len(clause.key.split()) > _MAX_DESCRIPTION_WORDS:
+    words = clause.key.split()
+    if not read_reference(clause).words or len(words) > _MAX_DESCRIPTION_WORDS:
         return not read_reference(clause).words
-    return not (
-        part("OWN").match(clause.key)
-        or is_foreign(clause)
-        or re.search(r"\b(?:from|as|onto|into|someone|anymore)\b", clause.key)
-    )
+    if re.search(r"[$€£]\d|\b(?:from|as|onto|into|someone|anymore|of this)\b", clause.key):
+        return False
+    if part("OWN").match(clause.key):
+        return False
+    determined = bool(re.match(r"(?:the|an?) ", clause.key))
+    if determined and is_foreign(clause) and (len(words) == 2 or {"my", "your", "a"}.intersection(words[1:])):
+        return False
+    return not (is_foreign(clause, DIGITAL) and (determined or len(words) > 3))
 
 
 def starts_with_action(clause: Clause) -> bool:
@@ -77,23 +87,26 @@ def starts_with_action(clause: Clause) -> bool:
     return bool(rest) and is_action(first)
 
 
-def is_action(word: str) -> bool:
-    return base_form(word) in ACTION_VERBS
+def is_time(clause: Clause) -> bool:
+    return bool(part("ONLY_TIME").fullmatch(clause.key.strip(" .!?,")))
 
 
-def base_form(word: str) -> str:
-    """Return the base form of a verb: "buying" and "bought" give "buy"."""
-    if word in ACTION_VERBS:
-        return word
-    if word in PAST_FORMS:
-        return PAST_FORMS[word]
-    for ending in ("ing", "ed"):
-        if word.endswith(ending) and len(word) > len(ending) + 1:
-            stem = word.removesuffix(ending)
-            doubled = stem[:-1] if len(stem) > 2 and stem[-1] == stem[-2] else stem
-            candidates = (stem, stem + "e", doubled, stem[:-1] + "y" if stem.endswith("i") else stem)
-            return next((base for base in candidates if base in ACTION_VERBS), word)
-    return word
+def merged(old: str, new: str) -> str:
+    """Return the corrected description: "buy milk" and "oat milk" give "buy oat milk", a time replaces a time."""
+    if is_time(clause_of(new)):
+        kept = clause_of(re.sub(rf" ?{part('TIMES').pattern}", "", old, flags=re.IGNORECASE)).text
+        return f"{kept or old} {new}"
+    words, others = old.split(), new.split()
+    folded = [word.casefold() for word in words]
+    if others[0].lower() in ACTION_VERBS or others[0].casefold() == folded[0]:
+        return new
+    if others[-1].casefold() in folded[1:]:
+        place = folded.index(others[-1].casefold(), 1)
+        return " ".join([*words[: max(1, place - len(others) + 1)], *others, *words[place + 1 :]])
+    if others[0].casefold() in _PREPOSITIONS:
+        start = folded.index(others[0].casefold()) if others[0].casefold() in folded else len(words)
+        return " ".join([*words[:start], *others])
+    return f"{words[0]} {new}" if folded[0] in ACTION_VERBS and len(words) <= 3 else new
 
 
 def as_plan(clause: Clause) -> str:
@@ -103,13 +116,11 @@ def as_plan(clause: Clause) -> str:
     return f"{base_form(verb)} {rest}".strip() if is_action(verb) else clause.text
 
 
-def is_foreign(clause: Clause) -> bool:
-    """True if a noun of another service occurs. A first word that is a verb, as in "book dentist", does not count."""
+def is_foreign(clause: Clause, nouns: frozenset[str] = FOREIGN) -> bool:
+    """True if one of the nouns of other services occurs. A first word that is a verb, as in "book dentist", does not count."""
     words = re.findall(r"[a-z][\w']*", clause.key)
-    nouns = words[1:] if len(words) > 1 and is_action(words[0]) else words
-    return any(word in FOREIGN or word.removesuffix("s") in FOREIGN for word in nouns) or bool(
-        re.search(r"[$€£]\d", clause.key)
-    )
+    words = words[1:] if len(words) > 1 and is_action(words[0]) else words
+    return any(word in nouns or word.removesuffix("s") in nouns for word in words) or bool(re.search(r"[$€£]\d", clause.key))
 
 
 def _place(number: str) -> int:
@@ -133,4 +144,4 @@ def _description(clause: Clause) -> str:
 
 def _at(clause: Clause, key: str, start: int, end: int) -> str:
     offset = clause.key.index(key)
-    return clause.text[offset + start : offset + end].strip()
+    return clause.cut(offset + start, offset + end).text

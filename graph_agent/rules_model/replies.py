@@ -11,7 +11,7 @@ from typing import Final
 from graph_agent.rules_model.conversation import MadeCall
 from graph_agent.rules_model.matching import Task, containing, find
 from graph_agent.rules_model.requests import Show
-from graph_agent.rules_model.text import shown
+from graph_agent.rules_model.wording import shown
 
 MAX_SHOWN: Final = 100
 
@@ -22,6 +22,7 @@ _ABILITIES: Final = (
     'I can help you with your tasks: add one ("remind me to call mom"), show your list, mark a task as done, change its words, '
     "or delete one after asking you."
 )
+WHICH_SPECIFIC: Final = "Which specific task are you referring to? Please tell me the name or the number of the task to {}."
 ANSWERS: Final = {
     "greeting": "Hello! How can I help you with your tasks today?",
     "how_are_you": "I'm doing well, thank you! How can I help you with your tasks?",
@@ -40,6 +41,7 @@ ANSWERS: Final = {
     "not_done": "I can't mark a task as not done again. I can add it again as a new task, if you tell me to.",
     "dates": "I keep dates as text and cannot sort by them, so I don't know what is due. I can show your whole list.",
     "priority": "I don't keep priorities, so I can't tell which task matters most. I can show your whole list.",
+    "no_alarm": "I have no alarm and won't alert you. I keep the task with its time.",
     "others": "I can only see your own tasks, not those of other people.",
     "remind_other": 'I can only remind you: I keep your own tasks. You can say "add" and what you want to do.',
     "other_list": "I keep only one list, your tasks, and no other lists. I can show it or add something to it.",
@@ -51,8 +53,6 @@ QUESTIONS: Final = {
         "missing_context",
     ),
     "change_every": ("I can't change all tasks at once. Which ones do you mean, by name or number?", "missing_context"),
-    "what_then": ("What would you like to do: add a task, show your list, or mark, change or delete one?", "unclear_intent"),
-    "what_with_it": ("What would you like me to do with that task: mark it as done, change it or delete it?", "unclear_intent"),
 }
 _ONLY_TASKS: Final = (
     "I can only help with task management: adding, showing, completing, changing and deleting tasks on your list."
@@ -76,7 +76,7 @@ NOT_FOUND: Final = "I don't see '{}' on your list. Which task should I {}?"
 NO_SUCH_PLACE: Final = "There is no task number {} on your list. Which task should I {}?"
 ALREADY_DONE: Final = "'{}' is already marked as done."
 NOT_ON_LIST: Final = "No, I don't see '{}' on your list."
-FOUND: Final = "Yes, '{}' is on your list, {}."
+FOUND: Final = "'{}' is on your list, {}."
 
 TOO_LONG: Final = "That is too long for one task: 1,000 characters at most. How would you put it in short?"
 TOO_MANY: Final = "I make at most {} changes for one message. Please ask again for the rest."

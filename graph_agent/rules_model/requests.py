@@ -18,7 +18,13 @@ class Reference:
     exact: str = ""
     """A whole description, as it was shown."""
     pronoun: bool = False
+    other: bool = False
+    """With `pronoun`: "the other one" of two that were listed."""
     every: bool = False
+    status: Status | None = None
+    """With `every`: only the tasks of this status."""
+    but: str = ""
+    """With `every`: the words of the tasks that are not meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,14 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """`choices`: where the new words may begin ("change go to gym to swim"): pairs of a reference and the new words."""
+    """`choices`: where the new words may begin ("change go to gym to swim"): pairs of a reference and the new words.
+
+    `inside`: the new words may replace only those that were named ("change milk to oat milk"). `instead`: as in `Complete`.
+    """
 
     choices: tuple[tuple[Reference, str | None], ...]
+    inside: bool = False
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from graph_agent.rules_model.grammar import can_follow, description, read_clause
 from graph_agent.rules_model.patterns import part
+from graph_agent.rules_model.reading import can_follow, description, read_clause
 from graph_agent.rules_model.references import read_reference
 from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Request, Say, Show, Update
-from graph_agent.rules_model.text import Clause, clause_of, shown
+from graph_agent.rules_model.wording import Clause, clause_of, shown
 
 MAX_REQUESTS: Final = 20
 
@@ -19,11 +19,6 @@ _LINE: Final = re.compile(r"\s*\n\s*")
 _SEMICOLON: Final = re.compile(r"\s*;\s*")
 _LINK: Final = re.compile(r"[,.!?]?\s+(?:and then|then|and also|and|also|plus|after that|so)(?:,\s*|\s+)|[,.!?]\s+")
 _MAX_LINKS: Final = 12
-_REMARK: Final = re.compile(
-    r"(?:it|it's|they|they're|i|i'm|im|i've|we|she|he|no longer|not|don'?t|that's|this|there|finally|at last|because|since"
-    r"|(?:the|my) \w+ (?:does|did|has|is|was|will|took|got))\b"
-)
-"""A clause after a command that begins so explains the command."""
 _HESITATION: Final = re.compile(r"(?<=\w )(?:uh+|um+|erm+),? (?=\w)")
 _CORRECTION: Final = re.compile(r"(?P<before>.+?),? (?:no,? wait|wait,? no|no,? sorry|sorry|i mean|scratch that),? (?P<new>.+)")
 _QUOTED: Final = re.compile(r'"[^"\n]{1,400}"')
@@ -80,22 +75,40 @@ def _commands(clause: Clause) -> tuple[Request, ...]:
     if (corrected := _read_correction(clause)) is not None:
         return (corrected,)
     later: list[Request] = []
+    unwanted = False
     links = [] if _ONE_TASK.match(clause.key) else list(_LINK.finditer(clause.key))[-_MAX_LINKS:]
     for link in reversed(links):
         before, after = clause.cut(0, link.start()), clause.cut(link.end())
-        if not before.key or before.key.count('"') % 2 or part("TIME").fullmatch(before.key):
+        if (
+            not before.key
+            or before.key.count('"') % 2
+            or re.match(r"(?:off|from|out|on) (?:my|the) ", after.key)
+            or part("TIME").fullmatch(before.key)
+        ):
             continue
         first = read_clause(before)
-        if can_follow(after, first, new_sentence=link[0][0] in ".!?") and not _names_both(clause, before, first):
+        explained = isinstance(first, Complete) and part("UNWANTED").fullmatch(after.key.rstrip(" .!"))
+        if (
+            not explained
+            and can_follow(after, first, new_sentence=link[0][0] in ".!?")
+            and not _names_both(clause, before, first)
+        ):
             later.insert(0, read_clause(after))
             clause = before
         elif link[0][0] in ",.!?" and _is_remark(after, first):
+            unwanted = unwanted or bool(part("UNWANTED").fullmatch(after.key.rstrip(" .!")))
             clause = before
     first = read_clause(clause)
+    if unwanted and isinstance(first, Complete) and clause.key.startswith(("cross", "strike", "scratch", "check", "tick")):
+        first = Delete(first.target)
     if later and (same := _same_task(clause, first, later[0])) is not None:
         return (same, *later[1:])
     # What introduces a command ("hi, ...", "I spoke to mom, ...") needs no answer of its own.
-    return tuple(later) if later and isinstance(first, Offer | Say) else (first, *later)
+    return tuple(later) if later and _introduces(clause, first) else (first, *later)
+
+
+def _introduces(clause: Clause, first: Request) -> bool:
+    return isinstance(first, Say) or (isinstance(first, Offer) and not part("PLANNED").match(clause.key))
 
 
 def _read_correction(clause: Clause) -> Request | None:
@@ -115,13 +128,17 @@ def _names_both(clause: Clause, before: Clause, first: Request) -> bool:
 
 def _is_remark(clause: Clause, before: Request) -> bool:
     """True for thanks after a command, and for its explanation ("delete the gym task, i quit")."""
+    if clause.key.startswith("i mean"):
+        return False
     if not isinstance(before, Add | Complete | Delete | Show | Update) or before == Add():
         return False
     read = read_clause(clause)
     if isinstance(read, Say) and read.kind in {"thanks", "goodbye", "praise"}:
         return True
     explains = not isinstance(before, Add | Update) and isinstance(read, Offer | Say | Complete)
-    return explains and bool(_REMARK.match(clause.key))
+    if isinstance(before, Complete) and part("UNWANTED").fullmatch(clause.key.rstrip(" .!")):
+        return True
+    return explains and bool(part("EXPLAINS").match(clause.key))
 
 
 def _same_task(clause: Clause, first: Request, second: Request) -> Request | None:
@@ -131,7 +148,10 @@ def _same_task(clause: Clause, first: Request, second: Request) -> Request | Non
     match first:
         case Complete(target) | Delete(target):
             return replace(second, target=target)
-        case Offer() | Say("unclear") if about := re.search(r" (?:about|from|with|at|for|need|want) ([^,]+)", clause.text):
-            return replace(second, target=read_reference(clause_of(about[1])))
+        case _ if part("ONLY_NOISE").fullmatch(clause.key):
+            return None
+        case Offer() | Say("unclear" | "dropped" | "out_of_scope" | "which"):
+            about = re.search(r" (?:about|from|with|at|for|need|want) ([^,]+)", clause.text)
+            return replace(second, target=read_reference(clause_of(about[1]) if about else clause))
         case _:
             return None

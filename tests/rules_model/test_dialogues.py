@@ -28,7 +28,7 @@ async def test_a_bare_phrase_may_be_looked_for_or_dropped() -> None:
     environment = Environment.of("buy groceries")
     await environment.says("groceries")
     found = await environment.says("the existing one")
-    assert found.text == "Yes, 'buy groceries' is on your list, still to do."
+    assert found.text == "'buy groceries' is on your list, still to do."
     await environment.says("groceries")
     dropped = await environment.says("neither")
     assert (dropped.kind, dropped.called) == ("answer", [])
@@ -160,3 +160,84 @@ async def test_emptying_the_list_leads_to_one_deletion_at_a_time() -> None:
     again = await environment.says("all of them")
     assert (again.kind, again.text) == ("confirm", "Delete 'a'. Should I go ahead? Please answer yes or no.")
     assert environment.open == ["a", "b"]
+
+
+async def test_all_tasks_are_completed_together_and_an_exception_is_left() -> None:
+    environment = Environment.of("buy milk", "call mom", "pay rent")
+    await environment.says("mark everything as done except rent")
+    assert (environment.open, environment.done) == (["pay rent"], ["buy milk", "call mom"])
+    await environment.says("complete everything")
+    assert environment.open == []
+
+
+async def test_only_the_completed_tasks_are_asked_about() -> None:
+    for message in ("remove all completed tasks", "clear completed", "delete the finished ones"):
+        environment = Environment.of("buy milk", "call mom", completed=("call mom",))
+        turn = await environment.says(message)
+        assert turn.text == "Delete 'call mom'. Should I go ahead? Please answer yes or no.", message
+
+
+async def test_a_deletion_is_corrected_by_place_or_name() -> None:
+    for answer in ("no wait, the third one", "no, the third", "no, rent", "sorry, not that one, the rent one"):
+        environment = Environment.of("buy milk", "call mom", "pay rent")
+        await environment.says("delete the first one")
+        turn = await environment.says(answer)
+        assert turn.text == "Delete 'pay rent'. Should I go ahead? Please answer yes or no.", answer
+
+
+async def test_yes_to_which_one_takes_the_only_option_or_begins_with_the_first_deletion() -> None:
+    environment = Environment.of("buy milk", "call mom")
+    await environment.says("delete all my tasks")
+    assert (await environment.says("yes")).text == "Delete 'buy milk'. Should I go ahead? Please answer yes or no."
+
+
+async def test_a_time_changes_only_the_time_of_a_task() -> None:
+    environment = Environment.of("dentist appointment thursday at 3", "buy milk")
+    await environment.says("change the dentist appointment to Friday at 10")
+    await environment.says("actually make it 11am")
+    assert environment.open == ["dentist appointment 11am", "buy milk"]
+
+
+async def test_a_question_about_one_task_is_answered_from_the_list() -> None:
+    environment = Environment.of("pay rent", "call mom", completed=("call mom",))
+    assert (await environment.says("did i already pay rent?")).text == "'pay rent' is on your list, still to do."
+    assert (await environment.says("have i called mom yet?")).text == "'call mom' is on your list, marked as done."
+    await environment.says("what about the dentist?")
+    await environment.says("add it")
+    assert environment.open == ["dentist", "pay rent"]
+
+
+async def test_a_change_is_corrected_by_naming_what_was_meant() -> None:
+    environment = Environment.of("pay rent", "buy milk")
+    await environment.says("add buy bread")
+    await environment.says("no not bread, buns")
+    assert environment.open == ["buy buns", "pay rent", "buy milk"]
+    await environment.says("complete milk")
+    await environment.says("not milk, rent")
+    assert environment.done == ["pay rent", "buy milk"]
+
+
+async def test_several_things_are_reported_together() -> None:
+    environment = Environment.of("bread", "butter", "almond milk")
+    await environment.says("bought bread and butter")
+    await environment.says("got the milk")
+    assert environment.done == ["bread", "butter", "almond milk"]
+
+
+async def test_cancelling_what_was_just_done_deletes_a_new_task_and_else_says_that_it_cannot_be_undone() -> None:
+    environment = Environment.of("buy milk")
+    await environment.says("add buy bread")
+    assert (await environment.says("cancel that")).text == "Delete 'buy bread'. Should I go ahead? Please answer yes or no."
+    await environment.says("no")
+    await environment.says("complete milk")
+    assert (await environment.says("cancel that")).text.startswith("I can't undo a change.")
+
+
+async def test_the_other_one_is_the_second_of_two_that_were_listed() -> None:
+    environment = Environment.of("call dentist", "buy gift")
+    await environment.says("show my tasks")
+    await environment.says("complete the first one")
+    await environment.says("and the other one is done too")
+    assert environment.done == ["call dentist", "buy gift"]
+    turn = await environment.says("delete the other one")
+    assert turn.text == "Delete 'call dentist'. Should I go ahead? Please answer yes or no."

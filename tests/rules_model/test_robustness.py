@@ -9,10 +9,11 @@ import pytest
 
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
-from graph_agent.rules_model import replies, vocabulary
+from graph_agent.rules_model import replies
 from graph_agent.rules_model.dialogue import interpret, read_context
 from graph_agent.rules_model.splitting import read_message
-from graph_agent.rules_model.text import clause_of
+from graph_agent.rules_model.wording import clause_of
+from graph_agent.rules_model.words import ACTION_VERBS, FOREIGN, SHOW_WORDS
 from tests.rules_model.environment import MUTATING, Environment
 from tests.scaling import grows_with_length
 
@@ -74,9 +75,9 @@ def test_answers_are_read_in_proportion_to_their_length_too(asked: str) -> None:
 
 async def test_any_mixture_of_known_words_comes_to_an_end_and_names_no_tool() -> None:
     words = sorted(
-        vocabulary.SHOW_WORDS
-        | vocabulary.ACTION_VERBS
-        | vocabulary.FOREIGN
+        SHOW_WORDS
+        | ACTION_VERBS
+        | FOREIGN
         | {
             "my",
             "list",

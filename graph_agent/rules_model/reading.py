@@ -1,6 +1,6 @@
-"""The builders of the grammar: each turns a clause that fits a pattern of `grammar.txt` into a request.
+"""The builders: each turns a clause that fits a cue of `cues.txt` into a request.
 
-A builder may return None; then the next pattern is tried.
+A builder may return None; then the next cue is tried.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
-from graph_agent.rules_model import vocabulary
-from graph_agent.rules_model.patterns import part, tables
+from graph_agent.rules_model import words as vocabulary
+from graph_agent.rules_model.patterns import compiled, part, tables
 from graph_agent.rules_model.references import (
-    as_plan,
-    base_form,
-    is_action,
     is_foreign,
+    is_time,
     may_name_task,
     names_task,
     read_reference,
     starts_with_action,
 )
+from graph_agent.rules_model.reports import is_story, read_report, read_state
 from graph_agent.rules_model.requests import (
     UNCLEAR,
     Add,
@@ -36,8 +35,8 @@ from graph_agent.rules_model.requests import (
     Status,
     Update,
 )
-from graph_agent.rules_model.text import EMPTY, Clause, clause_of, corrected, with_known_list, without_politeness
-from graph_agent.rules_model.vocabulary import plain_words
+from graph_agent.rules_model.wording import EMPTY, Clause, clause_of
+from graph_agent.rules_model.words import is_past
 
 Groups = defaultdict[str, Clause]
 Builder = Callable[[Clause, Groups], Request | None]
@@ -54,20 +53,36 @@ _STATUSES: Final[tuple[tuple[re.Pattern[str], Status], ...]] = (
 
 
 def read_clause(clause: Clause) -> Request:
-    """Return the request that one clause makes; `UNCLEAR` if no row fits."""
+    """Return the request that one clause makes; `UNCLEAR` if no cue fits."""
     for attempt in (clause, without_politeness(clause)):
         if (talk := _first(attempt, "talk")) is not None:
             return talk
-    clause = with_known_list(without_politeness(clause))
-    attempts = [clause]
-    if len(clause.text) < 200:
-        attempts += [other for other in (corrected(clause),) if other != clause]
-        attempts += _commands_inside(clause)
-    for table in ("requests", "last"):
+    clause = without_politeness(clause)
+    if clause.key.count(" ") > _MAX_WORDS:
+        return (_first(clause.cut(0, 200), "add") and _long(clause)) or UNCLEAR
+    attempts = [clause, *_commands_inside(clause)]
+    for names in (("guards", "add", "update", "act", "ask"), ("last",)):
         for attempt in attempts:
-            if (request := _first(attempt, table)) is not None:
-                return request
+            for name in names:
+                if (request := _first(attempt, name)) is not None:
+                    return request
     return _leftover(clause)
+
+
+def _long(clause: Clause) -> Request:
+    return Add((clause.text,))
+
+
+def without_politeness(clause: Clause) -> Clause:
+    """Return the clause without greetings, requests and thanks around it; never an empty one."""
+    while (found := part("LEAD").match(clause.key)) and (rest := clause.cut(found.end())).key:
+        clause = rest
+    while found := part("TAIL").search(clause.key[-40:].rstrip(" .!?")):
+        end = len(clause.key.rstrip(" .!?")) - len(found[0])
+        if end <= 0:
+            break
+        clause = clause.cut(0, end)
+    return clause
 
 
 def _commands_inside(clause: Clause) -> Iterator[Clause]:
@@ -82,12 +97,15 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
 
     So what follows a new task must name a task, a place, the list or a change.
     """
-    clause = with_known_list(without_politeness(clause))
-    request = _first(clause, "requests", "last")
+    clause = without_politeness(clause)
+    request = next(filter(None, (_first(clause, name) for name in ("guards", "add", "update", "act", "ask", "last"))), None)
+    if isinstance(request, Show) and request.about and not part("ASKS_LIST").match(clause.key):
+        return False
     if not isinstance(before, Add | Offer | Say):
-        planned = isinstance(request, Offer) and bool(
-            re.match(r"(?:i )?(?:also |still )?(?:need|have|must|gotta)\b", clause.key)
-        )
+        # "..., i moved it" explains the command.
+        if isinstance(request, Complete) and request.target.pronoun and request.instead:
+            return False
+        planned = isinstance(request, Offer) and bool(part("PLANNED").match(clause.key))
         return planned or isinstance(request, Add | Complete | Delete | Show | Update)
     match request:
         case Show():
@@ -131,9 +149,10 @@ def items_of(text: str) -> tuple[str, ...]:
 def _first(clause: Clause, *names: str) -> Request | None:
     """Return the request of the first pattern in the named tables that fits the clause."""
     key = clause.key.rstrip(" .!?,")
-    if names == ("talk",):
-        key = re.sub(r"(?:[\s.!?,]|[:;]-?[()dp]$|[^\w\s\x21-\x7e])+$", "", key)
-    for section, pattern in (row for name in names for row in tables()[name]):
+    if names[0] in {"talk", "act"}:
+        key = re.sub(r"(?:[\s.!?,]|[:;]-?[()dp]$|[^\w\s\x21-\x7e✅✔☑\ufe0f])+$", "", key)
+    for section, notation in (row for name in names for row in tables()[name]):
+        pattern = compiled(notation)
         found = pattern.fullmatch(key)
         if found is None:
             continue
@@ -151,20 +170,21 @@ def _end(clause: Clause, end: int, matched: int) -> int:
     return len(clause.key) if end == matched and not clause.key.endswith("?") else end
 
 
-def _add(clause: Clause, groups: Groups) -> Request:
+def _add(clause: Clause, groups: Groups) -> Request | None:
     text, when = groups["text"], groups["when"]
     if part("NOTHING").fullmatch(text.key.strip(" .!?:,-")) or part("TIME").fullmatch(text.key):
         return Add()
     if read_reference(text).pronoun or part("ANYTHING").fullmatch(text.key):
         return Say("which")
+    if part("ALL_QUOTED").fullmatch(text.key):
+        return Add(tuple(re.findall(r'"([^"]+)"', text.text)))
     several = part("SEPARATE").fullmatch(text.key)
     if several and (items := items_of(text.text[: several.end("items")])):
         return Add(items)
-    if (
-        re.match(r"remember|don't forget", clause.key)
-        and is_foreign(text)
-        and not (starts_with_action(text) or when.key or part("TIMES").search(text.key))
-    ):
+    clear = starts_with_action(text) or when.key or part("TIMES").search(text.key) or clause.key.endswith(f"to {text.key}")
+    if re.match(r"remember (?!that|to|:)", clause.key) and not clear:
+        return None
+    if clause.key.startswith("remember to ") and text.key.partition(" ")[0] in vocabulary.ORDERS:
         return Offer(description(text))
     timed = bool(_REMIND.search(clause.key) and (when.key or part("TIMES").search(text.key)))
     return Add((" ".join(filter(None, (description(text), when.text))),), timed)
@@ -176,7 +196,9 @@ def _remind(clause: Clause, groups: Groups) -> Request | None:
     if text.key.partition(" ")[0] in vocabulary.QUESTION_WORDS | {"if", "whether", "your"}:
         return None
     before = clause.key[: clause.key.rindex(text.key)].split() if text.key else ["to"]
-    clear = starts_with_action(text) or part("TIMES").search(text.key) or part("NOTHING").fullmatch(text.key)
+    clear = (
+        groups["when"].key or starts_with_action(text) or part("TIMES").search(text.key) or part("NOTHING").fullmatch(text.key)
+    )
     if before[-1:] in (["me"], ["us"]) and not clear and (is_foreign(text) or not re.match(r"not to |my ", text.key)):
         return None
     if part("ALL_MINE").fullmatch(text.key):
@@ -184,7 +206,7 @@ def _remind(clause: Clause, groups: Groups) -> Request | None:
     return Offer(description(text)) if before[-1:] == ["of"] and not clear else _add(clause, groups)
 
 
-def _add_items(clause: Clause, groups: Groups) -> Request:
+def _add_items(clause: Clause, groups: Groups) -> Request | None:
     text = description(groups["text"])
     items = items_of(text)
     return Add(items) if items else _add(clause, groups)
@@ -193,11 +215,13 @@ def _add_items(clause: Clause, groups: Groups) -> Request:
 def _add_bare(clause: Clause, groups: Groups) -> Request | None:
     """ "add X" without a list: clear if X is a chore or a plain thing. "add John as a friend" is offered."""
     text = groups["text"]
-    if found := re.search(r" (?:again|back)[.!]?$", text.key):
+    if found := re.search(r" (?:again|back|too|as well|instead)[.!]?$", text.key):
         text = groups["text"] = text.cut(0, found.start())
     if part("SEPARATE").fullmatch(text.key):
         return _add(clause, groups)
-    strange = is_foreign(text) or part("ELSEWHERE").search(text.key)
+    strange = is_foreign(
+        text, vocabulary.FOREIGN if " to " in text.key or text.key.startswith("a ") else vocabulary.DIGITAL
+    ) or part("ELSEWHERE").search(text.key)
     if strange and not (text.key[:1] in "\"'" or starts_with_action(text) or part("NOTHING").fullmatch(text.key)):
         return Offer(description(text))
     return _add(clause, groups)
@@ -209,66 +233,84 @@ def _other_list(_clause: Clause, groups: Groups) -> Request:
 
 
 def _complete(clause: Clause, groups: Groups) -> Request | None:
-    ref = groups["ref"] if groups["ref"].key else groups["at"]
-    if ref.key.partition(" ")[0] in vocabulary.NO_REFERENCE - {"do"}:
+    if groups["but"].key:
+        return Complete(Reference(every=True, but=groups["but"].text))
+    ref = _target(groups["ref"] if groups["ref"].key else groups["at"])
+    past = groups["past"].key
+    if "✅" in clause.key and (found := re.search(r" (?:is|are|was|has been|have been) \w+$", ref.key)):
+        ref = ref.cut(0, found.start())
+    if (
+        ref.key.rstrip(" .") == "deal"
+        or re.search(r"^the \w+ of | (?:is|are|was) ", ref.key)
+        or (re.match(r"(?:i|we|finished|done)\b", clause.key) and is_story(clause))
+    ):
+        return None
+    if ref.key.partition(" ")[0] in vocabulary.NO_REFERENCE - {"do"} or (
+        past and (not is_past(past) or past in {"read", "seen"})
+    ):
         return None
     # "finish the report" may also be a plan.
     instead = description(clause) if clause.key.startswith("finish ") else ""
     return Complete(read_reference(ref), instead) if may_name_task(ref) else None
 
 
+def _mark(clause: Clause, groups: Groups) -> Request | None:
+    ref = groups["ref"]
+    return Complete(read_reference(ref), instead=description(clause)) if may_name_task(ref) else None
+
+
 def _complete_named(_clause: Clause, groups: Groups) -> Request | None:
-    reference = read_reference(groups["ref"])
-    return Complete(reference) if names_task(groups["ref"]) and not reference.every else None
+    ref = _target(groups["ref"])
+    bare = len(ref.key.split()) == 1 and not is_foreign(ref) and ref.key not in {"in", "out", "up", "this", "that", "it"}
+    return Complete(read_reference(ref)) if (names_task(ref) or bare) and not read_reference(ref).every else None
 
 
-def _report(_clause: Clause, groups: Groups) -> Request | None:
-    """ "I called mom", "i'm done watering the plants", "the rent has been paid"."""
-    said, about = groups["ref"] if groups["ref"].key else groups["doing"], groups["about"]
-    verb = (groups["verb"] if about.key else said).key.partition(" ")[0]
-    if about.key:
-        first = about.key.partition(" ")[0]
-        strange = first in vocabulary.NO_REFERENCE | vocabulary.SEE | {"if", "get", "has"} or starts_with_action(about)
-        if (
-            strange
-            or vocabulary.NO_TASK.intersection(about.key.split())
-            or not may_name_task(about)
-            or len(about.key.split()) > 4
-        ):
-            return None
-        particle = groups["particle"].text.partition(" ")[0]
-        said = clause_of(" ".join(filter(None, (verb, particle, read_reference(about).words or about.text))))
-    # "read" and "did" may begin an order or a question: "read my list", "did mom call".
-    told = bool(groups["doing"].key) or (verb in vocabulary.PAST_FORMS and bool(groups["who"].key))
-    is_past = told or (base_form(verb) != verb and verb != "did")
-    wanted = (
-        is_past and is_action(verb) and verb not in vocabulary.NO_REPORT and verb.endswith("ing") <= bool(groups["doing"].key)
-    )
-    if not wanted or is_foreign(said) or not 2 <= len(said.key.split()) <= 8:
+def _target(ref: Clause) -> Clause:
+    """Return the words that name the task, without what explains the request: "the fence, my brother does it"."""
+    if found := re.search(r"(?:,|\.\.+|^)\s*(?:i mean|sorry|actually)\b,?\s+", ref.key):
+        return ref.cut(found.end())
+    for found in re.finditer(r"(?:\s*[,;.]|\s-|\bbecause\b|\bsince\b)+\s+", ref.key):
+        if found.start() and ("because" in found[0] or "since" in found[0] or part("EXPLAINS").match(ref.key, found.end())):
+            return ref.cut(0, found.start())
+    return ref
+
+
+def _report(clause: Clause, groups: Groups) -> Request | None:
+    if clause.key.endswith("?"):
         return None
-    if not about.key and part("NO_OBJECT").match(said.key):
-        return None
-    return Complete(read_reference(said), instead=as_plan(said))
+    if groups["about"].key:
+        return read_state(clause, groups["about"], groups["be"].key, groups["verb"].key, groups["particle"].key)
+    said = groups["doing"] if groups["doing"].key else groups["ref"]
+    return read_report(clause, said, by_user=bool(groups["who"].key), finished=bool(groups["doing"].key))
 
 
+def _words(key: str) -> list[str]:
+    return [word.removesuffix("'s") for word in re.findall(r"\w[\w'-]*", key)]
+
+
+_MAX_WORDS: Final = 80
 _OTHER_DATA: Final = re.compile(r"\b(?:all|every).* (?:data|account|history|files|stuff)\b")
 
 
 def _delete_every(clause: Clause, _groups: Groups) -> Request:
     if _OTHER_DATA.search(clause.key):
         return Say("delete_every")
-    return Delete(Reference(every=True))
+    status = next((status for pattern, status in _STATUSES if pattern.search(clause.key)), None)
+    return Delete(Reference(every=True, status=status if part("OF_STATUS").search(clause.key) else None))
 
 
 def _delete(_clause: Clause, groups: Groups) -> Request | None:
     if _OTHER_DATA.search(groups["ref"].key):
         return Say("delete_every")
     # One word without an article can hardly be meant for another service: "delete meeting".
-    return Delete(read_reference(groups["ref"])) if may_name_task(groups["ref"]) or groups["ref"].key.isalpha() else None
+    ref = _target(groups["ref"])
+    return Delete(read_reference(ref)) if may_name_task(ref) or ref.key.isalpha() else None
 
 
 def _delete_named(clause: Clause, groups: Groups) -> Request | None:
-    ref = groups["ref"]
+    ref, named = _target(groups["ref"]), groups["named"]
+    if named.key and not is_foreign(named):
+        return Delete(read_reference(named), instead=description(clause))
     if ref.key and names_task(ref):
         return Delete(read_reference(ref))
     unwanted = re.match(r"(?:cancel|forget|never|i|we)\b", clause.key) and re.match(r"(?:the|that) ", ref.key)
@@ -277,7 +319,7 @@ def _delete_named(clause: Clause, groups: Groups) -> Request | None:
 
 
 def _delete_listed(_clause: Clause, groups: Groups) -> Request:
-    return Delete(read_reference(groups["ref"]))
+    return Delete(read_reference(_target(groups["ref"])))
 
 
 def _update(clause: Clause, groups: Groups) -> Request | None:
@@ -288,14 +330,24 @@ def _update(clause: Clause, groups: Groups) -> Request | None:
         ref, new = body.cut(0, found.start()), body.cut(found.end())
         if ref.key and new.key and _may_change(clause, ref, new):
             choices.append((read_reference(ref), _without_instead(new)))
-    if choices and _STATE.fullmatch(choices[0][1].lower()):
+    if not choices or _STATE.fullmatch(choices[0][1].lower()):
         return None
-    return Update(tuple(choices)) if choices else None
+    named = part("MENTIONS_TASK").search(body.key[: body.key.rfind(" to ")])
+    return Update(
+        tuple(choices), inside=not named and bool(re.match(r"(?:change|replace|swap|switch|correct|fix)\b", clause.key))
+    )
+
+
+def _update_pair(_clause: Clause, groups: Groups) -> Request | None:
+    ref, text = groups["ref"] if groups["ref"].key else groups["at"], groups["text"]
+    return Update(((read_reference(ref), _without_instead(text)),)) if may_name_task(ref) else None
 
 
 def _may_change(clause: Clause, ref: Clause, new: Clause) -> bool:
     """True if the words name a task, or could be one: "change the oven to 350" is about something else."""
-    if names_task(ref):
+    if is_foreign(ref, vocabulary.DIGITAL):
+        return bool(part("MENTIONS_TASK").search(ref.key))
+    if names_task(ref) or is_time(new):
         return may_name_task(ref)
     wide = clause.key.startswith(("rename", "change", "update", "edit", "reword"))
     plain = ref.key != "back" and not ref.key.startswith(("the ", "a ", "my "))
@@ -319,10 +371,13 @@ def _update_instead(_clause: Clause, groups: Groups) -> Request | None:
     return Update(tuple(choices)) if choices else None
 
 
-def _update_open(_clause: Clause, groups: Groups) -> Request | None:
+def _update_open(clause: Clause, groups: Groups) -> Request | None:
     ref, moved = groups["ref"], groups["at"]
-    named = names_task(ref) and may_name_task(ref) if ref.key else may_name_task(moved)
-    return Update(((read_reference(ref if ref.key else moved), None),)) if named else None
+    if moved.key or names_task(ref):
+        ref = ref if ref.key else moved
+        return Update(((read_reference(ref), None),)) if may_name_task(ref) else None
+    short = len(ref.key.split()) <= 3 and not ref.key.startswith("your") and not part("DEFINITE").match(ref.key)
+    return Update(((read_reference(ref), None),), instead=description(clause)) if short and may_name_task(ref) else None
 
 
 def _show(clause: Clause, _groups: Groups) -> Request | None:
@@ -330,43 +385,62 @@ def _show(clause: Clause, _groups: Groups) -> Request | None:
 
     Beside "my list" and the like, other words may occur.
     """
-    words = plain_words(clause.key) or [""]
+    words = _words(clause.key) or [""]
+    if words[0] == "find" and "my" not in words:
+        return None
     mine = vocabulary.FIRST_PERSON.intersection(words)
     if {"you", "your"}.intersection(words) and not mine:
         return None
-    rest = plain_words(part("WHOLE").sub(" ", part("SHOWN").sub(" ", part("TIMES").sub(" ", clause.key))))
+    rest = _words(part("WHOLE").sub(" ", part("SHOWN").sub(" ", part("TIMES").sub(" ", clause.key))))
     known = vocabulary.SHOW_WORDS.issuperset(rest)
     first = words[0]
     opens = first in vocabulary.SEE | vocabulary.QUESTION_WORDS or bool(part("RECALLS").search(clause.key))
     if part("SHOWN").search(clause.key):
         if first in {"why", "who"} or (first in vocabulary.MODALS and {"add", "added", "put", "go"}.intersection(words)):
             return None
-        names = known and vocabulary.NO_TASK.isdisjoint(words) and not part("BEGINS_LOOSELY").match(clause.key)
+        names = known and vocabulary.NO_TASK.isdisjoint(rest) and not part("BEGINS_LOOSELY").match(clause.key)
         mine_too = part("MINE").search(clause.key) and not re.match(r"who\b|are (?:my|the)\b", clause.key)
         return _shown(clause) if names or (opens and (known or mine_too)) else None
-    if vocabulary.SEE.union(vocabulary.SHOW_ALONE, ("again", "now")).issuperset(words) and vocabulary.SHOW_ALONE.intersection(
+    if vocabulary.SEE.union(vocabulary.SHOW_ALONE, ("again", "now", "me", "the", "my")).issuperset(
         words
-    ):
+    ) and vocabulary.SHOW_ALONE.intersection(words):
         return _shown(clause)
     duties = vocabulary.DUTIES.intersection(words) and (mine or vocabulary.STATES.intersection(words))
     whole = vocabulary.SEE.intersection(words) and part("WHOLE").search(clause.key)
     asks = (
         opens
         and first not in vocabulary.MODALS
-        and (first != "how" or "many" in words)
+        and (first != "how" or {"many", "much"}.intersection(words))
         and first not in vocabulary.ABOUT_OTHERS
     )
     return _shown(clause) if known and len(words) > 1 and (whole or (duties and asks)) else None
 
 
+def _show_plain(clause: Clause, _groups: Groups) -> Request:
+    return _shown(clause)
+
+
+def _ask_about(_clause: Clause, groups: Groups) -> Request | None:
+    """ "did i pay rent", "what about the dentist"."""
+    about = groups["said"] if groups["said"].key else groups["about"]
+    named = starts_with_action(about) if groups["said"].key else may_name_task(about)
+    short = len(about.key.split()) <= (5 if groups["said"].key else 3)
+    return Show(about=read_reference(about).words) if named and short and not is_foreign(about) else None
+
+
 def _shown(clause: Clause) -> Show:
-    status = next((status for pattern, status in _STATUSES if pattern.search(clause.key)), None)
+    whole = part("INCLUDING").search(clause.key)
+    status = None if whole else next((status for pattern, status in _STATUSES if pattern.search(clause.key)), None)
     dated = any(found[0] not in {"today", "now", "later", "tonight"} for found in part("TIMES").finditer(clause.key))
     return Show(status, dated=dated)
 
 
 def _show_about(clause: Clause, groups: Groups) -> Request | None:
     words = read_reference(groups["about"]).words
+    if is_time(groups["about"]):
+        return Show(dated=True)
+    if vocabulary.SHOW_WORDS.issuperset(_words(groups["about"].key)):
+        return _shown(clause)
     unnamed = re.fullmatch(r"(?:(?:anything|something|any|much|more|nothing|left|else|open|still|new|stuff) ?)*", words.lower())
     return _shown(clause) if unnamed else Show(about=words)
 
@@ -380,8 +454,10 @@ def _search(clause: Clause, groups: Groups) -> Request | None:
 def _needed(clause: Clause, groups: Groups) -> Request | None:
     text = groups["text"]
     items = items_of(description(text)) if " need " in f" {clause.key}" else ()
-    likely = items or (starts_with_action(text) and not is_foreign(text) and len(text.key) < 120)
-    return Offer(description(text), items if len(items) > 2 else ()) if likely else None
+    dated = clause.key.startswith(("i ", "we ")) and re.match(r"(?:an?|my|the) ", text.key) and part("TIMES").search(text.key)
+    likely = items or dated or (starts_with_action(text) and len(text.key) < 120)
+    words = " ".join(filter(None, (description(text), groups["when"].text)))
+    return Offer(re.sub(r"^an? ", "", words) if dated else words, items if len(items) > 2 else ()) if likely else None
 
 
 def _leftover(clause: Clause) -> Request:
@@ -392,21 +468,26 @@ def _leftover(clause: Clause) -> Request:
         return UNCLEAR
     if sum(char.isalpha() and not char.isascii() for char in key) > len(key) / 3:
         return Say("language")
-    first = (plain_words(key) or words)[0]
+    first = (_words(key) or words)[0]
     asked = clause.key.rstrip().endswith("?") or first in vocabulary.QUESTION_WORDS
     for_me = len(words) > 1 and words[1] in {"me", "us"}
     foreign = is_foreign(clause)
     chore = starts_with_action(clause) and not asked and not for_me and len(words) <= 15
     service = part("SERVICE").match(key) or (foreign and re.match(r"\w+ an? ", key)) or first in vocabulary.ORDERS
     if chore and not service:
-        items = items_of(clause.text)
-        return Offer(description(clause), items if len(items) > 2 else ())
+        items = items_of(description(clause))
+        several = len(items) > 2 or (items and all(starts_with_action(clause_of(item)) for item in items))
+        return Offer(description(clause), items if several else ())
     if _is_elsewhere(clause, asked=asked):
         return Say("out_of_scope")
     if asked or for_me:
         return UNCLEAR
     items = items_of(clause.text.rstrip(" .!?"))
-    if vocabulary.NO_TASK.intersection(words) or len(words) > (20 if items else 4) or (foreign and not items):
+    if (
+        vocabulary.NO_TASK.intersection(words)
+        or len(words) > (20 if items else 12 if part("TIMES").search(key) else 4)
+        or (foreign and not items)
+    ):
         return UNCLEAR
     return Offer(description(clause), items, bare=not items)
 
@@ -434,8 +515,8 @@ _BUILDERS: Final[dict[str, Builder]] = {
     builder.__name__.removeprefix("_"): builder
     for builder in (
         *(_add, _add_bare, _add_items, _remind, _other_list, _needed),
-        *(_complete, _complete_named, _report, _delete, _delete_every, _delete_listed, _delete_named),
-        *(_update, _update_instead, _update_open, _show, _show_about, _search),
+        *(_complete, _mark, _complete_named, _report, _delete, _delete_every, _delete_listed, _delete_named),
+        *(_update, _update_pair, _update_instead, _update_open, _show, _show_plain, _show_about, _ask_about, _search),
     )
 }
-"""The builders that the sections of `grammar.txt` name; a section "say X" says the text X."""
+"""The builders that the sections of `cues.txt` name; a section "say X" says the text X."""

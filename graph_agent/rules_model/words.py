@@ -1,0 +1,236 @@
+"""The words that the model knows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ACTION_VERBS: Final = words(
+    """
+    achieve adopt apply arrange ask assemble attend back backup bake bathe bind book borrow bring brush budget build burn
+    buy call cancel caulk change charge check choose clean clear close collect compare complete confirm contact cook copy
+    cut darn debug declutter decorate defrost deliver deposit descale design disinfect dispute do donate download draft drink
+    drop dry dust edit email empty enroll enter exchange exercise feed fetch figure file fill finalize find finish fix fold
+    follow forward freeze frame fund gather get give go grab grease grill groom hand hang harvest help hire host hoover
+    install insure invest invite iron join journal knit label launder learn lock look mail make marinate measure meditate meet
+    mend mop move mow negotiate nap oil order organise organize pack paint park patch pay pick plan plant polish post practice
+    practise pray prep prepare print proofread prune pull purchase push put rake read rebook recharge record recycle refill
+    refinance register rehearse relax renew rent repair repay replace reply repot research reserve respond rest restock
+    return review revise ring rinse rotate rsvp run sand save scan schedule scrub seal see sell send service sew sharpen ship
+    shop shovel shred sign sketch sort speak spray start steam stock stretch stop store study submit sweep swim switch take
+    talk teach tell text thank thaw throw tidy tighten tip top trade train transplant trim try tune tweeze unclog unlock
+    unpack unplug update upgrade upload use vacuum visit volunteer vote wait walk warm wash water wax weed weigh wipe
+    withdraw wrap write
+    """
+)
+"""Verbs that begin the description of a task: "buy eggs", "call mom"."""
+
+IRREGULAR: Final = dict(
+    pair.split(":")
+    for pair in words(
+        """
+        ate:eat began:begin bought:buy brought:bring built:build chose:choose chosen:choose cut:cut did:do done:do drank:drink
+        drove:drive dug:dig dealt:deal fed:feed found:find froze:freeze frozen:freeze gave:give given:give gone:go got:get
+        gotten:get held:hold hid:hide hung:hang kept:keep knit:knit left:leave lent:lend made:make met:meet paid:pay put:put
+        ran:run rang:ring read:read rode:ride said:say sent:send set:set sewed:sew shut:shut sold:sell spoke:speak
+        spoken:speak stuck:stick swam:swim swept:sweep taken:take taught:teach thought:think threw:throw thrown:throw
+        told:tell took:take went:go wound:wind written:write wrote:write eaten:eat driven:drive hit:hit torn:tear tore:tear
+        broke:break broken:break caught:catch fell:fall felt:feel flew:fly forgot:forget heard:hear knew:know lost:lose
+        saw:see seen:see slept:sleep spent:spend stole:steal stood:stand won:win wore:wear woke:wake became:become came:come
+        grew:grow laid:lay led:lead lit:light rose:rise sang:sing sat:sit shot:shoot sprung:spring understood:understand
+        """
+    )
+)
+"""Irregular past forms and participles, with their verbs."""
+NO_CHORE: Final = words(
+    """
+    enjoyed loved liked hated missed noticed wanted needed lived moved dreamed believed remembered dropped spilled failed
+    passed turned happened stayed worked learned decided played wondered laughed cried died arrived slipped crashed locked
+    misplaced switched preferred married damaged received asked tried used supposed named based located related bored
+    tired excited interested scared worried annoyed blocked declined delayed overwhelmed stressed confused exhausted overrated
+    disappointed allowed required impressed addicted expected hoped guessed agreed survived stopped waited
+    rested looked
+    ate began found thought told said let met felt fell forgot heard knew lost saw seen slept spent stole stood won woke became
+    came grew rose sat shot understood broke broken caught hit flew left led finished completed
+    """
+)
+"""Past forms of what is felt or happens. They report a chore only if the object is definite and the verb occurs in chores."""
+EXPERIENCES: Final = NO_CHORE - words(
+    "ran drove rode kept held called closed charged switched finished completed tried turned dropped"
+)
+CHORE_TOO: Final = words("dropped turned switched tried closed charged called ran drove rode kept held let left found")
+"""Verbs of `NO_CHORE` that report a chore if something definite was done: "I tried the dress on"."""
+BY_ITSELF: Final = words("went came fell ran got broke sat stood grew rose woke flew met said told saw lost won left began")
+"""Past forms that tell of something that happened by itself: "the alarm went off"."""
+SAME_IN_PAST: Final = words("read put cut rent hit set shut knit let")
+"""Past forms that are no report on their own: "cut the grass" may be an order."""
+PARTICIPLES: Final = words("frozen written taken given chosen spoken gone done eaten seen driven broken thrown torn")
+
+DIGITAL: Final = words(
+    """
+    alarm album app apr background balance bitcoin blinds bluetooth brightness browser calories camera caption cartoon celsius
+    chat chords code coin contact conversation conversion crypto currency data database debt definition device dice die
+    direction dollar episode essay euro fact fahrenheit file folder forecast friend game gate gps history horoscope humidity
+    ingredient joke kilometer language layover light limit lyft lyric map message mileage mode movie mpg music nasdaq
+    navigation netflix network news notification nutrition password paycheck photo picture pin planet playlist podcast poem
+    police program pto radio recipe riddle ringtone routing salary score screen screenshot script sentence sequence song
+    speaker spelling spotify stock stopwatch story streaming subscription synonym system temperature thermostat timer timezone
+    traffic transaction transfer translation trivia tv tune twitter uber virus voice volume w2 weather website wifi youtube
+    """
+)
+"""Nouns of other services, without a plural s."""
+FOREIGN: Final = DIGITAL | words(
+    """
+    account airline amazon article bank blog calendar card checkbook checking clue credit deposit email event exchange flight
+    fuel gas holiday hotel income insurance interest laptop loan luggage meeting money mortgage order package payment phone
+    plane purchase refund reservation saving statement station tax ticket tire train vacation vaccination visa
+    """
+)
+"""Nouns that requests to other services are about. They may also occur in a chore."""
+ORDERS: Final = words(
+    """
+    play turn translate sing convert flip roll define spell wake skip pause draw summarize summarise solve pretend track
+    connect calculate compute google navigate drive whisper recommend suggest explain describe guess compose generate dim raise
+    lower mute unmute increase decrease restart dial transfer locate shut snooze shuffle divide multiply
+    """
+)
+"""Verbs of requests to an assistant that are not about tasks: "play some jazz"."""
+
+SPELLING: Final = dict(
+    pair.split(":")
+    for pair in words(
+        """
+        u:you w:with ya:you ur:your pls:please plz:please plss:please pleas:please thx:thanks ty:thanks tysm:thanks
+        thanx:thanks abt:about
+        bout:about teh:the th:the wat:what wut:what wht:what lst:list shw:show tmrw:tomorrow tmr:tomorrow tomorow:tomorrow
+        cuz:because bc:because em:them nd:and an':and w/:with todos:todos todo:todo del:delete rem:remove ok:ok
+        okay:ok k:ok kk:ok
+        r:are mrk:mark fnd:find babysiter:babysitter compl:complete aint:not wk:week appt:appointment
+        appts:appointments acct:account
+        accts:accounts mtg:meeting bday:birthday b-day:birthday pw:password
+        """
+    )
+) | {
+    "whats": "what is", "im": "i am", "ive": "i have", "dont": "do not", "cant": "can not", "wont": "will not",
+    "didnt": "did not", "doesnt": "does not", "isnt": "is not", "arent": "are not", "wasnt": "was not", "havent": "have not",
+    "hasnt": "has not", "thats": "that is", "lets": "let us", "gonna": "going to", "wanna": "want to", "gotta": "got to",
+    "lemme": "let me", "gimme": "give me", "rn": "right now", "nvm": "never mind", "nevermind": "never mind", "hows": "how is",
+    "theres": "there is", "shouldnt": "should not", "couldnt": "could not", "wouldnt": "would not", "cannot": "can not",
+    "youre": "you are", "theyre": "they are", "itll": "it will", "whos": "who is", "wheres": "where is", "whens": "when is",
+}  # fmt: skip
+"""Short and misspelt forms of chats, with the words they stand for."""
+BEFORE_TO: Final = words("me need have want got gotta remember forget i us")
+TAKES_IS: Final = words("what who that it there he she here how where when which this everything nothing")
+AFTER_IS: Final = words("complete been all already now finally ready over taken out in clean gone")
+
+COMMAND_WORDS: Final = (
+    "show", "delete", "remove", "remind", "reminder", "reminders", "complete", "completed", "finished", "finish", "rename",
+    "change", "update", "create", "tasks", "task", "todos", "display", "list", "mark", "remember", "please", "done",
+)  # fmt: skip
+"""Words that are recognized when they are misspelt by one letter."""
+LOOKALIKES: Final = words(
+    """
+    reminded reminding listen listed finisher marked
+    updated changed renamed removed deleted displayed created marked listed talk last lists lost just marks make mask ask asks
+    tank remains charge chance changes updates shows shown lest remembers down dine dune none gone dose some lits liszt shop
+    slow snow shoe tusk tasty desk disk mall mars park dark mart mary market maria lift lisa fist mist does donde date
+    """
+) - words("lits")
+
+_ORDINALS: Final = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
+ORDINALS: Final = (
+    {word: number for number, word in enumerate(_ORDINALS, 1)}
+    | {
+        f"{number}{'st' if number == 1 else 'nd' if number == 2 else 'rd' if number == 3 else 'th'}": number
+        for number in range(1, 21)
+    }
+    | {"top": 1, "newest": 1, "latest": 1, "last": -1, "bottom": -1, "final": -1, "oldest": -1}
+)
+CARDINALS: Final = {
+    word: number
+    for number, word in enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1)
+}
+
+SUBJECTS: Final = words("i you he she it we they me us")
+MODALS: Final = words("can could should would may might will")
+QUESTION_WORDS: Final = MODALS | words(
+    "what who whose whom where when why how which is are am was were do does did has have had any anything"
+)
+SEE: Final = words(
+    """
+    show list display view see read print give tell open pull bring get fetch check review go run walk look recite repeat
+    hear know find remind name describe present recap summarize summarise share recall confirm refresh catch call update
+    explain say dictate count iterate double search filter
+    """
+)
+"""Verbs of an order to show something."""
+STATES: Final = words(
+    """
+    open left remaining remain remains pending outstanding next missing completed complete finished finish accomplished
+    unfinished incomplete undone done else many
+    """
+)
+"""Words that make it a question about tasks even without "I": "what is left?"."""
+SHOW_ALONE: Final = words(
+    "list show display print current status agenda overview progress summary pending open completed outstanding remaining todo"
+    " todos tasks"
+)
+ABOUT_OTHERS: Final = words("who whom whose why where when")
+DUTIES: Final = STATES | words(
+    "remind things items tick ticked cross crossed do doing done remember reminded reminding forgetting supposed plate must got"
+)
+SHOW_WORDS: Final = (
+    SEE - words("call explain describe name") | QUESTION_WORDS | SUBJECTS - words("he she") | DUTIES
+    | words(
+        """
+        your the a an my mine our all some of on in at from to for with about up out off over through down back and that this
+        these those there here its task tasks todo todos reminders list item thing stuff everything something be been having
+        current currently active existing new old other another more full whole entire still yet already not so far only last
+        now right again please today later saved set made created add added got gotten ask asked various different upcoming
+        personal daily rundown copy overview summary contents content status number much whatever exactly scheduled waiting
+        written put together like wanted want need needed onto trying available going seeing along memory quick quickly kind
+        sort sure told help earlier before planned lined working let each one ones point points top few
+        agenda updated including included even plus along just looking s
+        """
+    )
+)  # fmt: skip
+"""All the words of a question such as "what else do I still have to do today"."""
+FIRST_PERSON: Final = words("i me my mine we us our")
+NO_TASK: Final = QUESTION_WORDS | SUBJECTS | words(
+    """
+    your that's be been not never very really lol haha ha hm hmm hmmm wow huh yay ugh oh ah ooh please sorry thanks thank
+    hello hi hey yes no ok must always just too so love hate like think guess bye because if although go good bad great fine
+    nice cool awesome stupid dumb useless terrible funny crazy there here him
+    """
+)  # fmt: skip
+"""Words that do not occur in a bare noun phrase such as "groceries" or "dentist friday"."""
+NO_REFERENCE: Final = QUESTION_WORDS | words("show list view see tell tweet make")
+
+
+def is_past(word: str) -> bool:
+    """True for a past form or participle, by its form."""
+    regular = word.endswith("ed") and len(word) > 4 and not word.endswith("eed")
+    return word in IRREGULAR or (regular and word not in ACTION_VERBS and word not in {"hundred", "sacred", "kindred", "naked"})
+
+
+def base_form(word: str) -> str:
+    """Return the base form of a verb of a chore: "buying" and "bought" give "buy"."""
+    if word in ACTION_VERBS:
+        return word
+    if word in IRREGULAR:
+        return IRREGULAR[word]
+    for ending in ("ing", "ed"):
+        if word.endswith(ending) and len(word) > len(ending) + 1:
+            stem = word.removesuffix(ending)
+            doubled = stem[:-1] if len(stem) > 2 and stem[-1] == stem[-2] else stem
+            candidates = (stem, stem + "e", doubled, stem[:-1] + "y" if stem.endswith("i") else stem)
+            return next((base for base in candidates if base in ACTION_VERBS), word)
+    return word
+
+
+def is_action(word: str) -> bool:
+    return base_form(word) in ACTION_VERBS
