@@ -22,7 +22,9 @@ class Backend(Protocol):
 
     dialect: str
 
-    def submit_write(self, work: Work[T]) -> Future[T]: ...
+    def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
+        """Submit a write. A `closing` one, which ends a turn, does not wait for the others that are queued."""
+        ...
 
     def submit_read(self, work: Work[T]) -> Future[T]: ...
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 from sqlalchemy import URL, make_url
@@ -15,6 +17,19 @@ from graph_agent.db.sqlite import SqliteBackend
 from graph_agent.errors import ConfigurationError
 
 T = TypeVar("T")
+
+_closing: ContextVar[bool] = ContextVar("closing", default=False)
+
+
+@contextmanager
+def closing_writes() -> Iterator[None]:
+    """Give the writes in this context a queue of their own: they end turns, and do not wait for the starts of others."""
+    token = _closing.set(True)
+    try:
+        yield
+    finally:
+        _closing.reset(token)
+
 
 _BACKENDS: dict[str, Callable[[URL], Backend]] = {
     "sqlite": SqliteBackend,
@@ -61,7 +76,7 @@ class Database:
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction and return its result after the commit."""
-        return await asyncio.wrap_future(self._backend.submit_write(work))
+        return await asyncio.wrap_future(self._backend.submit_write(work, closing=_closing.get()))
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on a consistent snapshot, without waiting for writers."""

@@ -8,34 +8,34 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Table, or_
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.base import Executable
+
+from graph_agent.db.prepared import PreparedStatement
 
 
 def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
     """Insert `rows`; a row whose key exists already is left unchanged."""
-    if rows:
-        connection.execute(_insert_new_statement(table, connection.dialect.name), rows)
+    _insert_new_statement(table, connection.dialect.name).run_for_each(connection, rows)
 
 
 def insert_or_replace(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
-    """Insert `rows`; a row whose primary key exists already is overwritten in every column."""
-    if rows:
-        connection.execute(_insert_or_replace_statement(table, connection.dialect.name), rows)
+    """Insert `rows`; a row whose primary key exists already is overwritten in every column, unless it is the same."""
+    _insert_or_replace_statement(table, connection.dialect.name).run_for_each(connection, rows)
 
 
 @cache
-def _insert_new_statement(table: Table, dialect: str) -> Executable:
-    return _insert(table, dialect).on_conflict_do_nothing()
+def _insert_new_statement(table: Table, dialect: str) -> PreparedStatement:
+    return PreparedStatement(_insert(table, dialect).on_conflict_do_nothing())
 
 
 @cache
-def _insert_or_replace_statement(table: Table, dialect: str) -> Executable:
+def _insert_or_replace_statement(table: Table, dialect: str) -> PreparedStatement:
     statement = _insert(table, dialect)
     keys = [column.name for column in table.primary_key]
     fresh = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
-    return statement.on_conflict_do_update(index_elements=keys, set_=fresh)
+    differs = or_(*(table.c[name].is_distinct_from(value) for name, value in fresh.items()))
+    return PreparedStatement(statement.on_conflict_do_update(index_elements=keys, set_=fresh, where=differs))
 
 
 def _insert(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:

@@ -27,15 +27,11 @@ def migrate(database: Database, owner: str, **attributes: Any) -> None:
     processes start together, one migrates and the other one waits. Raises `DatabaseUnavailableError`, and `ConfigurationError`
     if a newer version has migrated the database.
     """
-    folder = Path(str(resources.files(owner))) / "migrations"
+    folder = _folder(owner)
     version_table = _version_table(owner)
     head = newest_revision(folder)
     found = installed_revision(database, owner)
-    if found is not None and found > head:
-        raise ConfigurationError(
-            f"the database has a newer schema ({version_table} {found}) than this version of graph-agent knows ({head}): "
-            "upgrade graph-agent"
-        )
+    _refuse_newer(found, head, owner)
     if found != head:
         database.write_now(lambda connection: _upgrade(connection, folder, version_table, head, attributes))
 
@@ -45,9 +41,32 @@ def installed_revision(database: Database, owner: str) -> str | None:
     return database.read_now(lambda connection: _revision(connection, _version_table(owner)))
 
 
+def require_newest(database: Database, owner: str) -> None:
+    """Raise `ConfigurationError` if the package's tables in `database` are not those of this version."""
+    found, newest = installed_revision(database, owner), newest_revision(_folder(owner))
+    _refuse_newer(found, newest, owner)
+    if found != newest:
+        raise ConfigurationError(
+            f"the database has an older schema ({_version_table(owner)} {found}, not {newest}): set DATABASE_URL or "
+            "LOG_DATABASE_URL to it and run `graph-agent doctor`, which upgrades it"
+        )
+
+
 def newest_revision(folder: Path) -> str:
     """Return the newest revision in `folder`, read from the names of its files."""
     return max(file.name.partition("_")[0] for file in (folder / "versions").glob("[0-9]*_*.py"))
+
+
+def _refuse_newer(found: str | None, known: str, owner: str) -> None:
+    if found is not None and found > known:
+        raise ConfigurationError(
+            f"the database has a newer schema ({_version_table(owner)} {found}) than this version of graph-agent knows "
+            f"({known}): upgrade graph-agent"
+        )
+
+
+def _folder(owner: str) -> Path:
+    return Path(str(resources.files(owner))) / "migrations"
 
 
 def _version_table(owner: str) -> str:

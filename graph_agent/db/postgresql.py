@@ -18,6 +18,8 @@ from graph_agent.errors import ConfigurationError
 T = TypeVar("T")
 
 CONNECTIONS = 10
+CLOSING_CONNECTIONS = 2
+"""Further connections, for the writes that close turns."""
 CONNECT_TIMEOUT_SECONDS = 5
 LOCK_TIMEOUT_MS = 5000
 """Time that a statement waits for a lock of another transaction."""
@@ -28,7 +30,10 @@ object not in prerequisite state (lock not available), operator intervention (sh
 
 
 class PostgresqlBackend:
-    """A pool of threads, each of which runs one transaction at a time; reads and writes share it."""
+    """A pool of threads, each of which runs one transaction at a time; reads and writes share it.
+
+    The writes that close turns have threads of their own, so that they do not wait for the starts of other turns.
+    """
 
     dialect = "postgresql"
 
@@ -37,7 +42,7 @@ class PostgresqlBackend:
             raise ConfigurationError("PostgreSQL needs the extra: pip install 'graph-agent[postgresql]'")
         self._engine = create_engine(
             url.set(drivername="postgresql+psycopg"),
-            pool_size=CONNECTIONS,
+            pool_size=CONNECTIONS + CLOSING_CONNECTIONS,
             max_overflow=0,
             pool_pre_ping=True,
             hide_parameters=True,
@@ -45,22 +50,24 @@ class PostgresqlBackend:
         )
         event.listen(self._engine, "connect", _set_lock_timeout)
         self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="postgresql")
+        self._closing = ThreadPoolExecutor(CLOSING_CONNECTIONS, thread_name_prefix="postgresql-closing")
         self._submitting = threading.Lock()
         self._closed = False
 
-    def submit_write(self, work: Work[T]) -> Future[T]:
-        return self._submit(self._write, work)
+    def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
+        return self._submit(self._closing if closing else self._threads, self._write, work)
 
     def submit_read(self, work: Work[T]) -> Future[T]:
-        return self._submit(self._read, work)
+        return self._submit(self._threads, self._read, work)
 
     def close(self) -> None:
         with self._submitting:
             self._closed = True
         self._threads.shutdown(wait=True)
+        self._closing.shutdown(wait=True)
         self._engine.dispose()
 
-    def _submit(self, run: Any, work: Work[T]) -> Future[T]:
+    def _submit(self, threads: ThreadPoolExecutor, run: Any, work: Work[T]) -> Future[T]:
         future: Future[T] = Future()
         # A running future cannot be cancelled: submitted work runs to completion.
         future.set_running_or_notify_cancel()
@@ -68,7 +75,7 @@ class PostgresqlBackend:
         with self._submitting:
             if self._closed:
                 raise DatabaseUnavailableError("the database is closed")
-            self._threads.submit(run, work, future)
+            threads.submit(run, work, future)
         return future
 
     def _write(self, work: Work[T], future: Future[T]) -> None:

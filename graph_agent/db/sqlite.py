@@ -1,14 +1,14 @@
 """The SQLite backend: one writer thread per file with group commit, and a pool of reader threads.
 
-SQLite admits one writer at a time, so all writes of the process go through one queue. The writer thread commits up to `BATCH`
-waiting items in one transaction, because a commit with `synchronous=FULL` costs an fsync however many rows it has.
+SQLite admits one writer at a time, so one thread does all writes of the process. It commits up to `BATCH` waiting items in one
+transaction, because a commit with `synchronous=FULL` costs an fsync however many rows it has. Writes that close a turn have a
+queue of their own, which comes first.
 """
 
 from __future__ import annotations
 
-import contextlib
-import queue
 import threading
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,7 +27,11 @@ from graph_agent.db.sqlite_file import SqliteFile
 T = TypeVar("T")
 
 BATCH = 64
-"""The largest number of items in one commit."""
+"""The largest number of items in one commit, apart from those that close turns."""
+CLOSING_BATCH = 128
+"""The largest number of items in one commit that close turns."""
+_MIN_OTHERS = 8
+"""The number of other items in each commit, however many turns are being closed."""
 READERS = 4
 
 
@@ -50,7 +54,8 @@ class SqliteBackend:
         plain = not in_memory and not str(url.database).startswith("file:")
         self._file = SqliteFile(Path(str(url.database))) if plain else None
         self._writing = sqlite_engine(url, "BEGIN IMMEDIATE", (), {"poolclass": StaticPool})
-        self._queue: queue.SimpleQueue[_Item[Any] | None] = queue.SimpleQueue()
+        self._closing: deque[_Item[Any]] = deque()
+        self._others: deque[_Item[Any]] = deque()
         self._writer: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._reading: Engine | None = None
@@ -62,11 +67,11 @@ class SqliteBackend:
                 {"poolclass": QueuePool, "pool_size": READERS, "max_overflow": 0},
             )
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
-        # Guards `_closed` and the start of the writer: nothing is queued after the end mark of `close`.
-        self._submitting = threading.Lock()
+        # Guards the queues, `_closed` and the start of the writer: nothing is queued after `close`.
+        self._submitting = threading.Condition()
         self._closed = False
 
-    def submit_write(self, work: Work[T]) -> Future[T]:
+    def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
         future: Future[T] = Future()
         # A running future cannot be cancelled: submitted work runs to completion.
         future.set_running_or_notify_cancel()
@@ -76,7 +81,8 @@ class SqliteBackend:
             if self._writer is None:
                 self._writer = threading.Thread(target=self._run_writer, name="sqlite-writer", daemon=True)
                 self._writer.start()
-            self._queue.put(_Item(work, future))
+            (self._closing if closing else self._others).append(_Item(work, future))
+            self._submitting.notify()
         return future
 
     def submit_read(self, work: Work[T]) -> Future[T]:
@@ -95,7 +101,7 @@ class SqliteBackend:
             if self._closed:
                 return
             self._closed = True
-            self._queue.put(None)
+            self._submitting.notify()
         if self._writer is not None:
             self._writer.join()
         if self._readers is not None:
@@ -121,20 +127,19 @@ class SqliteBackend:
             connection.close()
 
     def _batches(self) -> Iterator[list[_Item[Any]]]:
-        """Yield the waiting items in batches until the end mark (None), which `close` puts into the queue."""
-        while (first := self._queue.get()) is not None:
-            batch = [first]
-            closing = False
-            with contextlib.suppress(queue.Empty):
-                while len(batch) < BATCH:
-                    item = self._queue.get_nowait()
-                    if item is None:
-                        closing = True
-                        break
-                    batch.append(item)
-            yield batch
-            if closing:
+        """Yield the waiting items in batches, until the queues are empty after `close`."""
+        while True:
+            with self._submitting:
+                self._submitting.wait_for(lambda: self._closing or self._others or self._closed)
+                batch = _take(self._closing, CLOSING_BATCH)
+                batch += _take(self._others, max(BATCH - len(batch), _MIN_OTHERS))
+            if not batch:
                 return
+            yield batch
+
+
+def _take(queue: deque[_Item[Any]], count: int) -> list[_Item[Any]]:
+    return [queue.popleft() for _ in range(min(count, len(queue)))]
 
 
 def _commit_together(connection: Connection, batch: list[_Item[Any]], file: SqliteFile | None) -> None:

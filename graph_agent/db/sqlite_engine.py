@@ -7,6 +7,7 @@ BEGIN IMMEDIATE: a transaction that will write never starts as a reader, which S
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from graph_agent.db.errors import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError
 
 BUSY_TIMEOUT_MS = 5000
+_RETRY_SECONDS = 0.01
 """Time that a write waits for another process that writes to the same file."""
 
 _UNAVAILABLE = frozenset(
@@ -38,7 +40,6 @@ _UNAVAILABLE = frozenset(
 
 _PRAGMAS = (
     f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
-    "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
 )
@@ -55,12 +56,25 @@ def sqlite_engine(url: URL, begin: str, pragmas: tuple[str, ...], pool: dict[str
     )
 
     def connected(driver: sqlite3.Connection, _record: object) -> None:
+        _use_wal(driver)
         for pragma in (*_PRAGMAS, *pragmas):
             driver.execute(pragma).close()
 
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", _start_with(begin))
     return engine
+
+
+def _use_wal(driver: sqlite3.Connection) -> None:
+    """Switch the file to write-ahead logging. SQLite refuses at once, without waiting, while another process does the same."""
+    ends_at = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            return driver.execute("PRAGMA journal_mode=WAL").close()
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > ends_at:
+                raise
+            time.sleep(_RETRY_SECONDS)
 
 
 def _start_with(statement: str) -> Callable[[Connection], None]:

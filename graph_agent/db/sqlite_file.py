@@ -21,7 +21,7 @@ _SIDE_FILES = ("-wal", "-shm")
 
 
 class SqliteFile:
-    """The file at a path, as it was when it was first used."""
+    """A database file, identified by device and inode since its first use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class SqliteFile:
     def _make_private(self) -> None:
         # Errors are left to SQLite, which reports them when it opens the file.
         with contextlib.suppress(OSError):
-            # Never opened if it exists: closing a second descriptor would release the locks of SQLite's connections.
+            # An existing file is not opened: closing this descriptor would release the POSIX locks of SQLite's connections.
             if not self._path.exists():
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE))
         for path in (self._path, *(self._path.with_name(self._path.name + suffix) for suffix in _SIDE_FILES)):

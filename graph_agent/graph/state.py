@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -56,7 +56,7 @@ class TurnCall:
     receipt: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turn:
     """The complete state of a turn."""
 
@@ -78,7 +78,7 @@ class Turn:
 
     def to(self, outcome: str, **changes: Any) -> Turn:
         """Return a copy with `changes` and the outcome of a node, by which the topology selects the next node."""
-        return replace(self, outcome=outcome, **changes)
+        return Turn(**{**vars(self), "outcome": outcome, **changes})  # `dataclasses.replace` takes longer than most nodes
 
     # The arguments of calls are dicts, which have no hash; an exploration of the graph collects turns in a set.
     def __hash__(self) -> int:

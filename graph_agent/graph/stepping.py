@@ -36,10 +36,10 @@ async def walk(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncG
         {"turn": turn},
         context=runtime,
         stream_mode="updates",
+        output_keys="turn",  # an update is then the turn itself, not a dict of channels
         config={"recursion_limit": recursion_limit(runtime.config.max_iterations)},
     )
     async for update in updates:
-        for name, change in update.items():
-            after: Turn = change["turn"]
+        for name, after in update.items():
             yield Step(name, after.outcome, turn, after)
             turn = after

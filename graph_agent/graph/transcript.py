@@ -7,10 +7,13 @@ from typing import Any
 from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMRequest, LLMResponse
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.budget import fit_result
 from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.result_size import fit_result
 
 _NOT_NOW = {"success": False, "error": "not now: the other calls were run first; use this alone to end your turn"}
+
+MAX_NOTES_CHARS = 2_000
+"""Limit for the notes about the content of one result."""
 
 
 def result_json(result: ToolResult) -> dict[str, Any]:
@@ -22,9 +25,22 @@ def result_json(result: ToolResult) -> dict[str, Any]:
         response["error"] = result.error
     if result.error_code is not None:
         response["error_code"] = str(result.error_code)
+    if notes := _content_notes(result):
+        response["content"] = notes
     if result.unknown:
         response["outcome"] = "unknown: it may or may not have been done; say so"
     return fit_result(response)
+
+
+def _content_notes(result: ToolResult) -> list[str]:
+    """Return the links of a result, and what else it has that the model cannot read here; within `MAX_NOTES_CHARS`."""
+    notes = [note for item in result.content if (note := item.note) is not None]
+    shown: list[str] = []
+    for note in notes:
+        if sum(map(len, shown)) + len(note) > MAX_NOTES_CHARS:
+            return [*shown, f"and {len(notes) - len(shown)} more"]
+        shown.append(note)
+    return shown
 
 
 def with_round(request: LLMRequest, response: LLMResponse, calls: tuple[TurnCall, ...]) -> LLMRequest:

@@ -32,7 +32,7 @@ class Frozen(BaseModel):
         cls._by_position = not kw_only
 
     def __init__(self, /, *arguments: Any, **fields: Any) -> None:
-        names = list(type(self).model_fields) if self._by_position else []
+        names = list(type(self).model_fields) if self._by_position and arguments else []  # `model_fields` is slow
         if len(arguments) > len(names):
             raise TypeError(f"{type(self).__name__} takes {len(names)} positional arguments, but {len(arguments)} were given")
         super().__init__(**dict(zip(names, arguments, strict=False)), **fields)

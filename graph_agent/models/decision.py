@@ -128,6 +128,9 @@ class PendingAction(Frozen):
     expires_at: UtcDatetime
     asked: int = Field(default=1, ge=1, le=MAX_TIMES_ASKED, exclude_if=lambda asked: asked == 1)
     """How often the user has been asked. Left out of the JSON while it is 1, as in records that do not have it."""
+    # Left out of the JSON if it is empty, as in records that do not have it.
+    whole_digest: str = Field(default="", exclude_if=lambda value: not value)
+    """SHA-256 of the title, the arguments and the preview, if `description` does not show all of them."""
     signature: str = ""
 
     @model_validator(mode="before")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
@@ -20,6 +21,44 @@ class ToolCall(Frozen, kw_only=False):
     sequence: int = Field(default=1, ge=1)
 
 
+class ContentKind(StrEnum):
+    """The kinds of content of an MCP result. MORE stands for blocks that are not listed."""
+
+    STRUCTURED = "structured"
+    TEXT = "text"
+    IMAGE = "image"
+    AUDIO = "audio"
+    RESOURCE = "resource"
+    LINK = "link"
+    MORE = "more"
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class ContentItem(Frozen):
+    """One part of an MCP result: its kind, media type, size in bytes and SHA-256, without its content."""
+
+    kind: ContentKind
+    type: str | None = Field(default=None, exclude_if=_is_none)
+    size: int | None = Field(default=None, ge=0, exclude_if=_is_none)
+    """For a link, the size that the server declares."""
+    sha256: str | None = Field(default=None, exclude_if=_is_none)
+    """For a link, the digest of its URI."""
+    uri: str | None = Field(default=None, exclude_if=_is_none)
+    name: str | None = Field(default=None, exclude_if=_is_none)
+
+    @property
+    def note(self) -> str | None:
+        """A line for the model about what `data` does not have; None for structured content and text."""
+        if self.kind in (ContentKind.STRUCTURED, ContentKind.TEXT):
+            return None
+        size = None if self.size is None else f"{self.size:,} bytes"
+        known = ", ".join(part for part in (self.uri, self.name, self.type, size) if part)
+        return f"{self.kind}: {known}"
+
+
 class ToolResult(Frozen, kw_only=False):
     """The result of a call. `error` is written for the model; `duration_ms` is not part of the turn's state."""
 
@@ -28,6 +67,9 @@ class ToolResult(Frozen, kw_only=False):
     error: str | None = None
     error_code: ToolErrorCode | None = None
     duration_ms: int = Field(default=0, ge=0)
+    # Left out of the JSON if it is empty, so that a record from before this field keeps its text and its digest.
+    content: list[ContentItem] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """The parts of which the answer of an MCP server consisted."""
 
     @property
     def unknown(self) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
+from graph_agent.db.prepared import PreparedStatement
 from graph_agent.models.canonical import canonical_json
 from graph_agent.ports import Clock
 from graph_agent.record.chain_tables import record_chains, record_links
@@ -28,7 +29,7 @@ ChainKey = bytes | tuple[bytes, ...] | None
 """A key, or the current key followed by the previous ones; None for plain hashes."""
 
 # Parameters are named unlike the columns: an UPDATE binds its new values under the columns' own names.
-_HEAD = (
+_HEAD = PreparedStatement(
     select(record_links.c.n, record_links.c.mac)
     .where(record_links.c.chain == bindparam("of_chain"))
     .order_by(record_links.c.n.desc())
@@ -37,7 +38,7 @@ _HEAD = (
 # `cut_n` and `cut_mac` are the prune marker: the last position that was pruned, and its seal.
 _PRUNE_MARKER = select(record_chains.c.cut_n, record_chains.c.cut_mac).where(record_chains.c.chain == bindparam("of_chain"))
 _INSERT_CHAIN = insert(record_chains)
-_INSERT_LINK = insert(record_links)
+_INSERT_LINK = PreparedStatement(insert(record_links))
 _SIGN_HEAD = update(record_chains).where(record_chains.c.chain == bindparam("of_chain"))
 # Never back: another thread may have signed a later head meanwhile.
 _ADVANCE_HEAD = update(record_chains).where(
@@ -128,7 +129,7 @@ class ChainWriter:
         """Append the canonical text `record`, in the transaction that stores it."""
         own = self._chain_of_thread()
         # The head is read from the database each time, not remembered: the transaction that wrote it may have been rolled back.
-        head = connection.execute(_HEAD, {"of_chain": own.chain}).one_or_none()
+        head = _HEAD.first(connection, {"of_chain": own.chain})
         if head is None:
             # No links: either the chain is new, or all of it was pruned and it continues after its prune marker.
             head = connection.execute(_PRUNE_MARKER, {"of_chain": own.chain}).one_or_none()
@@ -140,12 +141,12 @@ class ChainWriter:
             connection.execute(_INSERT_CHAIN, {**row, **self._sign_head(own, n, mac), "cut_n": 0, "cut_mac": ""})
         elif n >= own.signed_n + SIGN_EVERY_RECORDS or self._clock.monotonic() >= own.signed_at + SIGN_EVERY_SECONDS:
             connection.execute(_SIGN_HEAD, {"of_chain": own.chain, **self._sign_head(own, n, mac)})
-        connection.execute(_INSERT_LINK, {"chain": own.chain, "n": n, "decision_id": decision_id, "mac": mac})
+        _INSERT_LINK.run(connection, {"chain": own.chain, "n": n, "decision_id": decision_id, "mac": mac})
 
     def sign_heads(self, connection: Connection) -> None:
         """Sign the current heads of all chains of this writer, so that records removed from their ends are detected."""
         for chain in sorted(self._chains):
-            head = connection.execute(_HEAD, {"of_chain": chain}).one_or_none()
+            head = _HEAD.first(connection, {"of_chain": chain})
             if head is not None:
                 signed = {"signed_n": head.n, "signed_mac": head.mac, "signature": self._sealer.head(chain, head.n, head.mac)}
                 connection.execute(_ADVANCE_HEAD, {"of_chain": chain, "position": head.n, **signed})

@@ -12,13 +12,12 @@ from typing import Any
 
 from sqlalchemy import Connection, String, cast, select
 
-from graph_agent.db.insert import insert_new
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import CallDisposition, RecordHeader, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
 from graph_agent.record.chain import Sealer
-from graph_agent.record.row_seal import with_seal
+from graph_agent.record.sealed_rows import add_row, remove_reports
 from graph_agent.record.tables import decision_logs, reports_table, tool_invocation_logs
 
 KIND = "settlement"
@@ -81,7 +80,14 @@ def store_settlement(connection: Connection, settlement: Settlement, sealer: Sea
         "passed": settlement.result.success,
         "report": settlement.to_json(),
     }
-    insert_new(connection, reports_table, [with_seal(connection, reports_table, row, sealer)])
+    stored = select(reports_table.c.report_id).where(reports_table.c.report_id == row["report_id"])
+    if connection.execute(stored).first() is None:
+        add_row(connection, reports_table, row, sealer)
+
+
+def remove_settlements(connection: Connection, before: datetime, sealer: Sealer) -> None:
+    """Remove the settlements from before this time."""
+    remove_reports(connection, (reports_table.c.kind == KIND) & (reports_table.c.created_at < before), sealer)
 
 
 def settlements_of(connection: Connection, decision_id: str) -> list[Settlement]:

@@ -59,6 +59,9 @@ decision_logs = Table(
     Index("ix_decision_logs_open", "created_at", sqlite_where=_OPEN, postgresql_where=_OPEN),
 )
 
+CLOSED = decision_logs.c.record.is_not(None)
+"""The condition that a decision is closed, and so never changes again."""
+
 tool_invocation_logs = Table(
     "tool_invocation_logs",
     metadata,

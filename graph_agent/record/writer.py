@@ -12,8 +12,9 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from graph_agent.clock import SystemClock
-from graph_agent.db import Database, DatabaseUnavailableError
+from graph_agent.db import Database, DatabaseUnavailableError, closing_writes
 from graph_agent.db.insert import insert_new, insert_or_replace
+from graph_agent.db.prepared import PreparedStatement
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.llm import LLMResponse
@@ -40,9 +41,9 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-_OPEN = insert(decision_logs)
-_CALL = insert(llm_call_logs)
-_ENTRY = insert(record_entries)
+_OPEN = PreparedStatement(insert(decision_logs))
+_CALL = PreparedStatement(insert(llm_call_logs))
+_ENTRY = PreparedStatement(insert(record_entries))
 _STORED_CALL = (
     select(llm_call_logs.c.response, llm_call_logs.c.request_digest)
     .join(decision_logs, decision_logs.c.decision_id == llm_call_logs.c.decision_id)
@@ -53,7 +54,7 @@ _STORED_CALL = (
     )
 )
 # FOR SHARE, so that on PostgreSQL another process cannot close the row before this transaction ends. SQLite has one writer.
-_STILL_OPEN = (
+_STILL_OPEN = PreparedStatement(
     select(decision_logs.c.decision_id)
     .where(decision_logs.c.decision_id == bindparam("decision"), decision_logs.c.status == RecordStatus.PENDING)
     .with_for_update(read=True)
@@ -63,12 +64,14 @@ _STORED_ENTRIES = (
     select(record_entries.c.entry).where(record_entries.c.decision_id == bindparam("decision")).order_by(record_entries.c.n)
 )
 # The seal makes sure that the row was opened with the header of this record, by a process that has the key.
-_CLOSE = update(decision_logs).where(
-    decision_logs.c.decision_id == bindparam("decision"),
-    decision_logs.c.status == RecordStatus.PENDING,
-    decision_logs.c.opening_seal == bindparam("seal"),
+_CLOSE = PreparedStatement(
+    update(decision_logs).where(
+        decision_logs.c.decision_id == bindparam("decision"),
+        decision_logs.c.status == RecordStatus.PENDING,
+        decision_logs.c.opening_seal == bindparam("seal"),
+    )
 )
-_DELETE_ENTRIES = delete(record_entries).where(record_entries.c.decision_id == bindparam("decision"))
+_DELETE_ENTRIES = PreparedStatement(delete(record_entries).where(record_entries.c.decision_id == bindparam("decision")))
 
 
 class DatabaseAuditWriter(AuditWriter):
@@ -107,7 +110,7 @@ class DatabaseAuditWriter(AuditWriter):
 
         def work(connection: Connection) -> None:
             store_texts(connection, stale, started_at)
-            connection.execute(_OPEN, row)
+            _OPEN.run(connection, row)
 
         await self._write(work, f"decision {opening.decision_id} was opened before")
         self._touched.update(dict.fromkeys(stale, started_at))
@@ -115,7 +118,7 @@ class DatabaseAuditWriter(AuditWriter):
     async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> LLMResponse:
         row = call_row(decision_id, call)
         try:
-            await self._append(decision_id, entries, lambda connection: connection.execute(_CALL, row).close())
+            await self._append(decision_id, entries, lambda connection: _CALL.run(connection, row))
         except TurnTakenOverError:
             return await self._stored_response(decision_id, call)
         return call.response
@@ -131,17 +134,18 @@ class DatabaseAuditWriter(AuditWriter):
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
         decision_id = record.header.decision_id
-        text = canonical_json(record.to_json())
+        plain = record.to_json()
+        text = canonical_json(plain)
         columns = terminal_columns(record)
         invocations = invocation_rows(record)
         calls = call_rows(record)
         context = record.header.context
-        header = canonical_json(record.header.to_json())
+        header = canonical_json(plain["header"])
         opened = (decision_id, context.conversation_id, context.user_id, context.message, header)
 
         def close(connection: Connection, sealer: Sealer) -> bool:
             values = {"decision": decision_id, "seal": sealer.opening(*opened), **columns, "record": text}
-            return connection.execute(_CLOSE, values).rowcount == 1
+            return _CLOSE.run(connection, values) == 1
 
         def work(connection: Connection) -> str:
             if not any(close(connection, sealer) for sealer in self._sealer.all):
@@ -151,12 +155,13 @@ class DatabaseAuditWriter(AuditWriter):
                 return str(stored.record)
             insert_or_replace(connection, tool_invocation_logs, invocations)
             insert_or_replace(connection, llm_call_logs, calls)
-            connection.execute(_DELETE_ENTRIES, {"decision": decision_id})
+            _DELETE_ENTRIES.run(connection, {"decision": decision_id})
             self._chain.append(connection, decision_id, text)
             return text
 
         try:
-            stored_text = await self._write(work, f"decision {decision_id} was closed by another process")
+            with closing_writes():
+                stored_text = await self._write(work, f"decision {decision_id} was closed by another process")
         except RecordUnavailableError:
             self._chain.start_new_chains()
             raise
@@ -238,7 +243,7 @@ class DatabaseAuditWriter(AuditWriter):
         return LLMResponse.model_validate(stored.response)
 
     async def _append(
-        self, decision_id: str, entries: Sequence[RecordEntry], also: Callable[[Connection], None] | None = None
+        self, decision_id: str, entries: Sequence[RecordEntry], also: Callable[[Connection], object] | None = None
     ) -> None:
         """Append entries to an open decision; `also` writes the call that they belong to."""
         rows = [{"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()} for entry in entries]
@@ -247,8 +252,7 @@ class DatabaseAuditWriter(AuditWriter):
             _require_open(connection, decision_id)
             if also is not None:
                 also(connection)
-            if rows:
-                connection.execute(_ENTRY, rows)
+            _ENTRY.run_for_each(connection, rows)
 
         await self._write(work, f"decision {decision_id} was continued by another process")
 
@@ -269,5 +273,5 @@ class DatabaseAuditWriter(AuditWriter):
 
 def _require_open(connection: Connection, decision_id: str) -> None:
     """Raise `TurnTakenOverError` if the row is closed, because its record would not contain what the turn does now."""
-    if connection.execute(_STILL_OPEN, {"decision": decision_id}).first() is None:
+    if _STILL_OPEN.first(connection, {"decision": decision_id}) is None:
         raise TurnTakenOverError(f"decision {decision_id} is closed")

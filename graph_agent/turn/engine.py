@@ -52,8 +52,11 @@ _log = logging.getLogger(__name__)
 _MIN_SECONDS_TO_CLOSE = 2.0
 _SETTLE_SECONDS = 2.0
 """The time of a settlement; a quarter of the turn if that is shorter."""
-_CLOSED_TOGETHER = 16
-"""The number of interrupted turns that are closed at the same time, and committed together."""
+_CLOSED_TOGETHER = 64
+"""The number of interrupted turns that are closed at the same time, and committed together.
+
+To close one takes milliseconds of the event loop, so that this many end well within the seconds that each has.
+"""
 
 _LATE_OPENING_SECONDS = 30.0
 """How long an opening row may be committed after its turn was refused, so that this process still closes it."""

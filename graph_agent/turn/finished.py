@@ -9,7 +9,7 @@ from datetime import datetime
 from graph_agent.graph.state import EndingKind, Turn, TurnCall
 from graph_agent.graph.stepping import Step
 from graph_agent.models.decision import AgentDecision
-from graph_agent.models.record import DecisionRecord, EntryKind, RecordStatus, ToolInvocation
+from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordStatus, ToolInvocation
 from graph_agent.turn.recorder import Recorder, call_digest
 
 _SENT = frozenset({EntryKind.EXECUTE, EntryKind.SETTLE})
@@ -46,12 +46,17 @@ def compose_record(recorder: Recorder, steps: Sequence[Step], ended_at: datetime
     )
 
 
-def _invocation(recorder: Recorder, turn: Turn, call: TurnCall, ended_at: datetime) -> ToolInvocation:
-    # The state has no times: when the call was sent, and how long it took, is read from its entries.
+def sent_entries(entries: Sequence[RecordEntry], turn: Turn, call: TurnCall) -> list[RecordEntry]:
+    """Return the entries in which `call` was sent or settled; `turn` is the last state of the turn."""
     confirmed = turn.pending if turn.ending is not None and turn.ending.kind is EndingKind.CONFIRMED else None
     key = confirmed.id if confirmed else f"{turn.decision_id}:{call.sequence}"
     request = call_digest(call.call.name, call.arguments, turn.context.user_id, key)
-    sent = [entry for entry in recorder.recorded if entry.request == request and entry.kind in _SENT]
+    return [entry for entry in entries if entry.request == request and entry.kind in _SENT]
+
+
+def _invocation(recorder: Recorder, turn: Turn, call: TurnCall, ended_at: datetime) -> ToolInvocation:
+    # The state has no times: when the call was sent, and how long it took, is read from its entries.
+    sent = sent_entries(recorder.recorded, turn, call)
     return ToolInvocation(
         sequence=call.sequence,
         tool_name=call.call.name,

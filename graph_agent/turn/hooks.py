@@ -15,6 +15,7 @@ from graph_agent.graph.stepping import Step
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
+from graph_agent.progress import ToolProgress, progress_to
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class TurnHook:
 
     def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None: ...
 
+    def tool_progress(self, progress: ToolProgress) -> None: ...
+
     def after_tool_call(self, outcome: ToolResult | BaseException) -> None: ...
 
 
@@ -53,6 +56,9 @@ class HookList:
 
     def __init__(self, hooks: Iterable[TurnHook] = ()) -> None:
         self._hooks = tuple(hooks)
+        # Otherwise servers are not asked for it. A hook need not be a subclass, and may have only some of the methods.
+        inherited = (None, TurnHook.tool_progress)
+        self._shows_progress = any(getattr(type(hook), "tool_progress", None) not in inherited for hook in self._hooks)
 
     def notify(self, method: Callable[Concatenate[TurnHook, P], None], *args: P.args, **named: P.kwargs) -> None:
         """Call `method`, which is one of `TurnHook`'s, on every hook."""
@@ -69,9 +75,12 @@ class HookList:
         return await self._awaited(call, TurnHook.after_model_call)
 
     async def tool_call(self, tool_name: str, mode: ToolCallMode, call: Awaitable[ToolResult]) -> ToolResult:
-        """Await `call` between the two hook methods of a tool call."""
+        """Await `call` between the two hook methods of a tool call; while it runs, its progress is reported."""
         self.notify(TurnHook.before_tool_call, tool_name, mode)
-        return await self._awaited(call, TurnHook.after_tool_call)
+        if not self._shows_progress:
+            return await self._awaited(call, TurnHook.after_tool_call)
+        with progress_to(lambda progress: self.notify(TurnHook.tool_progress, progress)):
+            return await self._awaited(call, TurnHook.after_tool_call)
 
     async def _awaited(self, work: Awaitable[T], after: Callable[[TurnHook, T | BaseException], None]) -> T:
         try:

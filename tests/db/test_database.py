@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,11 +25,16 @@ from sqlalchemy import (
     event,
     func,
     insert,
+    make_url,
     select,
 )
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.pool import NullPool
 
-from graph_agent.db import Database, DatabaseUnavailableError
+from graph_agent.db import Database, DatabaseUnavailableError, closing_writes
+from graph_agent.db.postgresql import CONNECTIONS
+from graph_agent.db.sqlite import BATCH, CLOSING_BATCH
+from graph_agent.db.sqlite_engine import sqlite_engine
 from graph_agent.errors import ConfigurationError
 
 metadata = MetaData()
@@ -181,6 +187,55 @@ async def test_a_closed_database_raises_unavailable(with_rows: Database) -> None
         await with_rows.write(add(1))
     with pytest.raises(DatabaseUnavailableError):
         await with_rows.read(numbers)
+
+
+async def test_a_write_that_closes_a_turn_does_not_wait_for_the_queue_of_the_others(with_rows: Database) -> None:
+    may_continue, order = threading.Event(), list[str]()
+
+    def wait(_: Connection) -> None:
+        assert may_continue.wait(60)
+
+    def note(name: str) -> Callable[[Connection], None]:
+        return lambda _: order.append(name)
+
+    # More writes than SQLite commits at once, and as many as PostgreSQL has connections.
+    occupied = [asyncio.ensure_future(with_rows.write(wait)) for _ in range(CONNECTIONS)]
+    others = [asyncio.ensure_future(with_rows.write(note("other"))) for _ in range(3 * BATCH)]
+    await asyncio.sleep(0)
+
+    async def close() -> None:
+        with closing_writes():
+            await with_rows.write(note("closing"))
+
+    closed = asyncio.ensure_future(close())
+    await asyncio.sleep(0)
+    if with_rows.dialect == "postgresql":
+        await closed
+    may_continue.set()
+    await asyncio.gather(closed, *occupied, *others)
+    assert len(order) == 3 * BATCH + 1
+    # SQLite's writer may have taken one batch from its queue before this write was submitted, but no second one.
+    assert order.index("closing") <= BATCH
+
+
+async def test_many_closing_writes_do_not_stop_the_others(file_database: Database) -> None:
+    order = list[str]()
+    submitted = threading.Event()
+
+    def note(name: str) -> Callable[[Connection], None]:
+        return lambda _: order.append(name)
+
+    # The writer does nothing before all writes are submitted.
+    held = asyncio.ensure_future(file_database.write(lambda _: submitted.wait(60)))
+    with closing_writes():
+        closing = [asyncio.ensure_future(file_database.write(note("closing"))) for _ in range(10 * CLOSING_BATCH)]
+        await asyncio.sleep(0)
+    other = asyncio.ensure_future(file_database.write(note("other")))
+    await asyncio.sleep(0)
+    submitted.set()
+    assert await held
+    await asyncio.gather(other, *closing)
+    assert order.index("other") < len(order) - CLOSING_BATCH
 
 
 def test_close_finishes_submitted_work(sqlite_url: str) -> None:
@@ -373,3 +428,18 @@ def test_two_processes_can_create_and_write_the_same_file(tmp_path: Path) -> Non
     connection = sqlite3.connect(tmp_path / "x.db")
     assert connection.execute("SELECT count(*) FROM t").fetchone() == (100,)
     connection.close()
+
+
+def test_connections_that_open_a_new_file_at_once_all_get_it(tmp_path: Path) -> None:
+    """Each of them switches the file to write-ahead logging, and SQLite refuses all but one of them at once."""
+    start = threading.Barrier(2)
+
+    def connect(engine: Engine) -> None:
+        start.wait(60)
+        engine.connect().close()
+
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(300):
+            url = make_url(f"sqlite:///{tmp_path / str(number)}.db")
+            engines = [sqlite_engine(url, "BEGIN", (), {"poolclass": NullPool}) for _ in range(2)]
+            list(pool.map(connect, engines))

@@ -117,6 +117,39 @@ async def test_an_object_that_changed_since_the_question_is_asked_about_anew() -
     assert len(server.sent) == 1
 
 
+async def test_a_change_behind_what_the_question_shows_is_noticed() -> None:
+    server = bread_server("x" * 200 + " and milk")
+    engine = engine_of(calls(DELETE), server=server)
+    pending = (await engine.process_message(asks("delete it"))).pending_action
+    server.previews["delete_task"] = done({"description": "x" * 200 + " and rent"})
+    anew = await reply(engine, "yes", pending)
+    assert pending is not None
+    assert anew.pending_action is not None
+    assert anew.pending_action.description == pending.description
+    assert anew.decision_type is DecisionType.REQUEST_CONFIRMATION
+    assert server.sent == []
+
+
+async def test_the_digest_of_what_was_shortened_is_signed() -> None:
+    server = bread_server("x" * 200)
+    engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=server)
+    pending = (await engine.process_message(asks("delete it"))).pending_action
+    assert pending is not None
+    assert len(pending.whole_digest) == 64
+    for forged in (pending.replace(whole_digest=""), pending.replace(whole_digest="0" * 64)):
+        assert (await reply(engine, "yes", forged)).decision_type is DecisionType.RESPOND_ONLY
+        engine = engine_of(says("Nothing is waiting."), says("Nothing is waiting."), server=server)
+    assert server.sent == []
+
+
+async def test_the_user_is_not_asked_about_a_bare_id() -> None:
+    server = TableServer({}, {"delete_task": failed(ToolErrorCode.TIMEOUT_ERROR)})
+    decision = await engine_of(calls(DELETE), says("I could not look it up."), server=server).process_message(asks("delete it"))
+    assert (decision.decision_type, decision.pending_action) == (DecisionType.INVOKE_TOOL, None)
+    assert decision.outcome_category is OutcomeCategory.TOOL_INVOCATION
+    assert server.sent == []
+
+
 @pytest.mark.parametrize(
     ("preview", "said"),
     [

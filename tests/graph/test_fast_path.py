@@ -65,7 +65,7 @@ async def test_every_walk_has_the_same_steps_and_record_on_both_paths(name: str,
 
 
 @pytest.mark.parametrize("name", WALKS)
-async def test_ainvoke_and_astream_end_with_the_same_turn(name: str, plain: CompiledGraph) -> None:
+async def test_ainvoke_and_astream_give_the_same_steps_and_the_same_turn(name: str, plain: CompiledGraph) -> None:
     context, script = WALKS[name]
     engine = engine_of(*script)
     record = (await engine.run(context)).record
@@ -75,22 +75,40 @@ async def test_ainvoke_and_astream_end_with_the_same_turn(name: str, plain: Comp
         return TurnRuntime(Recorder(record.header, snapshot, clock=ManualClock(), replayed=record.entries), snapshot)
 
     first = Turn(context=record.header.context, decision_id=record.header.decision_id)
+    walked: list[list[Step]] = []
     ended = []
     for graph in (plain, without_sequences(), build_graph().with_config(callbacks=[Listener()])):
-        steps: list[Step] = [taken async for taken in walk(graph, first, runtime())]
-        ended += [steps[-1].turn, (await graph.ainvoke({"turn": first}, context=runtime()))["turn"]]
-    assert all(turn == ended[0] for turn in ended)
+        walked.append([taken async for taken in walk(graph, first, runtime())])
+        updates = [update async for update in graph.astream({"turn": first}, context=runtime(), stream_mode="updates")]
+        assert updates == [{taken.state: {"turn": taken.turn}} for taken in walked[0]]
+        ended.append((await graph.ainvoke({"turn": first}, context=runtime()))["turn"])
+    assert walked[0] == walked[1] == walked[2]
+    assert all(turn == walked[0][-1].turn for turn in ended)
     assert ended[0].decision is not None
 
 
 @pytest.mark.parametrize("name", ["_SEND", "_RUNTIME"])
-async def test_the_sequence_runs_where_a_private_name_is_missing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_sequence_runs_where_a_private_name_is_missing(
+    name: str, plain: CompiledGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fast_path, name, "another name")
     context, script = WALKS["tool round"]
     with pytest.raises(ServiceError):
         await engine_of(*script, graph=without_sequences()).run(context)
-    taken = [taken.state async for taken in step(engine_of(*script, graph=build_graph()), context)]
-    assert taken[-1] == "BUILD_DECISION"
+    stepped = [[taken async for taken in step(engine_of(*script, graph=graph), context)] for graph in (plain, build_graph())]
+    assert stepped[0] == stepped[1]
+    assert stepped[0][-1].state == "BUILD_DECISION"
+
+
+async def test_nothing_is_replaced_where_the_trigger_channels_have_other_names(
+    plain: CompiledGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fast_path, "_BRANCH", "another name:{}")
+    graph = build_graph()
+    assert not any(isinstance(graph.nodes[name].node, FastNode) for name in NODES)
+    context, script = WALKS["tool round"]
+    stepped = [[taken async for taken in step(engine_of(*script, graph=each), context)] for each in (plain, graph)]
+    assert stepped[0] == stepped[1]
 
 
 def test_nothing_is_replaced_in_a_graph_of_another_shape() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import delete, insert, update
+import pytest
+from sqlalchemy import Connection, delete, insert, update
 
 from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.audit.drift.profiles import build_profiles, observe
@@ -15,10 +17,14 @@ from graph_agent.audit.drift.reports import ReportKind, store_report
 from graph_agent.audit.retention import prune
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.chain import Sealer, derive_chain_key
+from graph_agent.record.row_seal import with_seal
+from graph_agent.record.sealed_rows import TALLY
 from graph_agent.record.settlements import Settlement, store_settlement
 from graph_agent.record.tables import baselines_table, reports_table
+from graph_agent.record.tamper.heads import SignedHeads, sign_heads
 from graph_agent.record.tamper.pruned import mark_pruned
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import ViolationKind
@@ -109,3 +115,87 @@ async def test_a_migration_seals_the_rows_that_exist_and_the_prune_horizon(datab
     report = await verify_log(database, key=KEY, references={"a turn": references("gone", at=later)})
     # Only the chain, which was inserted without signatures. The log was empty, so everything until now counts as pruned.
     assert {one.kind for one in report.violations} == {ViolationKind.SIGNATURE}
+
+
+async def _fill(log: Database, clock: ManualClock) -> None:
+    profiles = build_profiles(observe(make_record(number)) for number in range(40))
+    for name in ("good", "better"):
+        await BaselineService(log, chain_key=KEY, clock=clock).store_profiles(name, profiles)
+    await store_report(log, ReportKind.DRIFT, "r1", NOON, passed=False, report={"drift": [0.25]}, sealer=Sealer(KEY))
+    for number in (1, 2):
+        at = NOON + timedelta(hours=number)
+        settlement = Settlement(decision_id="d", sequence=number, result=ToolResult(success=True), settled_at=at)
+        # Written once, however often the sweeper finds it.
+        for _ in range(2):
+            await log.write(lambda connection, one=settlement: store_settlement(connection, one, Sealer(KEY)))
+
+
+async def _found(log: Database, heads: SignedHeads | None = None) -> list[ViolationKind]:
+    return [one.kind for one in (await verify_log(log, key=KEY, heads=heads)).violations]
+
+
+@pytest.mark.parametrize(
+    ("table", "which"),
+    [
+        (baselines_table, baselines_table.c.name == "good"),
+        (reports_table, reports_table.c.report_id == "r1"),
+        (reports_table, reports_table.c.report_id == "settlement:d:2"),
+        (reports_table, reports_table.c.report_id == TALLY),
+    ],
+    ids=["baseline", "report", "settlement", "tally"],
+)
+async def test_a_removed_baseline_report_or_settlement_is_found(log: Database, table: Any, which: Any) -> None:
+    await _fill(log, ManualClock(NOON))
+    assert await _found(log) == []
+    await execute(log, delete(table).where(which))
+    assert await _found(log) == [ViolationKind.REMOVED]
+    # What is written later hides nothing.
+    await store_report(log, ReportKind.DRIFT, "r2", NOON, passed=True, report={}, sealer=Sealer(KEY))
+    assert await _found(log) == [ViolationKind.REMOVED]
+
+
+async def test_a_row_that_is_replaced_by_an_earlier_one_is_found(log: Database) -> None:
+    await _fill(log, ManualClock(NOON))
+    first, second = (reports_table.c.report_id == f"settlement:d:{number}" for number in (1, 2))
+    earlier = dict(await log.read(lambda connection: connection.execute(reports_table.select().where(first)).mappings().one()))
+    await prune(log, NOON + timedelta(minutes=90), mark=partial(mark_pruned, key=KEY), chain_key=KEY)
+    assert await _found(log) == []
+    await execute(log, delete(reports_table).where(second))
+    await execute(log, insert(reports_table).values(earlier))
+    assert await _found(log) == [ViolationKind.REMOVED]
+
+
+async def test_an_old_tally_is_found_by_heads_that_were_kept_elsewhere(log: Database) -> None:
+    await _fill(log, ManualClock(NOON))
+    tally = reports_table.c.report_id == TALLY
+    old = dict(await log.read(lambda connection: connection.execute(reports_table.select().where(tally)).mappings().one()))
+    await store_report(log, ReportKind.DRIFT, "r2", NOON, passed=True, report={}, sealer=Sealer(KEY))
+    heads = SignedHeads.from_text((await sign_heads(log, KEY, NOON)).to_text())
+    assert await _found(log, heads) == []
+    await execute(log, delete(reports_table).where(reports_table.c.report_id == "r2"))
+    await execute(log, update(reports_table).where(tally).values(old))
+    assert await _found(log) == []
+    assert await _found(log, heads) == [ViolationKind.REMOVED]
+
+
+async def test_heads_of_an_earlier_version_are_still_valid(log: Database) -> None:
+    earlier = SignedHeads(at=NOON, heads=[]).signed(Sealer(KEY))
+    text = json.dumps({name: value for name, value in json.loads(earlier.to_text()).items() if name != "rows"})
+    signed = {name: value for name, value in json.loads(text).items() if name != "signature"}
+    assert earlier.signature == Sealer(KEY).compute("heads", text=canonical_json({**signed, "signature": ""}))
+    assert await _found(log, SignedHeads.from_text(text)) == []
+
+
+async def test_a_migration_counts_the_rows_that_exist(database: Database) -> None:
+    upgrade_to(database, "graph_agent.record", "0006")
+    sealer = Sealer(KEY)
+
+    def insert_baseline(connection: Connection) -> None:
+        row = {"baseline_id": "b", "name": "good", "created_at": NOON, "decisions": 40, "profiles": []}
+        connection.execute(insert(baselines_table), with_seal(connection, baselines_table, row, sealer))
+
+    database.write_now(insert_baseline)
+    migrate(database, "graph_agent.record", chain_key=lambda: KEY)
+    assert await _found(database) == []
+    await execute(database, delete(baselines_table))
+    assert await _found(database) == [ViolationKind.REMOVED]

@@ -204,7 +204,7 @@ def test_a_misfit_is_rejected_at_construction_in_a_sentence_that_names_it(adapte
         (ToolNotFoundError("fly", "404"), LLMErrorCode.INVALID_RESPONSE, OutcomeCategory.RESPONSE_GENERATION),
         (LLMError("refused", "RATE_LIMITED"), LLMErrorCode.RATE_LIMITED, OutcomeCategory.RATE_LIMITED),
         (LLMError("teapot", "418"), LLMErrorCode.UNAVAILABLE, OutcomeCategory.RESPONSE_GENERATION),
-        (LLMError("odd", ["list"]), LLMErrorCode.UNAVAILABLE, OutcomeCategory.RESPONSE_GENERATION),  # type: ignore[arg-type]
+        (LLMError("odd", ["list"]), LLMErrorCode.UNAVAILABLE, OutcomeCategory.RESPONSE_GENERATION),  # type: ignore[arg-type]  # a list is no code
     ],
 )
 async def test_an_error_counts_by_its_class(error: LLMError, code: LLMErrorCode, outcome: OutcomeCategory) -> None:

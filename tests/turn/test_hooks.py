@@ -12,8 +12,9 @@ from graph_agent.graph.stepping import Step
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
+from graph_agent.progress import progress_listener
 from graph_agent.record.memory import MemoryAuditWriter
-from graph_agent.turn.hooks import ToolCallMode, TurnHook
+from graph_agent.turn.hooks import HookList, ToolCallMode, TurnHook
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
 
 ADD = ("add_task", {"description": "call mom"})
@@ -164,3 +165,28 @@ async def test_an_engine_makes_a_hook_for_every_turn() -> None:
     await engine.run(asks())
     await engine.run(asks())
     assert [hook.events.count("turn ends") for hook in made] == [1, 1]
+
+
+class CountsCalls:
+    """A hook that is no subclass and has two methods only."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None:
+        self.calls.append(f"{tool_name} {mode}")
+
+    def after_tool_call(self, outcome: ToolResult | BaseException) -> None:
+        self.calls.append(str(isinstance(outcome, ToolResult) and outcome.success))
+
+
+async def test_a_hook_that_does_not_know_progress_is_called_for_the_rest() -> None:
+    hook: Any = CountsCalls()
+    hooks = HookList([hook])
+
+    async def execute() -> ToolResult:
+        assert progress_listener() is None
+        return ToolResult(success=True)
+
+    await hooks.tool_call("act", "run", execute())
+    assert hook.calls == ["act run", "True"]

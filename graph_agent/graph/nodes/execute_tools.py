@@ -11,9 +11,10 @@ from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.confirmation import describe_action, question
+from graph_agent.policy.confirmation import describe_action, digest_of_action, question
 from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch
-from graph_agent.policy.receipts import receipt
+from graph_agent.policy.receipts import confirmed_reply, receipt
+from graph_agent.policy.rules import ToolRule
 from graph_agent.reply.fixed import (
     CHANGED_SINCE_ASKED,
     ONE_AT_A_TIME,
@@ -32,6 +33,8 @@ class _Processed:
     result: ToolResult
     description: str = ""
     """For a call that waits: the action, as the user reads it."""
+    whole_digest: str = ""
+    """The digest of what is described, if the description does not show all of it."""
     before_question: str = ""
 
 
@@ -59,7 +62,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         left_out = any(one.verdict is Verdict.SKIPPED and runtime.policy.is_write(one.tool_name) for one in judgements)
         return turn.to("awaiting", notices=(*turn.notices, ONE_AT_A_TIME) if left_out else turn.notices)
     if confirmed is not None:
-        return turn.to("confirmed_done", ending=_confirmed_ending(turn.calls[-1]))
+        return turn.to("confirmed_done", ending=_confirmed_ending(turn.calls[-1], runtime))
     return turn.to("executed")
 
 
@@ -94,16 +97,19 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
 
 
 async def _ask_user(runtime: TurnRuntime, judgement: Judgement) -> _Processed:
-    """Ask for confirmation. If the object of the call does not exist, refuse it instead, with a reason for the model."""
+    """Ask for confirmation. If a preview is offered and there is none, refuse the call instead, with a reason for the model.
+
+    The user is never asked about a bare id, because a user cannot know what it refers to.
+    """
     rule = runtime.policy.rules[judgement.tool_name]
     preview = None
     if rule.traits.preview:
         preview = await runtime.ports.preview(judgement.tool_name, judgement.arguments)
-        if preview.error_code is ToolErrorCode.NOT_FOUND:
-            return _Processed(CallDisposition.REFUSED, preview)
         if runtime.ports.interrupted:
             return _skipped()
-    return _awaiting(describe_action(rule, judgement.arguments, preview))
+        if not preview.success:
+            return _without_preview(preview)
+    return _awaiting(rule, judgement, preview)
 
 
 async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: PendingAction) -> _Processed | None:
@@ -116,10 +122,16 @@ async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: 
         return None
     preview = await runtime.ports.preview(judgement.tool_name, judgement.arguments)
     if not preview.success:
-        # Only the preview has an unknown outcome. The call itself was not sent, so its outcome is known.
-        return _refused(preview.error, ToolErrorCode.TOOL_EXECUTION_ERROR if preview.unknown else preview.error_code)
-    description = describe_action(rule, judgement.arguments, preview)
-    return None if description == confirmed.description else _awaiting(description, f"{CHANGED_SINCE_ASKED} ")
+        return _without_preview(preview)
+    described = describe_action(rule, judgement.arguments, preview), digest_of_action(rule, judgement.arguments, preview)
+    if described == (confirmed.description, confirmed.whole_digest):
+        return None
+    return _awaiting(rule, judgement, preview, f"{CHANGED_SINCE_ASKED} ")
+
+
+def _without_preview(preview: ToolResult) -> _Processed:
+    # Only the preview has an unknown outcome. The call itself was not sent, so its outcome is known.
+    return _refused(preview.error, ToolErrorCode.TOOL_EXECUTION_ERROR if preview.unknown else preview.error_code)
 
 
 def _refused(error: str | None, code: ToolErrorCode | None) -> _Processed:
@@ -130,8 +142,14 @@ def _skipped() -> _Processed:
     return _Processed(CallDisposition.SKIPPED, ToolResult(success=False, error=SKIPPED))
 
 
-def _awaiting(description: str, before_question: str = "") -> _Processed:
-    return _Processed(CallDisposition.AWAITING, ToolResult(success=False, error=AWAITING), description, before_question)
+def _awaiting(rule: ToolRule, judgement: Judgement, preview: ToolResult | None, before_question: str = "") -> _Processed:
+    return _Processed(
+        CallDisposition.AWAITING,
+        ToolResult(success=False, error=AWAITING),
+        describe_action(rule, judgement.arguments, preview),
+        digest_of_action(rule, judgement.arguments, preview),
+        before_question,
+    )
 
 
 def _await_confirmation(turn: Turn, runtime: TurnRuntime, judgement: Judgement, processed: _Processed) -> Turn:
@@ -142,6 +160,7 @@ def _await_confirmation(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
         tool_name=judgement.tool_name,
         arguments=judgement.arguments,
         description=processed.description,
+        whole_digest=processed.whole_digest,
         created_at=created_at,
         expires_at=created_at + CONFIRMATION_LIFETIME,
     )
@@ -154,17 +173,18 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: 
     # Without its duration, so that the state of the turn is the same in a replay.
     result = processed.result.model_copy(update={"duration_ms": 0})
     executed = processed.disposition is CallDisposition.EXECUTED
-    line = receipt(runtime.policy.rules[judgement.tool_name], judgement.arguments, result) if executed else None
+    rule = runtime.policy.rules[judgement.tool_name] if executed else None
+    line = receipt(rule, judgement.arguments, result, confirmed=turn.pending is not None) if rule is not None else None
     turn_call = TurnCall(
         judgement.sequence, turn.iterations + 1, call, judgement.arguments, processed.disposition, result, line
     )
     return turn.to(turn.outcome, calls=(*turn.calls, turn_call))
 
 
-def _confirmed_ending(call: TurnCall) -> Ending:
+def _confirmed_ending(call: TurnCall, runtime: TurnRuntime) -> Ending:
     if call.result.unknown:
         reported = call.result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE
         return Ending(EndingKind.CONFIRMED, REPORTED_FAILURE_REPLY if reported else UNKNOWN_REPLY)
     if call.result.success:
-        return Ending(EndingKind.CONFIRMED, f"Done: {call.receipt}." if call.receipt else "Done.")
+        return Ending(EndingKind.CONFIRMED, confirmed_reply(runtime.policy.rules[call.call.name], call.arguments, call.result))
     return Ending(EndingKind.CONFIRMED, confirmed_failure_reply(call.result.error_code))

@@ -19,6 +19,7 @@ from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
 from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.chain_tables import record_chains, record_links
+from graph_agent.record.sealed_rows import read_tally
 from graph_agent.record.statements import read
 
 MAX_CHARACTERS = 16 * 1024 * 1024
@@ -39,6 +40,8 @@ class SignedHeads(Frozen):
     type: Literal["heads"] = "heads"
     at: UtcDatetime
     heads: list[ChainHead]
+    rows: int | None = None
+    """The number of baselines, reports and settlements that had been added; None in files of earlier versions."""
     key_id: str | None = None
     signature: str = ""
 
@@ -66,13 +69,18 @@ class SignedHeads(Frozen):
             raise ServiceError(ServiceErrorCode.INVALID_FORMAT, "the file does not contain signed chain heads") from None
 
     def _signed_text(self) -> str:
-        return canonical_json({**self.to_json(), "signature": ""})
+        signed = {**self.to_json(), "signature": ""}
+        if self.rows is None:
+            # Heads from before the tally existed were signed without this field.
+            del signed["rows"]
+        return canonical_json(signed)
 
 
 async def sign_heads(database: Database, key: ChainKey, at: datetime) -> SignedHeads:
-    """Read the current heads of all chains and sign them."""
-    heads = await read(database, current_heads)
-    return SignedHeads(at=at, heads=heads).signed(Sealer(key))
+    """Read the current heads of all chains, and the number of sealed rows, and sign them."""
+    sealer = Sealer(key)
+    heads, tally = await read(database, lambda connection: (current_heads(connection), read_tally(connection, sealer)))
+    return SignedHeads(at=at, heads=heads, rows=None if tally is None else tally.added).signed(sealer)
 
 
 def current_heads(connection: Connection) -> list[ChainHead]:

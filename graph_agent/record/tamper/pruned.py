@@ -12,11 +12,9 @@ from graph_agent.db.insert import insert_or_replace
 from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.chain_tables import record_chains, record_links
 from graph_agent.record.row_seal import row_seal, with_seal
+from graph_agent.record.sealed_rows import PRUNE_HORIZON
 from graph_agent.record.tables import decision_logs, reports_table
 from graph_agent.record.tamper.row_comparison import select_raw
-
-PRUNE_HORIZON = "pruned"
-"""The id of the report that says up to which time decisions were pruned."""
 
 # Parameters are named unlike the columns: an UPDATE binds its new values under the columns' own names.
 _SIGN_LINK = update(record_links).where(

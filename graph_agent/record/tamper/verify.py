@@ -22,8 +22,9 @@ from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.chain_tables import record_chains, record_links
 from graph_agent.record.opening_seal import CHECKED_COLUMNS, has_valid_seal
 from graph_agent.record.row_seal import row_seal
+from graph_agent.record.sealed_rows import SEALED_TABLES, count_rows, read_tally
 from graph_agent.record.statements import read
-from graph_agent.record.tables import baselines_table, decision_logs, record_blobs, reports_table
+from graph_agent.record.tables import decision_logs, record_blobs
 from graph_agent.record.tamper.chain_check import READ_SECONDS, ChainCheck, Progress
 from graph_agent.record.tamper.heads import ChainHead, SignedHeads, current_heads
 from graph_agent.record.tamper.pruned import pruned_until
@@ -61,7 +62,7 @@ async def verify_log(
     await _find_unsealed_decisions(database, violations)
     await _find_unsealed_openings(database, sealer, violations)
     await _find_links_without_chain(database, violations)
-    await _check_sealed_rows(database, sealer, violations)
+    await _check_sealed_rows(database, sealer, heads, violations)
     await _check_texts(database, chains.referenced_texts, violations)
     return VerifyReport(
         records=chains.records,
@@ -125,13 +126,30 @@ async def _find_missing_decisions(
     return compared
 
 
-async def _check_sealed_rows(database: Database, sealer: Sealer, violations: ViolationList) -> None:
-    """Report the baselines and reports whose seals do not verify. Settlements are stored as reports."""
-    for table, key in ((baselines_table, baselines_table.c.baseline_id), (reports_table, reports_table.c.report_id)):
-        async for row in _rows_by_key(database, select_raw(table), key):
+async def _check_sealed_rows(database: Database, sealer: Sealer, heads: SignedHeads | None, violations: ViolationList) -> None:
+    """Report the baselines and reports that are missing or whose seals do not verify. Settlements are stored as reports."""
+    # In one snapshot, because rows may be added meanwhile.
+    tally, found = await read(
+        database, lambda connection: (read_tally(connection, sealer), count_rows(connection)), seconds=READ_SECONDS
+    )
+    changed = tally is None
+    for table in SEALED_TABLES:
+        async for row in _rows_by_key(database, select_raw(table), table.columns[0]):
             if not sealer.accepts(row.seal, partial(row_seal, table, row._mapping)):
+                changed = True
                 text = f"{row[0]} of the table {table.name} was added or changed by hand"
                 violations.add(ViolationKind.EDITED if row.seal else ViolationKind.ADDED, text)
+    if tally is None:
+        return
+    if found.rows != tally.rows:
+        text = f"{tally.rows} baselines, reports and settlements were counted, and {found.rows} are stored"
+        violations.add(ViolationKind.REMOVED, text)
+    elif found.sum != tally.sum and not changed:
+        violations.add(ViolationKind.REMOVED, "a baseline, report or settlement was replaced by one that had been removed")
+    if heads is not None and heads.rows is not None and heads.is_signed_by(sealer) and tally.added < heads.rows:
+        when = f"{heads.at:%Y-%m-%d %H:%M}"
+        text = f"{heads.rows} baselines, reports and settlements had been counted on {when}, and now {tally.added}"
+        violations.add(ViolationKind.REMOVED, text)
 
 
 async def _find_unsealed_decisions(database: Database, violations: ViolationList) -> None:

@@ -1,0 +1,90 @@
+"""Statements whose SQL is compiled once and sent straight to SQLite's driver.
+
+SQLAlchemy takes ten times as long to prepare a short statement as SQLite takes to run it. On PostgreSQL, where a statement
+waits for the network, SQLAlchemy runs it as usual. The values are converted by the same types, and errors are SQLAlchemy's.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Dialect
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.base import Executable
+
+from graph_agent.db.sqlite_engine import driver_connection
+
+Values = Mapping[str, Any]
+
+
+class PreparedStatement:
+    """A statement that runs in the transaction of a `Database.write`."""
+
+    def __init__(self, statement: Executable) -> None:
+        self._statement: Any = statement
+        self._compiled: dict[tuple[str, ...], _Compiled] = {}
+        """By the names of the values: those of an INSERT or an UPDATE decide which columns are written."""
+
+    def run(self, connection: Connection, values: Values) -> int:
+        """Run the statement, which returns no rows; return the number of rows that it has changed."""
+        if connection.dialect.name != "sqlite":
+            return connection.execute(self._statement, values).rowcount
+        return self._for(connection, values).send(connection, values).rowcount
+
+    def run_for_each(self, connection: Connection, rows: Sequence[Values]) -> None:
+        """Run the statement, which returns no rows, with the values of each of `rows`."""
+        if connection.dialect.name == "sqlite":
+            for values in rows:
+                self._for(connection, values).send(connection, values)
+        elif rows:
+            connection.execute(self._statement, rows)
+
+    def first(self, connection: Connection, values: Values) -> Any:
+        """Return the first row of a SELECT or of RETURNING, whose values can be read by name; None if there is none."""
+        if connection.dialect.name != "sqlite":
+            return connection.execute(self._statement, values).first()
+        compiled = self._for(connection, values)
+        cursor = compiled.send(connection, values)
+        row = cursor.fetchone()
+        # Without this the statement stays open, and SQLite cannot end its transaction.
+        cursor.close()
+        return None if row is None else compiled.read(row)
+
+    def _for(self, connection: Connection, values: Values) -> _Compiled:
+        names = tuple(values)
+        if names not in self._compiled:
+            self._compiled[names] = _Compiled(self._statement, connection.dialect, names)
+        return self._compiled[names]
+
+
+class _Compiled:
+    """The SQL of a statement for SQLite, and the conversion of its values."""
+
+    def __init__(self, statement: Any, dialect: Dialect, names: Sequence[str]) -> None:
+        compiled = statement.compile(dialect=dialect, column_keys=list(names))
+        # SQLAlchemy would compute the default of a column at each call: its value has to be among `names`.
+        assert not compiled.prefetch
+        self._sql: str = compiled.string
+        types = [(name, compiled.binds[name].type.dialect_impl(dialect)) for name in compiled.positiontup]
+        self._binds = [(name, kind.bind_processor(dialect)) for name, kind in types]
+        binds = compiled.binds.items()
+        self._constants = {name: bind.value for name, bind in binds if name not in names and not bind.required}
+        columns = list(statement.exported_columns)
+        self._row: Any = namedtuple("_Row", [column.name for column in columns])  # type: ignore[misc]  # known only here
+        self._readers = [column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns]
+
+    def send(self, connection: Connection, values: Values) -> sqlite3.Cursor:
+        given = {**self._constants, **values}
+        try:
+            parameters = [given[name] if convert is None else convert(given[name]) for name, convert in self._binds]
+            return driver_connection(connection).execute(self._sql, parameters)
+        except Exception as error:
+            raise DBAPIError.instance(self._sql, None, error, sqlite3.Error, hide_parameters=True) from error
+
+    def read(self, row: Sequence[Any]) -> Any:
+        """Return a row of the driver with its values as Python objects."""
+        pairs = zip(row, self._readers, strict=True)
+        return self._row._make(value if convert is None else convert(value) for value, convert in pairs)

@@ -1,0 +1,207 @@
+"""The states of a closed turn in full: the request to the model and its response, and each call with its verdict and outcome.
+
+A record has only the digests of requests. The requests are rebuilt by walking the turn again over its record.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import Field
+
+from graph_agent.errors import GraphAgentError
+from graph_agent.graph.state import Turn, TurnCall
+from graph_agent.graph.stepping import Step
+from graph_agent.graph.topology import INVOKE_LLM
+from graph_agent.models.base import Frozen
+from graph_agent.models.canonical import digest
+from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoice
+from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.guard import Verdict
+from graph_agent.policy.rules import ToolRule
+from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.finished import sent_entries
+
+_log = logging.getLogger(__name__)
+
+_SYSTEM_CHARACTERS = 300
+"""The part of the system prompt that is shown. It is mostly the constitution, which has its own route."""
+
+
+class LedgerOutcome(StrEnum):
+    """What the operation ledger of the server says about a call that was sent, or repeats one."""
+
+    DONE_ONCE = "done_once"
+    NOT_DONE = "not_done"
+    """The call failed for certain: it had no effect."""
+    REPEATED = "repeated"
+    """The call was not sent again: it got the result of an identical earlier one."""
+    SETTLED = "settled"
+    """The outcome was unknown at first; the ledger reported it later, in the turn or after it."""
+    UNKNOWN = "unknown"
+    NO_LEDGER = "no_ledger"
+    """The server keeps no ledger for this tool."""
+    NOT_NEEDED = "not_needed"
+    """The call is a read."""
+
+
+class ModelRequest(Frozen):
+    """A request to the model. Tools are named, and the system prompt is shortened."""
+
+    system_instruction: str
+    """The first characters of the system prompt."""
+    system_digest: str
+    messages: list[LLMMessage]
+    tools: list[str]
+    tool_choice: ToolChoice
+    temperature: float
+    max_tokens: int
+
+    @classmethod
+    def of(cls, request: LLMRequest) -> ModelRequest:
+        system = request.system_instruction or ""
+        return cls(
+            system_instruction=system[:_SYSTEM_CHARACTERS],
+            system_digest=digest(system),
+            # The provider's own form of a message is only for its adapter.
+            messages=[message.replace(provider_parts=None) for message in request.messages],
+            tools=[tool.name for tool in request.tools],
+            tool_choice=request.tool_choice,
+            temperature=request.temperature,
+            max_tokens=request.max_tokens,
+        )
+
+
+class JudgedCall(Frozen):
+    """A call with the guard's verdict and its outcome."""
+
+    sequence: int
+    tool_name: str
+    arguments: dict[str, Any]
+    verdict: Verdict
+    reason: str | None
+    """Why the call was not made, or the error of one that was."""
+    error_code: str | None
+    success: bool
+    result: Any
+    ledger: LedgerOutcome | None
+    """None for a call that was not sent and repeats none."""
+    duration_ms: int | None
+    """None for a call that was not sent."""
+
+
+class VisitedState(Frozen):
+    """One visit of a state. `request` and `response` belong to the call of the model, `calls` to the execution of tools."""
+
+    state: str
+    outcome: str
+    duration_ms: int | None
+    """The time that the calls of the state took; None if it made none."""
+    request: ModelRequest | None = None
+    response: LLMResponse | None = None
+    calls: list[JudgedCall] = Field(default_factory=list)
+
+
+_VERDICTS: Mapping[CallDisposition, Verdict] = MappingProxyType(
+    {
+        CallDisposition.EXECUTED: Verdict.PERMITTED,
+        CallDisposition.REFUSED: Verdict.REFUSED,
+        CallDisposition.REPEATED: Verdict.REPEATED,
+        CallDisposition.AWAITING: Verdict.AWAITING,
+        CallDisposition.SKIPPED: Verdict.SKIPPED,
+    }
+)
+
+
+async def visited_states(
+    engine: LLMAgentEngine, record: DecisionRecord, settled: Mapping[int, ToolResult]
+) -> list[VisitedState]:
+    """Return the states of a closed turn, in order, as far as this version can walk the record.
+
+    `settled` has, by the sequence of a call, the results that were settled after the turn.
+    """
+    if not record.states:
+        # The message was refused before the graph was entered.
+        return []
+    steps: list[Step] = []
+    snapshot = None
+    try:
+        snapshot = await engine.snapshot_of(record.header)
+        async for step in engine.steps_of(record, snapshot):
+            steps.append(step)  # noqa: PERF401 (the steps before a failure are kept)
+    except (GraphAgentError, LookupError, ValueError) as exc:
+        _log.warning("decision %s cannot be walked again", record.header.decision_id, exc_info=exc)
+    return [] if snapshot is None else list(_visits(record, steps, snapshot, settled))
+
+
+def _visits(
+    record: DecisionRecord, steps: list[Step], snapshot: PolicySnapshot, settled: Mapping[int, ToolResult]
+) -> Iterator[VisitedState]:
+    # An interrupted turn enters the state without asking the model, but asks it never again: its entries come first.
+    model_entries = iter(entry for entry in record.entries if entry.kind is EntryKind.MODEL)
+    for step in steps:
+        if step.state == INVOKE_LLM:
+            entry = next(model_entries, None)
+            yield _model_visit(step, None if entry is None else entry.ms)
+            continue
+        made = step.turn.calls[len(step.before.calls) :]
+        calls = [_judged(record, steps[-1].turn, call, snapshot.policy.rules.get(call.call.name), settled) for call in made]
+        times = [call.duration_ms for call in calls if call.duration_ms is not None]
+        yield VisitedState(state=step.state, outcome=step.outcome, duration_ms=sum(times) if times else None, calls=calls)
+
+
+def _model_visit(step: Step, ms: int | None) -> VisitedState:
+    request, response = step.before.request, step.turn.response
+    if response is not None:
+        # The adapter's own text of an error is recorded, and not shown to users.
+        response = response.replace(provider_parts=None, error=response.error_code)
+    return VisitedState(
+        state=step.state,
+        outcome=step.outcome,
+        duration_ms=ms,
+        request=None if request is None else ModelRequest.of(request),
+        response=response,
+    )
+
+
+def _judged(
+    record: DecisionRecord, end: Turn, call: TurnCall, rule: ToolRule | None, settled: Mapping[int, ToolResult]
+) -> JudgedCall:
+    sent = sent_entries(record.entries, end, call)
+    result = settled.get(call.sequence, call.result)
+    return JudgedCall(
+        sequence=call.sequence,
+        tool_name=call.call.name,
+        arguments=call.arguments,
+        verdict=_VERDICTS[call.disposition],
+        reason=result.error,
+        error_code=result.error_code,
+        success=result.success,
+        result=result.data,
+        ledger=_ledger_outcome(call, result, rule, sent, later=call.sequence in settled),
+        duration_ms=sum(entry.ms for entry in sent) if sent else None,
+    )
+
+
+def _ledger_outcome(
+    call: TurnCall, result: ToolResult, rule: ToolRule | None, sent: list[RecordEntry], *, later: bool
+) -> LedgerOutcome | None:
+    if call.disposition is CallDisposition.REPEATED:
+        return LedgerOutcome.REPEATED
+    if call.disposition is not CallDisposition.EXECUTED or rule is None:
+        return None
+    if not rule.mutating:
+        return LedgerOutcome.NOT_NEEDED
+    if not rule.traits.ledger:
+        return LedgerOutcome.NO_LEDGER
+    if result.unknown:
+        return LedgerOutcome.UNKNOWN
+    if later or any(entry.kind is EntryKind.SETTLE for entry in sent):
+        return LedgerOutcome.SETTLED
+    return LedgerOutcome.DONE_ONCE if result.success else LedgerOutcome.NOT_DONE
