@@ -1,20 +1,34 @@
-"""A uvicorn server for tests, which does not change the signal handlers of the process."""
+"""Servers for tests: one in this process that leaves its signal handlers alone, and the address of one in another process."""
 
 from __future__ import annotations
 
+import re
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
 
-from graph_agent.api.server import Server
+from graph_agent.api.server import Server, ServerConfig
 
 
 class ServerWithoutSignals(Server):
     """A server without signal handlers: two servers that end in the order in which they began would restore the wrong ones."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: ServerConfig) -> None:
         super().__init__(config, on_started=lambda: None)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def address_of(server: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait until a `graph-agent serve` whose stderr goes to `log` has printed its address, and return it."""
+    with log.open(encoding="utf-8") as lines:
+        while server.poll() is None:
+            if found := re.search(r"serving (\S+)", lines.readline()):
+                return found[1]
+            # A loop without a pause would take the processor from the server that is starting.
+            time.sleep(0.02)
+    raise AssertionError(log.read_text(encoding="utf-8"))

@@ -66,7 +66,7 @@ router = APIRouter()
 async def run_agent(request: Request, caller: AuthenticatedCaller) -> Response:
     """Run one turn and stream its events. The turn continues if the client disconnects."""
     run = _read_run(await read_object(request, MAX_BODY_BYTES))
-    _, events = await start_streamed_turn(request.app.state, caller, _parse_message(run), run.run_id)
+    _, events = await start_streamed_turn(request, caller, _parse_message(run), run.run_id)
     return stream_of(request, caller, _messages(run, events), admitted=True)
 
 
@@ -84,7 +84,7 @@ def _read_run(body: dict[str, Any]) -> RunAgentInput:
 def _without_unused(body: dict[str, Any]) -> dict[str, Any]:
     """Return the parts of a run that a turn uses.
 
-    The event loop validates them: hundreds of thousands of invalid elements would block it for seconds.
+    They are validated in the event loop, which hundreds of thousands of invalid elements would block for seconds.
     """
     used = {name: body[name] for name in _USED if name in body}
     messages, resume = body.get("messages"), body.get("resume")

@@ -21,6 +21,7 @@ from graph_agent.api import (
     events,
     health,
     metrics,
+    oidc,
     replay,
     tasks,
     topology,
@@ -102,9 +103,12 @@ def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool
     scheme = [Security(HTTPBearer(auto_error=False))] if settings.authenticates else []
     for routes in (agui, chat, conversations, decisions, events, replay, behavior, tasks, topology):
         app.include_router(routes.router, dependencies=scheme)
+    app.state.oidc = oidc.oidc_issuer(settings, app.state.authenticator)
+    if app.state.oidc is not None:
+        app.include_router(oidc.router)
     app.include_router(health.router)
     app.include_router(metrics.router)
-    app.include_router(description_router() if page is None else page_router(page))
+    app.include_router(description_router() if page is None else page_router(page, with_oidc=app.state.oidc is not None))
     return app
 
 

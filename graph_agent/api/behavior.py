@@ -23,7 +23,6 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.verification import verify_installation
 from graph_agent.deadlines import ignore_result
-from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.record.tamper.violations import VerifyReport
 
@@ -72,15 +71,8 @@ async def baselines(
     ] = None,
 ) -> BaselinePage:
     """List the baselines, newest first."""
-    found = await BaselineService(request.app.state.runtime.log_database).list_baselines()
-    start = 0
-    if before is not None:
-        ids = [baseline.baseline_id for baseline in found]
-        if before not in ids:
-            raise ServiceError(ServiceErrorCode.BASELINE_NOT_FOUND, "There is no such baseline.")
-        start = ids.index(before) + 1
-    items = [BaselineSummary.of(baseline) for baseline in found[start : start + limit]]
-    return BaselinePage(items=items, has_more=len(found) > start + limit)
+    found = await BaselineService(request.app.state.runtime.log_database).list_baselines(limit + 1, before)
+    return BaselinePage(items=[BaselineSummary.of(baseline) for baseline in found[:limit]], has_more=len(found) > limit)
 
 
 @router.get("/drift", responses=errors(401, 403, 404, 422, 503))

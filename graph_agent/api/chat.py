@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 from pydantic import ValidationError
-from starlette.datastructures import State
 from starlette.responses import JSONResponse
 
-from graph_agent.api.auth import AuthenticatedCaller, Caller
+from graph_agent.api.arrivals import WAITED
+from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
 from graph_agent.api.schemas import Answers, ChatReply, ChatRequest, errors, message_schema
 from graph_agent.api.turn_admission import TurnAdmission
+from graph_agent.bearer_tokens import Caller
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.models.decision import ConfirmationAnswer
@@ -43,10 +44,9 @@ IdempotencyKey = Annotated[
 )
 async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: IdempotencyKey = None) -> JSONResponse:
     """Answer one message. A failure of the model is a 200 as well; the decision says so."""
-    state = request.app.state
     # Read before the turn is admitted: a client that sends its body slowly must not take a place from others.
     sent = read_message(await read_object(request))
-    started = await start_turn(state, caller, sent, idempotency_key)
+    started = await start_turn(request, caller, sent, idempotency_key)
     answer = started if isinstance(started, ChatAnswer) else await started.result()
     return JSONResponse(answer.reply_json())
 
@@ -61,12 +61,14 @@ class ParsedMessage:
 
 
 async def start_turn(
-    state: State, caller: Caller, sent: ParsedMessage, idem_key: str | None
+    request: Request, caller: Caller, sent: ParsedMessage, idem_key: str | None
 ) -> TurnRun[ChatAnswer] | ChatAnswer:
     """Start the turn of a message once it is admitted, or return the answer that it got before."""
+    state = request.app.state
     admission: TurnAdmission = state.turn_admission
     chat_service: ChatService = state.runtime.chat
-    arrived_at = state.runtime.clock.monotonic()
+    waited: float | None = getattr(request.state, WAITED, None)
+    arrived_at = state.runtime.clock.monotonic() - (waited or 0.0)
     return await admission.start(
         caller.user_id,
         lambda: chat_service.start(
@@ -77,6 +79,7 @@ async def start_turn(
             idem_key=idem_key,
             arrived_at=arrived_at,
         ),
+        has_waited=waited is not None,
     )
 
 

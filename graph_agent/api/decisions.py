@@ -14,13 +14,14 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 from starlette.responses import Response
 
-from graph_agent.api.auth import AuthenticatedCaller, Caller
+from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.findings import findings
 from graph_agent.audit.metrics import MetricsSummary
 from graph_agent.audit.queries import MAX_LIMIT, MAX_OFFSET, DecisionPage, LogQueryService
 from graph_agent.audit.trace import LoggedDecision, LoggedModelCall
+from graph_agent.bearer_tokens import Caller
 from graph_agent.chat.service import well_formed_id
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
@@ -28,12 +29,14 @@ from graph_agent.models.decision import AgentDecision
 from graph_agent.models.record import DecisionRecord, ToolInvocation
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import Violation
+from graph_agent.turn.visited_states import VisitedState, visited_states
 from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 router = APIRouter(prefix="/api", tags=["decisions"])
 
 _TIMELINE = timedelta(days=7)
 """The range of a timeline without `since`."""
+_STILL_OPEN = "There is no such decision, or it is still open."
 
 
 class DecisionQuery(DecisionFilter):
@@ -106,6 +109,19 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
     )
 
 
+@router.get("/decisions/{decision_id}/states", responses=errors(400, 401, 403, 404, 422, 503))
+async def states(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> list[VisitedState]:
+    """Return the visited states of a closed decision, with requests and responses of the model and the outcome of each call.
+
+    The requests are rebuilt from the record; nothing is called. The list ends where this version cannot continue.
+    """
+    trace = await log_of(request).get_decision_trace(well_formed_id(decision_id), user_id=caller.reads)
+    if trace.record is None:
+        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, _STILL_OPEN)
+    settled = {settlement.sequence: settlement.result for settlement in trace.settlements}
+    return await visited_states(request.app.state.runtime.engine, trace.record, settled)
+
+
 @router.get(
     "/decisions/{decision_id}/record",
     response_model=list[ExportedText | ExportedRecord],
@@ -116,7 +132,7 @@ async def record(request: Request, caller: AuthenticatedCaller, decision_id: IdI
     filters = DecisionFilter.of(decision_id=well_formed_id(decision_id), user_id=caller.reads)
     exported = "".join([piece async for piece in log_of(request).export_logs("json", filters)])
     if not json.loads(exported):
-        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
+        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, _STILL_OPEN)
     return Response(exported, media_type="application/json")
 
 

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 from sse_starlette import ServerSentEvent
-from starlette.datastructures import State
 from starlette.responses import Response
 
-from graph_agent.api.auth import AuthenticatedCaller, Caller
+from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import read_object
 from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, ParsedMessage, read_message, start_turn
 from graph_agent.api.schemas import IdInPath, errors
 from graph_agent.api.sse import EventStream, event, stream_response
+from graph_agent.bearer_tokens import Caller
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import well_formed_id
 from graph_agent.chat.stream import NumberedEvent, TurnStream
@@ -63,7 +63,7 @@ async def chat_stream(
     if last_event_id:
         decision_id, after = _parse_event_id(last_event_id)
         return _event_stream(request, caller, decision_id, await stream.subscribe(decision_id, caller.user_id, after))
-    decision_id, events = await start_streamed_turn(state, caller, sent, idempotency_key)
+    decision_id, events = await start_streamed_turn(request, caller, sent, idempotency_key)
     return stream_of(request, caller, _messages(decision_id, events), admitted=True)
 
 
@@ -85,15 +85,15 @@ async def decision_events(
 
 
 async def start_streamed_turn(
-    state: State, caller: Caller, sent: ParsedMessage, idem_key: str | None
+    request: Request, caller: Caller, sent: ParsedMessage, idem_key: str | None
 ) -> tuple[str, AsyncIterator[NumberedEvent]]:
     """Start the turn of a message, or find the answer that it got before; return the decision's id and the events.
 
     Without a place for one more subscriber the turn is not started, because its events could not be sent.
     """
-    stream: TurnStream = state.stream
-    state.streams.require(caller.user_id)
-    started = await start_turn(state, caller, sent, idem_key)
+    stream: TurnStream = request.app.state.stream
+    request.app.state.streams.require(caller.user_id)
+    started = await start_turn(request, caller, sent, idem_key)
     events = await stream.answered(started) if isinstance(started, ChatAnswer) else stream.follow(started)
     return started.decision_id, events
 

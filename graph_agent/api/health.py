@@ -42,10 +42,10 @@ async def readyz(request: Request) -> JSONResponse:
         "task database": _takes_writes(runtime.task_database, writes["task database"]),
         "log database": _takes_writes(runtime.log_database, writes["log database"]),
         **{f"MCP server '{name}'": executor.ready() for name, executor in runtime.tools.executors.items()},
-        "constitution": _prepared(runtime.engine),
+        "constitution": _policy_is_valid(runtime.engine),
     }
     if isinstance(runtime.audit, SpoolingAuditWriter):
-        checks["spool"] = _usable(runtime.audit.spool)
+        checks["spool"] = _spool_is_usable(runtime.audit.spool)
     passed = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
     failing = [name for name, ok in zip(checks, passed, strict=True) if not ok]
     if failing:
@@ -54,7 +54,7 @@ async def readyz(request: Request) -> JSONResponse:
 
 
 class WriteCheck:
-    """A write that is made at most once in `WRITE_SECONDS`, however often the check is asked for."""
+    """A test write to a database. It is made at most once in `WRITE_SECONDS`, however often the endpoint is called."""
 
     def __init__(self, write: Callable[[], Awaitable[None]], clock: Clock) -> None:
         self._write = write
@@ -63,7 +63,7 @@ class WriteCheck:
         self._written_at = -math.inf
 
     async def pass_or_raise(self) -> None:
-        """Return if the last write succeeded; raise what it raised."""
+        """Return if the last test write succeeded, or raise its exception. Writes again if the last success is too old."""
         async with self._writing:
             now = self._clock.monotonic()
             if now - self._written_at >= WRITE_SECONDS:
@@ -82,12 +82,12 @@ async def _takes_writes(database: Database, check: WriteCheck) -> bool:
     return await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").scalar()) == 1
 
 
-async def _usable(spool: Spool) -> bool:
+async def _spool_is_usable(spool: Spool) -> bool:
     await asyncio.to_thread(spool.require_usable)
     return True
 
 
-async def _prepared(engine: Any) -> bool:
+async def _policy_is_valid(engine: Any) -> bool:
     await engine.prepare()
     return True
 

@@ -49,4 +49,5 @@ def server_metrics(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics 
         refusals=refusals,
     )
     runtime.engine.add_hook(found.hook)
+    admission.on_refusal = found.refusal_duration.record
     return found

@@ -7,6 +7,7 @@ import json
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import h11
@@ -14,9 +15,11 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from graph_agent.api.acceptor import Acceptor
 from graph_agent.api.access_log import log_access
+from graph_agent.api.arrivals import WAITED, Arrivals, is_turn_request, seconds_since_arrival
 from graph_agent.api.connections import ConnectionLimits, OpenConnections, raise_descriptor_limit
-from graph_agent.api.errors import error_body
+from graph_agent.api.errors import busy, error_body
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.errors import ServiceErrorCode
 
@@ -24,8 +27,6 @@ _log = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 10.0
 """The time in which a request must arrive, from its first byte (or the start of the connection) to the end of its body."""
-
-_TURN_REQUESTS = (b"POST /api/chat ", b"POST /api/chat/stream ", b"POST /agui ")
 
 BACKLOG = 2048
 """The number of connections that the kernel keeps until the event loop accepts them."""
@@ -45,7 +46,7 @@ class ServerConfig(uvicorn.Config):
     ) -> None:
         """Without `limits` the limit on descriptors is raised and used. `settings` are those of `uvicorn.Config`.
 
-        While `admission` is full, requests for turns are refused before they are parsed.
+        With `admission` requests for turns are parsed a few at a time, and excess ones are refused before they are parsed.
         """
         limits = limits or ConnectionLimits.below(raise_descriptor_limit())
         super().__init__(
@@ -60,30 +61,55 @@ class ServerConfig(uvicorn.Config):
         )
         self.open_connections = OpenConnections(limits)
         self.request_seconds = request_seconds
-        self.admission = admission
+        self.arrivals = None if admission is None else Arrivals(admission)
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server with a longer queue in the kernel than the number of connections accepted at once."""
+    """A uvicorn server that accepts its connections itself."""
+
+    config: ServerConfig
 
     def __init__(self, config: ServerConfig, on_started: Callable[[], None] = lambda: None) -> None:
         """`on_started` is called once requests are answered and signals are handled."""
         super().__init__(config)
         self._on_started = on_started
+        self._acceptors: list[Acceptor] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        # Without sockets uvicorn accepts no connections.
+        await super().startup([])
         for listener in sockets or []:
-            # asyncio uses `backlog` for both numbers; a short queue would delay a burst of connections by a second.
+            # A short queue would delay a burst of connections by a second.
             listener.listen(BACKLOG)
+            self._acceptors.append(
+                Acceptor(
+                    listener,
+                    self._make_protocol,
+                    self.config.arrivals,
+                    max_accepts=self.config.open_connections.limits.accepts_per_tick,
+                    refusal=_BUSY,
+                )
+            )
         if self.started:
             self._on_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self._acceptors:
+            await acceptor.stop()
+        await super().shutdown(sockets)
+
+    def _make_protocol(self, waited: float | None) -> BoundedProtocol:
+        protocol = BoundedProtocol(self.config, self.server_state, self.lifespan.state)
+        protocol.waited = waited
+        return protocol
 
 
 class BoundedProtocol(H11Protocol):
     """A connection that is counted, and whose requests must arrive in time."""
 
     config: ServerConfig
+    waited: float | None = None
+    """The seconds that the next request has waited for its turn to be parsed; None if it must still wait."""
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn declares it
@@ -109,12 +135,37 @@ class BoundedProtocol(H11Protocol):
             return
         if self._deadline is None and not self._is_serving:
             self._start_deadline()
-        admission = self.config.admission
-        if admission is not None and admission.is_full and self._begins_request and data.startswith(_TURN_REQUESTS):
-            refusal = admission.refusal()
-            self._end(503, refusal.code, refusal.message)
+        arrivals = self.config.arrivals
+        if arrivals is None or self.waited is not None or not self._begins_request or not is_turn_request(data):
+            self._parse(data)
+        elif arrivals.has_room(data):
+            # It has arrived. The rest of its body, if there is one, stays in the kernel while it waits.
+            self._stop_deadline()
+            self.flow.pause_reading()
+            arrivals.add(data, partial(self._parse_after_wait, data, arrivals.admission))
+        else:
+            self._refuse(arrivals.admission)
+
+    def _parse_after_wait(self, data: bytes, admission: TurnAdmission, waited: float | None) -> None:
+        if self.transport.is_closing():
             return
+        if waited is None:
+            self._refuse(admission)
+            return
+        self.waited = waited
+        self._start_deadline()
+        self.flow.resume_reading()
+        self._parse(data)
+
+    def _refuse(self, admission: TurnAdmission) -> None:
+        admission.refusal(seconds_since_arrival(self.transport.get_extra_info("socket")))
+        self._close_with(_BUSY, 503)
+
+    def _parse(self, data: bytes) -> None:
         super().data_received(data)
+        if self.waited is not None and self.cycle is not None:
+            self.scope["state"][WAITED] = self.waited
+            self.waited = None
         self._update_state()
 
     def on_response_complete(self) -> None:
@@ -159,7 +210,10 @@ class BoundedProtocol(H11Protocol):
 
     def _end(self, status: int, code: str, message: str) -> None:
         """Send an error without the application, and close the connection."""
-        self.transport.write(_response(status, code, message))
+        self._close_with(_response(status, code, message), status)
+
+    def _close_with(self, response: bytes, status: int) -> None:
+        self.transport.write(response)
         self.transport.close()
         log_access(self.client[0] if self.client else "-", "-", "-", status, 0.0)
 
@@ -176,3 +230,6 @@ def _response(status: int, code: str, message: str) -> bytes:
     if status == 503:
         head.append("Retry-After: 1")
     return "\r\n".join((*head, "", "")).encode() + body
+
+
+_BUSY = _response(503, busy().code, busy().message)

@@ -31,6 +31,7 @@ VIEWS = (
     "/replay",
     "/replay/{decision_id}",
     "/behavior",
+    "/signed-in",
 )
 """The URLs of the page. All of them return the same document, whose script shows the view of the address."""
 
@@ -83,10 +84,9 @@ class Page:
     files: Mapping[str, bytes]
     session: LaunchSession | None
 
-    @property
-    def document(self) -> bytes:
-        """The HTML document, which says how a browser signs in: by a bearer token, or by the link printed at launch."""
-        way = "bearer" if self.session is None else "link"
+    def document(self, *, with_oidc: bool = False) -> bytes:
+        """Return the HTML document. It says how to sign in: by the printed link, at the issuer, or by a bearer token."""
+        way = "link" if self.session is not None else "oidc" if with_oidc else "bearer"
         return self.files[_DOCUMENT].replace(_SIGN_IN_MARK.encode(), escape(way).encode())
 
 
@@ -97,15 +97,16 @@ def read_page(session: LaunchSession | None, folder: Path = PAGE_FOLDER) -> Page
     return Page({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}, session)
 
 
-def page_router(page: Page) -> APIRouter:
+def page_router(page: Page, *, with_oidc: bool = False) -> APIRouter:
     """Return the routes of the page: one document for every view, and its files under `/page/`."""
     router = APIRouter(include_in_schema=False)
+    document = page.document(with_oidc=with_oidc)
 
     async def view(request: Request) -> Response:
         token = request.query_params.get("token", "")
         if page.session is not None and secrets.compare_digest(token.encode(), page.session.token.encode()):
             return _sign_in(request, page.session)
-        return Response(page.document, media_type="text/html", headers={"Content-Security-Policy": PAGE_POLICY})
+        return Response(document, media_type="text/html", headers={"Content-Security-Policy": PAGE_POLICY})
 
     for path in VIEWS:
         router.add_api_route(path, view, methods=["GET", "HEAD"])

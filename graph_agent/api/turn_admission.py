@@ -24,8 +24,8 @@ MAX_STARTING = 32
 """The number of turns that begin at the same time. Their commits are made together."""
 MAX_WAIT_SECONDS = 2.0
 """The longest wait for a start; a quarter of the turn's deadline if that is less."""
-FIRST_ESTIMATE_SECONDS = 0.005
-"""The assumed time of one start before the first is measured."""
+FIRST_ESTIMATE_SECONDS = 0.01
+"""The assumed time of one start before the first is measured. It is long, so that no turn is admitted and refused later."""
 
 _STARTS_PER_TURN = 3.0
 """The work of a turn, in starts: to end one takes about twice as long as to start it, measured with a model that hangs."""
@@ -34,6 +34,8 @@ _WORK_OF_DEADLINE = 0.5
 _WEIGHT = 0.1
 _MAX_GROWTH = 4.0
 """One slow start, such as the first of a process, raises the estimate by no more than `_WEIGHT` times this factor."""
+_TOLERANCE = 2
+"""A request that found room is refused later only if the limits have fallen to less than one part in this many."""
 SHARE = 4
 """A user may have up to this many times the places that are still free: the more are taken, the less one user may take."""
 
@@ -46,7 +48,8 @@ class TurnAdmission:
     ) -> None:
         """With `one_user` that user may take every place. `seconds` is a monotonic clock."""
         self._deadline = deadline_seconds
-        self._max_wait = min(MAX_WAIT_SECONDS, deadline_seconds / 4)
+        self.max_wait = min(MAX_WAIT_SECONDS, deadline_seconds / 4)
+        """The longest wait before a request is parsed, and the longest wait for a start, in seconds."""
         self._share = None if one_user else SHARE
         self._seconds = seconds
         self._starting = 0
@@ -57,7 +60,11 @@ class TurnAdmission:
         """The admitted turns that have not ended, with those that wait for their start."""
         self.waiting = Places(self._share)
         """The admitted turns that wait for their start."""
+        self.arriving = Places(self._share)
+        """The requests that wait to be parsed. Their users are not known yet: the tokens count as users."""
         self.refused = 0
+        self.on_refusal: Callable[[float], None] = lambda _seconds: None
+        """Called with the time between the arrival of a request and its refusal, if the request was not parsed."""
 
     @property
     def max_in_flight(self) -> int:
@@ -66,22 +73,25 @@ class TurnAdmission:
 
     @property
     def max_waiting(self) -> int:
-        return max(1, int(self._max_wait / self.start_seconds))
+        return max(1, int(self.max_wait / self.start_seconds))
 
-    @property
-    def is_full(self) -> bool:
-        """True if no user can be admitted."""
-        return self.in_flight.total >= self.max_in_flight or self.waiting.total >= self.max_waiting
+    def has_room_for_arrival(self, caller: str) -> bool:
+        """True if a request may wait to be parsed. One that waits already counts as a turn that waits for its start."""
+        if self.in_flight.total + self.arriving.total >= self.max_in_flight:
+            return False
+        return self.arriving.has_room(caller, self.max_waiting - self.waiting.total)
 
     async def start(
-        self, user_id: str, begin: Callable[[], Awaitable[TurnRun[ChatAnswer] | ChatAnswer]]
+        self, user_id: str, begin: Callable[[], Awaitable[TurnRun[ChatAnswer] | ChatAnswer]], *, has_waited: bool = False
     ) -> TurnRun[ChatAnswer] | ChatAnswer:
         """Return the result of `begin`, which starts a turn; its place is released when the turn has ended.
 
-        Raises `ServiceError` SERVICE_UNAVAILABLE if the turn is not admitted, or could not start in time.
+        `has_waited` is true for a request that found room when it arrived. Raises `ServiceError` SERVICE_UNAVAILABLE if the
+        turn is not admitted, or could not start in time.
         """
-        room = self.in_flight.has_room(user_id, self.max_in_flight) and self.waiting.has_room(user_id, self.max_waiting)
-        if not room:
+        times = _TOLERANCE if has_waited else 1
+        room = self.in_flight.has_room(user_id, times * self.max_in_flight)
+        if not room or not self.waiting.has_room(user_id, times * self.max_waiting):
             raise self.refusal()
         self.in_flight.take(user_id)
         try:
@@ -100,22 +110,24 @@ class TurnAdmission:
             started.add_done_callback(lambda: self.in_flight.release(user_id))
         return started
 
-    def refusal(self) -> ServiceError:
-        """Count a refused turn and return its error."""
+    def refusal(self, seconds: float | None = None) -> ServiceError:
+        """Count a refused turn and return its error; `seconds` after its arrival if it was not parsed."""
         self.refused += 1
+        if seconds is not None:
+            self.on_refusal(seconds)
         return busy()
 
     async def _wait_for_start(self, user_id: str) -> None:
         self.waiting.take(user_id)
         try:
-            async with asyncio.timeout(self._max_wait):
+            async with asyncio.timeout(self.max_wait):
                 await self._may_start.acquire()
         except TimeoutError:
             raise self.refusal() from None
         finally:
             self.waiting.release(user_id)
-        if self.in_flight.total - self.waiting.total > self.max_in_flight:
-            # Starts have turned out to take longer than when this turn was admitted.
+        if self.in_flight.total - self.waiting.total > _TOLERANCE * self.max_in_flight:
+            # Starts have turned out to take much longer than when this turn was admitted.
             self._may_start.release()
             raise self.refusal()
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import SecretStr
 
-from graph_agent.api import auth
+from graph_agent import bearer_tokens
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ConfigurationError
 from tests.chat.environment import Environment
@@ -234,7 +234,7 @@ async def test_a_redirect_of_the_key_server_is_not_followed(
 async def test_a_key_server_that_trickles_is_a_503(
     environment: Environment, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "FETCH_SECONDS", 0.3)
+    monkeypatch.setattr(bearer_tokens, "FETCH_SECONDS", 0.3)
     ended = threading.Event()
 
     class Trickle(BaseHTTPRequestHandler):
@@ -262,7 +262,7 @@ async def test_a_key_server_that_trickles_is_a_503(
 async def test_keys_of_any_length_are_not_read(
     environment: Environment, served: Served, key_server: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "MAX_KEYS_BYTES", 10)
+    monkeypatch.setattr(bearer_tokens, "MAX_KEYS_BYTES", 10)
     client = served(environment.runtime(settings={"jwks_url": key_server["url"], "jwt_audience": AUDIENCE}))
     token = _token(ec.generate_private_key(ec.SECP256R1()), "ES256", {"kid": "one"})
     assert (await client.get("/api/conversations", headers=_bearer(token))).status_code == 503

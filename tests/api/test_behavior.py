@@ -85,7 +85,7 @@ async def test_the_record_is_the_exported_one_and_a_decision_is_a_test_case(clie
 
 async def test_users_get_the_records_of_their_own_decisions_only(guarded: httpx.AsyncClient) -> None:
     of_ann = await said(guarded, "add a task to call mom", headers=headers("ann"))
-    for path in ("record", "fixture"):
+    for path in ("record", "states", "fixture"):
         address = f"/api/decisions/{of_ann}/{path}"
         statuses = [
             (await guarded.get(address, headers=who)).status_code

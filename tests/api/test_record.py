@@ -10,7 +10,11 @@ import jwt
 import pytest
 from pydantic import SecretStr
 
+from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.models.decision import DecisionContext
+from graph_agent.models.record import DecisionOpening
+from graph_agent.policy.constitution import Constitution
 from tests.chat.environment import Environment
 
 SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
@@ -60,6 +64,41 @@ async def test_a_decision_has_its_calls(client: httpx.AsyncClient) -> None:
     assert (decision["message"], decision["outcome_category"]) == ("add a task to call mom", "SUCCESS:TASK_COMPLETED")
     assert [call["tool_name"] for call in decision["tool_invocations"]] == ["add_task"]
     assert [call["finish_reason"] for call in decision["llm_calls"]] == ["tool_calls", "tool_calls"]
+
+
+async def test_the_states_of_a_decision_have_requests_responses_and_the_outcome_of_calls(client: httpx.AsyncClient) -> None:
+    decision_id = await said(client, "add a task to call mom")
+    states = (await client.get(f"/api/decisions/{decision_id}/states")).json()
+    decision = (await client.get(f"/api/decisions/{decision_id}")).json()
+    assert [one["state"] for one in states] == decision["states"]
+    first, second = [one for one in states if one["state"] == "INVOKE_LLM"]
+    request = first["request"]
+    assert [(one["role"], one["content"]) for one in request["messages"]] == [("user", "add a task to call mom")]
+    assert [one["role"] for one in second["request"]["messages"]] == ["user", "assistant", "function"]
+    assert {"add_task", "delete_task", "answer", "ask_user", "decline"} <= set(request["tools"])
+    assert (request["tool_choice"], request["system_digest"]) == ("required", Constitution.load(None).digest)
+    assert Constitution.load(None).text.startswith(request["system_instruction"])
+    assert [one["name"] for one in first["response"]["function_calls"]] == ["add_task"]
+    assert (first["duration_ms"], second["duration_ms"]) == tuple(one["duration_ms"] for one in decision["llm_calls"])
+    [executed] = [one for one in states if one["calls"]]
+    [call], [logged] = executed["calls"], decision["tool_invocations"]
+    assert executed["state"] == "EXECUTE_TOOLS"
+    assert (call["verdict"], call["ledger"], call["reason"], call["success"]) == ("permitted", "done_once", None, True)
+    assert {name: call[name] for name in ("tool_name", "result", "duration_ms")} == {
+        name: logged[name] for name in ("tool_name", "result", "duration_ms")
+    }
+
+
+async def test_an_open_or_unknown_decision_has_no_states(environment: Environment, client: httpx.AsyncClient) -> None:
+    unknown = await client.get("/api/decisions/00000000-0000-4000-8000-000000000000/states")
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "DECISION_NOT_FOUND")
+    engine = environment.engine()
+    context = DecisionContext(user_id=LOCAL_USER, message="show my tasks", conversation_id="c")
+    header = engine.header(context, await engine.prepare(), "00000000-0000-4000-8000-000000000001")
+    await engine.audit.write_opening(DecisionOpening.of(header, (await engine.prepare()).texts))
+    still_open = await client.get(f"/api/decisions/{header.decision_id}/states")
+    assert (still_open.status_code, still_open.json()["error"]["code"]) == (404, "DECISION_NOT_FOUND")
+    assert (await client.get(f"/api/decisions/{header.decision_id}")).json()["status"] == "PENDING"
 
 
 async def test_metrics_add_up(client: httpx.AsyncClient) -> None:

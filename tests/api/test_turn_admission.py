@@ -76,10 +76,11 @@ async def test_few_turns_begin_at_once_and_the_rest_of_a_burst_is_refused() -> N
     assert turns.begun == MAX_STARTING
     assert refusals.count(False) == MAX_STARTING + admission.max_waiting
     assert admission.refused == refusals.count(True) == 1500 - MAX_STARTING - admission.max_waiting
-    assert admission.is_full
+    assert not admission.has_room_for_arrival("another")
     late = await turns.end()
     assert (admission.in_flight.total, admission.waiting.total) == (0, 0)
-    assert (turns.begun + late, admission.is_full) == (refusals.count(False), False)
+    assert turns.begun + late == refusals.count(False)
+    assert admission.has_room_for_arrival("another")
 
 
 async def test_turns_that_were_admitted_too_optimistically_are_refused_before_they_start() -> None:
@@ -102,7 +103,7 @@ async def test_the_only_user_may_have_every_place() -> None:
     turns = Turns(clock)
     while not await _refused(admission, "local", turns):
         pass
-    assert admission.is_full
+    assert not admission.has_room_for_arrival("local")
     await turns.end()
 
 
@@ -111,7 +112,7 @@ async def test_one_user_leaves_places_for_others() -> None:
     turns = Turns(clock)
     greedy = [await _refused(admission, "greedy", turns) for _ in range(1500)]
     assert True in greedy
-    assert not admission.is_full
+    assert admission.has_room_for_arrival("modest")
     assert not await _refused(admission, "modest", turns)
     await turns.end()
 

@@ -11,8 +11,9 @@ import pytest
 from graph_agent.cli.sending import send_with_key
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode, outcome_unknown
+from graph_agent.ledger.operations import OperationLedger
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.task_server.ledger import OperationLedger
+from graph_agent.task_server.tables import operations
 from tests.chat.environment import Environment, LosingModel, calls, says
 
 ADD = calls("add_task", description="milk")
@@ -68,6 +69,6 @@ async def test_the_commands_send_a_key_and_ask_again_with_it(environment: Enviro
     answer = await send_with_key(chat, "ann", "add milk")
     assert answer.reply == "Added."
     assert await environment.descriptions() == ["milk"]
-    forgotten = OperationLedger(environment.tasks)
+    forgotten = OperationLedger(environment.tasks, operations)
     assert await forgotten.prune(environment.clock.now()) == 0
     assert await forgotten.prune(environment.clock.now() + timedelta(seconds=1)) == 1

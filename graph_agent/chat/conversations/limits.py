@@ -10,6 +10,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from graph_agent.chat.conversations.tables import turn_limits
 from graph_agent.db import UtcDateTime
+from graph_agent.db.prepared import PreparedStatement
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 
@@ -31,8 +32,8 @@ def _count_statement(insert: postgresql.Insert | sqlite.Insert) -> ReturningInse
 
 
 _COUNT = {
-    "sqlite": _count_statement(sqlite.insert(turn_limits).values(turns=1)),
-    "postgresql": _count_statement(postgresql.insert(turn_limits).values(turns=1)),
+    "sqlite": PreparedStatement(_count_statement(sqlite.insert(turn_limits).values(turns=1))),
+    "postgresql": PreparedStatement(_count_statement(postgresql.insert(turn_limits).values(turns=1))),
 }
 
 
@@ -43,7 +44,7 @@ def count_turn(connection: Connection, user_id: str, now: datetime, allowed: int
     caller's transaction, so a refused turn is not counted.
     """
     row = {"user_id": user_id, "window_started_at": now, "window_ended_at": now - WINDOW}
-    turns, window_started_at = connection.execute(_COUNT[connection.dialect.name], row).one()
+    turns, window_started_at = _COUNT[connection.dialect.name].first(connection, row)
     if turns > allowed:
         left = (window_started_at + WINDOW - now).total_seconds()
         raise ServiceError(ServiceErrorCode.RATE_LIMITED, RATE_LIMIT_REPLY, retry_after=max(1.0, left))

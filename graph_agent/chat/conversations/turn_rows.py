@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, exists, insert, select, up
 from sqlalchemy.dialects import postgresql, sqlite
 
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, messages, turns
+from graph_agent.db.prepared import PreparedStatement
 from graph_agent.models.decision import (
     MAX_HISTORY_MESSAGES,
     AnswerState,
@@ -18,11 +19,11 @@ from graph_agent.models.decision import (
 )
 
 CLAIM = {
-    "sqlite": sqlite.insert(turns).on_conflict_do_nothing().returning(turns.c.id),
-    "postgresql": postgresql.insert(turns).on_conflict_do_nothing().returning(turns.c.id),
+    "sqlite": PreparedStatement(sqlite.insert(turns).on_conflict_do_nothing().returning(turns.c.id)),
+    "postgresql": PreparedStatement(postgresql.insert(turns).on_conflict_do_nothing().returning(turns.c.id)),
 }
-INSERT_CONVERSATION = insert(conversations)
-INSERT_MESSAGE = insert(messages)
+INSERT_CONVERSATION = PreparedStatement(insert(conversations))
+INSERT_MESSAGE = PreparedStatement(insert(messages))
 
 _BY_ID = turns.c.id == bindparam("turn")
 _CLAIMED = _BY_ID & (turns.c.attempt == bindparam("claimed_attempt")) & (turns.c.state == TurnState.RUNNING)
@@ -41,7 +42,7 @@ TAKE_OVER = (
 )
 RENEW = update(turns).where(_CLAIMED).values(lease_until=bindparam("new_lease"))
 EXPIRE = update(turns).where(_CLAIMED).values(lease_until=bindparam("now"))
-ANSWER = update(turns).where(_CLAIMED).values(state=TurnState.DONE, answer=bindparam("given"))
+ANSWER = PreparedStatement(update(turns).where(_CLAIMED).values(state=TurnState.DONE, answer=bindparam("given")))
 DELETE = delete(turns).where(_CLAIMED)
 
 MESSAGE_OF_TURN = select(messages.c.number, messages.c.content).where(
@@ -55,7 +56,7 @@ HISTORY = (
 )
 DELETE_MESSAGES = delete(messages).where(messages.c.decision_id == bindparam("turn"))
 PENDING = select(conversations.c.pending).where(conversations.c.id == bindparam("conversation"))
-UPDATE_CONVERSATION = (
+UPDATE_CONVERSATION = PreparedStatement(
     update(conversations)
     .where(conversations.c.id == bindparam("conversation"))
     .values(pending=bindparam("waiting"), updated_at=bindparam("now"))

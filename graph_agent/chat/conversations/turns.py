@@ -21,7 +21,7 @@ from graph_agent.chat.conversations.reading import owned_conversation
 from graph_agent.chat.conversations.tables import Role, TurnState, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.clock import RandomIds
-from graph_agent.db import Database
+from graph_agent.db import Database, closing_writes
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, Message, PendingAction
@@ -146,18 +146,19 @@ class TurnStore:
         waiting = None if pending is None else pending.to_json()
 
         def work(connection: Connection) -> dict[str, Any]:
-            if connection.execute(turn_rows.ANSWER, {**turn.key, "given": answer}).rowcount != 1:
+            if turn_rows.ANSWER.run(connection, {**turn.key, "given": answer}) != 1:
                 earlier = _stored_answer(connection, turn.decision_id)
                 if earlier is None:
                     raise TurnTakenOverError(f"turn {turn.decision_id} is claimed by another process")
                 return earlier
-            connection.execute(turn_rows.INSERT_MESSAGE, message)
-            connection.execute(turn_rows.UPDATE_CONVERSATION, {**turn.key, "waiting": waiting, "now": now})
+            turn_rows.INSERT_MESSAGE.run(connection, message)
+            turn_rows.UPDATE_CONVERSATION.run(connection, {**turn.key, "waiting": waiting, "now": now})
             if pending is not None:
                 asked.store(connection, turn.user_id, turn.conversation_id, pending)
             return answer
 
-        return await statements.write(self._database, work)
+        with closing_writes():
+            return await statements.write(self._database, work)
 
     async def release(self, turn: ClaimedTurn) -> None:
         """Undo a claim: delete the turn, its user message, and the conversation if it was created for it."""
@@ -226,7 +227,7 @@ class TurnStore:
             conversation_id = self._ids.new()
             title = " ".join(request.content.split())[:_TITLE_LENGTH]
             row = {"id": conversation_id, "user_id": request.user_id, "title": title, "created_at": now, "updated_at": now}
-            connection.execute(turn_rows.INSERT_CONVERSATION, row)
+            turn_rows.INSERT_CONVERSATION.run(connection, row)
         else:
             conversation = owned_conversation(connection, request.user_id, asked_in)
             conversation_id, pending = conversation.id, turn_rows.pending_action(conversation.pending)
@@ -246,7 +247,7 @@ class TurnStore:
             "answers": None if answers is None else answers.to_json(),
             "created_at": now,
         }
-        if connection.execute(turn_rows.CLAIM[connection.dialect.name], turn).one_or_none() is None:
+        if turn_rows.CLAIM[connection.dialect.name].first(connection, turn) is None:
             raise _ConflictError
         count_turn(connection, request.user_id, now, self._turns_per_minute)
         if asked_in is not None:
@@ -259,7 +260,7 @@ class TurnStore:
             "decision_id": decision_id,
             "created_at": now,
         }
-        connection.execute(turn_rows.INSERT_MESSAGE, message)
+        turn_rows.INSERT_MESSAGE.run(connection, message)
         return ClaimedTurn(decision_id, request.user_id, conversation_id, 1, request.content, history, pending, answers)
 
     def _resolve(self, found: Row[Any], request: TurnRequest) -> AnsweredTurn | AbandonedTurn:
