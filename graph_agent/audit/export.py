@@ -22,7 +22,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import SNAPSHOT_TEXTS
 from graph_agent.record.statements import read
-from graph_agent.record.tables import decision_logs, record_blobs
+from graph_agent.record.tables import CLOSED, decision_logs, record_blobs
 
 FORMATS = ("jsonl", "json")
 BATCH = 200
@@ -81,7 +81,7 @@ class LogExport:
         columns = decision_logs.c
         query = (
             select(columns.created_at, columns.decision_id, columns.header, columns.record)
-            .where(*self._filters.conditions(connection), columns.record.is_not(None))
+            .where(*self._filters.conditions(connection), CLOSED)
             .order_by(columns.created_at, columns.decision_id)
             .limit(BATCH)
         )

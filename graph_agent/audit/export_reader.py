@@ -1,6 +1,6 @@
-"""The reader of exports: it parses a file of either format object by object and checks everything that comes from it.
+"""The reader of exports: it parses a JSON array or JSON lines object by object.
 
-A file may come from anyone. Its size, nesting and ids are checked here, so that neither the importer nor a replay has to.
+The file is untrusted. Its size, nesting and ids are checked here, so that neither the importer nor a replay has to.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class ExportedText:
-    """A shared text with the digest that the file claims for it; a replay reports a wrong one as a difference."""
+    """A shared text, and the digest that the file gives for it. A replay reports a wrong digest as a difference."""
 
     number: int
     digest: str
@@ -141,7 +141,7 @@ class _Structure:
         self._is_array = False
 
     def add(self, character: str, number: int) -> None:
-        """Note a delimiter before object `number`."""
+        """Record a delimiter before object `number`."""
         if character.isspace():
             return
         self._found += character

@@ -21,10 +21,11 @@ _INTENTS = (*(intent.value for intent in IntentType), "LLM_PROCESSING")
 _TYPES = (*(kind.value for kind in DecisionType), _OPEN)
 
 _MAX_COUNT = 20_000
-"""Rows that are counted at most to compare two indexes."""
+"""The maximum number of rows that are counted to compare two indexes."""
 _INDEXED = frozenset(
     {"decision_id", "conversation_id", "user_id", "outcome_category", "category", "intent_type", "decision_type", "model"}
 )
+"""The columns that begin an index."""
 
 _unary_plus: Any = custom_op("+")
 

@@ -13,15 +13,15 @@ from sqlalchemy import Connection, delete, select
 from graph_agent.db import Database
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.record import RecordStatus
-from graph_agent.record import settlements
 from graph_agent.record.blobs import TOUCH_EVERY
+from graph_agent.record.chain import ChainKey, Sealer
+from graph_agent.record.settlements import remove_settlements
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import (
     decision_logs,
     llm_call_logs,
     record_blobs,
     record_entries,
-    reports_table,
     tool_invocation_logs,
 )
 
@@ -47,12 +47,14 @@ async def prune(
     before: datetime,
     *,
     mark: MarkPruned | None = None,
+    chain_key: ChainKey = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> PruneReport:
     """Remove the closed decisions that started before this time, oldest first, then the texts that are no longer referenced.
 
-    `mark` signs the removed records in their chains; `on_batch` is called with the number of decisions removed so far. If it is
-    interrupted, only complete decisions are removed and it can be run again. Raises `ServiceError` STORAGE_ERROR.
+    `mark` signs the removed records in their chains, and `chain_key` seals the count of the settlements that are left.
+    `on_batch` is called with the number of decisions removed so far. If it is interrupted, only complete decisions are removed
+    and it can be run again. Raises `ServiceError` STORAGE_ERROR.
     """
     removed = 0
     while True:
@@ -63,7 +65,9 @@ async def prune(
         if on_batch is not None:
             on_batch(removed)
     return PruneReport(
-        before=before, decisions=removed, texts=await write(database, lambda connection: _remove_texts(connection, before))
+        before=before,
+        decisions=removed,
+        texts=await write(database, lambda connection: _remove_texts(connection, before, Sealer(chain_key))),
     )
 
 
@@ -88,15 +92,13 @@ def _remove(batch: list[str], mark: MarkPruned | None) -> Callable[[Connection],
     return work
 
 
-def _remove_texts(connection: Connection, before: datetime) -> int:
+def _remove_texts(connection: Connection, before: datetime, sealer: Sealer) -> int:
     """Remove the settlements from before this time, and the texts last used before it.
 
     Every decision that references such a text started before this time and is removed.
     While an older turn is still open, no text is removed, because that turn may reference any of them.
     """
-    connection.execute(
-        delete(reports_table).where(reports_table.c.kind == settlements.KIND, reports_table.c.created_at < before)
-    )
+    remove_settlements(connection, before, sealer)
     still_open = select(decision_logs.c.decision_id).where(
         decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.created_at < before
     )

@@ -18,20 +18,24 @@ from graph_agent.deadlines import ignore_result
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord
 from graph_agent.replay.replayer import Replayer
+from graph_agent.replay.report import unreadable_report
 from graph_agent.replay.sources import LoadedRecord
 from graph_agent.replay.step_summary import summarize
+from graph_agent.replay.time_limit import REPLAY_SECONDS, ReplayTimeout, interrupted_after, too_long
 
 WORKERS = 2
 _QUEUED = 2 * WORKERS
 """Replays that are prepared before their results are needed: enough to keep the workers busy."""
 _NICENESS = 10
-"""Added to the niceness of a worker, so that the server's own process comes first."""
+"""Added to the niceness of a worker, so that a server's own process comes first."""
 
 
 class ReplayPool:
     """Worker processes for replays. They are started by the first replay and end with `close` or with this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 2 * REPLAY_SECONDS) -> None:
+        """After `seconds` the process of a replay is killed; a replay ends by itself after `REPLAY_SECONDS`."""
+        self._seconds = seconds
         self._executor: ProcessPoolExecutor | None = None
         self._free = asyncio.Semaphore(WORKERS)
 
@@ -58,18 +62,10 @@ class ReplayPool:
 
     async def _replay(self, found: LoadedRecord, policy: str | None) -> dict[str, Any]:
         if found.record is None:
-            return {
-                "decision_id": found.name,
-                "identical": False,
-                "departure": "the record cannot be read",
-                "differences": [],
-                "states": [],
-                "decision": None,
-                "steps": [],
-            }
+            return {**unreadable_report(found.name), "steps": []}
         if self._executor is None:
             # Spawned, not forked: the server has threads.
-            self._executor = ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), initializer=_start_worker)
+            self._executor = ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), initializer=start_worker)
         executor = self._executor
         try:
             await self._free.acquire()
@@ -81,7 +77,15 @@ class ReplayPool:
             # A replay that has begun is never cancelled: if its worker dies, the executor fails on a cancelled future. The
             # replay keeps its place until it ends, so that clients that disconnect leave no queue behind.
             report.add_done_callback(self._release)
-            return await asyncio.shield(report)
+            if not (await asyncio.wait({report}, timeout=self._seconds))[0]:
+                # Not even its alarm has ended it. The other replays in these processes end too.
+                if self._executor is executor:
+                    self._executor = None
+                for process in list(executor._processes):
+                    os.kill(process, signal.SIGKILL)
+                text = f"A replay took longer than {self._seconds:g} s, and its process was ended."
+                raise ServiceError(ServiceErrorCode.QUERY_TIMEOUT, text)
+            return report.result()
         except BrokenProcessPool as exc:
             if self._executor is executor:
                 self._executor = None
@@ -104,8 +108,9 @@ class ReplayPool:
             self._executor = None
 
 
-def _start_worker() -> None:
-    # Ctrl-C reaches every process of the terminal; the server ends its workers itself.
+def start_worker() -> None:
+    """Prepare a worker process: it ends with its parent, and lets other processes come first."""
+    # Ctrl-C reaches every process of the terminal; the parent ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
@@ -124,8 +129,12 @@ def _replayer() -> Replayer:
 
 
 def _replay_in_worker(record: DecisionRecord, texts: Mapping[str, str], policy: str | None) -> dict[str, Any]:
+    replayer = _replayer()
     try:
-        report = asyncio.run(_replayer().replay(record, texts, policy=policy))
+        with interrupted_after(replayer.seconds):
+            report = asyncio.run(replayer.replay(record, texts, policy=policy))
+    except ReplayTimeout:
+        return {**unreadable_report(record.header.decision_id, too_long(replayer.seconds)), "steps": []}
     except Exception as exc:
         # An exception that cannot be unpickled would break the pool, and with it the replays of the other users.
         raise RuntimeError(f"a replay failed: {type(exc).__name__}: {exc}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Mapping
 from datetime import datetime
@@ -21,6 +22,7 @@ from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, TurnPorts
 from graph_agent.replay.playback import PlaybackRecorder
 from graph_agent.replay.report import Difference, ReplayReport, compare_outcomes, compare_paths, compare_records
+from graph_agent.replay.time_limit import REPLAY_SECONDS, ReplayTimeout, interrupted_after, too_long
 from graph_agent.replay.what_if import WhatIfPorts
 from graph_agent.turn.finished import compose_record
 from graph_agent.turn.recorder import Recorder
@@ -54,10 +56,28 @@ async def replay(
     return await Replayer().replay(record, texts, policy=policy, live=live)
 
 
+async def replay_interruptibly(
+    replayer: Replayer,
+    record: DecisionRecord,
+    texts: Mapping[str, str],
+    *,
+    policy: str | None = None,
+    live: LLMAdapter | None = None,
+) -> ReplayReport:
+    """Replay one decision in a process that does nothing else: a step that computes for too long is interrupted too."""
+    try:
+        with interrupted_after(replayer.seconds):
+            return await replayer.replay(record, texts, policy=policy, live=live)
+    except ReplayTimeout:
+        return ReplayReport(record, (), too_long(replayer.seconds))
+
+
 class Replayer:
     """Replays any number of decisions with one compiled graph."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = REPLAY_SECONDS) -> None:
+        """A replay that takes longer than `seconds` ends at its next step or `await`."""
+        self.seconds = seconds
         self._graph = build_graph()
         self._snapshots: dict[tuple[str, ...], PolicySnapshot] = {}
 
@@ -71,6 +91,17 @@ class Replayer:
     ) -> ReplayReport:
         """Replay one decision; see the function `replay`."""
         other = None if policy is None else Constitution.parse(policy)
+        try:
+            async with asyncio.timeout(self.seconds) as limit:
+                return await self._replay(record, texts, other, live)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return ReplayReport(record, (), too_long(self.seconds))
+
+    async def _replay(
+        self, record: DecisionRecord, texts: Mapping[str, str], other: Constitution | None, live: LLMAdapter | None
+    ) -> ReplayReport:
         if invalid := (*_invalid_fields(record), *_invalid_texts(record.header, texts)):
             return ReplayReport(record, invalid)
         try:
@@ -123,7 +154,9 @@ class Replayer:
         turn = Turn(context=header.context, decision_id=header.decision_id)
         try:
             async for step in walk(self._graph, turn, TurnRuntime(ports, snapshot)):
-                steps.append(step)  # noqa: PERF401 (a comprehension would lose the steps before an exception)
+                steps.append(step)
+                # A step need not wait for anything. Here the time limit of the replay can end it.
+                await asyncio.sleep(0)
         except Exception as exc:
             # A changed node or a changed record may raise anything. The report says in which state.
             at = TOPOLOGY.get(steps[-1].state, {}).get(steps[-1].outcome, "the next state") if steps else START

@@ -62,6 +62,18 @@ class ReplayReport:
         }
 
 
+def unreadable_report(name: str, why: str = "the record cannot be read") -> dict[str, Any]:
+    """Return the JSON of the report of a decision that could not be replayed, by default because its record is not valid."""
+    return {
+        "decision_id": name,
+        "identical": False,
+        "departure": why,
+        "differences": [],
+        "states": [],
+        "decision": None,
+    }
+
+
 def compare_records(recorded: DecisionRecord, replayed: DecisionRecord) -> tuple[Difference, ...]:
     """Return every value in which two records differ, the path first."""
     if recorded == replayed:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from pydantic import Field, ValidationError, field_validator
-from sqlalchemy import Connection, insert, or_, select
+from sqlalchemy import Connection, and_, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, MIN_DECISIONS, compare
@@ -21,7 +21,7 @@ from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import unstorable
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.chain import ChainKey, Sealer
-from graph_agent.record.row_seal import with_seal
+from graph_agent.record.sealed_rows import add_row
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import baselines_table
 
@@ -130,7 +130,7 @@ class BaselineService:
         row = {**dict(baseline), "profiles": [profile.to_json() for profile in profiles]}
 
         def work(connection: Connection) -> None:
-            connection.execute(insert(baselines_table), with_seal(connection, baselines_table, row, self._sealer))
+            add_row(connection, baselines_table, row, self._sealer)
 
         try:
             await write(self._database, work)
@@ -140,12 +140,24 @@ class BaselineService:
             raise
         return baseline
 
-    async def list_baselines(self) -> list[Baseline]:
-        """Return all baselines, newest first."""
-        wanted = select(*_COLUMNS).order_by(baselines_table.c.created_at.desc(), baselines_table.c.name)
+    async def list_baselines(self, limit: int | None = None, before: str | None = None) -> list[Baseline]:
+        """Return the baselines, newest first: `limit` of them, those behind the baseline with the id `before`.
+
+        Raises `ServiceError` BASELINE_NOT_FOUND if `before` does not exist.
+        """
+        columns = baselines_table.c
+        wanted = select(*_COLUMNS).order_by(columns.created_at.desc(), columns.name).limit(limit)
 
         def work(connection: Connection) -> list[Baseline]:
-            return [Baseline.model_validate(dict(row)) for row in connection.execute(wanted).mappings()]
+            page = wanted
+            if before is not None:
+                at = select(columns.created_at, columns.name).where(columns.baseline_id == before)
+                last = connection.execute(at).one_or_none()
+                if last is None:
+                    raise _not_found()
+                same_time = and_(columns.created_at == last.created_at, columns.name > last.name)
+                page = wanted.where(or_(columns.created_at < last.created_at, same_time))
+            return [Baseline.model_validate(dict(row)) for row in connection.execute(page).mappings()]
 
         return await read(self._database, work)
 
@@ -153,7 +165,7 @@ class BaselineService:
         """Return one baseline. Raises `ServiceError` BASELINE_NOT_FOUND."""
         baseline = await self._find(name_or_id)
         if baseline is None:
-            raise ServiceError(ServiceErrorCode.BASELINE_NOT_FOUND, "There is no baseline with this name or id.")
+            raise _not_found()
         return baseline
 
     async def compare_to_baseline(
@@ -215,6 +227,10 @@ class BaselineService:
         )
         row = await read(self._database, lambda connection: connection.execute(wanted).mappings().one_or_none())
         return None if row is None else Baseline.model_validate(dict(row))
+
+
+def _not_found() -> ServiceError:
+    return ServiceError(ServiceErrorCode.BASELINE_NOT_FOUND, "There is no baseline with this name or id.")
 
 
 def _duplicate(name: str) -> ServiceError:

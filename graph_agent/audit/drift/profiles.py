@@ -130,8 +130,8 @@ def observe(record: DecisionRecord) -> Observation:
 class _Counts:
     """The counts of one group while its decisions are read.
 
-    Every figure is counted by name and user. Durations are kept in compact arrays, because the number of slow decisions of a
-    user is known only when the median is.
+    Every figure is counted by name and user. Durations are kept in compact arrays, because the slow decisions of a user can be
+    counted only after the median is known.
     """
 
     def __init__(self) -> None:

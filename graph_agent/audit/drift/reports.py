@@ -6,11 +6,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 
 from graph_agent.db import Database
 from graph_agent.record.chain import Sealer
-from graph_agent.record.row_seal import with_seal
+from graph_agent.record.sealed_rows import add_row
 from graph_agent.record.statements import write
 from graph_agent.record.tables import reports_table
 
@@ -36,6 +36,6 @@ async def store_report(
     row = {"report_id": report_id, "kind": kind.value, "created_at": created_at, "passed": passed, "report": report}
 
     def work(connection: Connection) -> None:
-        connection.execute(insert(reports_table), with_seal(connection, reports_table, row, sealer))
+        add_row(connection, reports_table, row, sealer)
 
     await write(database, work)

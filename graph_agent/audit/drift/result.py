@@ -7,6 +7,7 @@ from pydantic import Field
 from graph_agent.models.base import Frozen
 
 ALPHA = 0.05
+"""The significance level: a comparison with a smaller corrected p-value may be flagged."""
 
 TEST = (
     "two-sided, by users; mixes: chi-squared test of homogeneity, shares and error rate: z-test of two proportions with pooled "

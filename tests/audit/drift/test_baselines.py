@@ -54,6 +54,23 @@ async def test_a_baseline_is_the_profile_of_its_decisions(service: BaselineServi
     assert await service.list_baselines() == [baseline]
 
 
+async def test_pages_of_baselines_join_without_gaps_at_equal_times(log: Database, service: BaselineService) -> None:
+    # The clock does not advance, so three of them have the same time.
+    for name in ("one", "three", "two"):
+        await service.create_baseline(name, NOON, NOON + WEEK)
+    later = BaselineService(log, clock=ManualClock(NOON + 6 * WEEK))
+    newest = await later.create_baseline("newest", NOON, NOON + WEEK)
+    assert await service.list_baselines(1) == [newest]
+    pages, before = [], None
+    while page := await service.list_baselines(1, before):
+        pages += [baseline.name for baseline in page]
+        before = page[-1].baseline_id
+    assert pages == ["newest", "one", "three", "two"]
+    with pytest.raises(ServiceError) as refused:
+        await service.list_baselines(1, "march")
+    assert refused.value.code is ServiceErrorCode.BASELINE_NOT_FOUND
+
+
 async def test_unchanged_behaviour_is_no_drift_and_changed_behaviour_is(log: Database, service: BaselineService) -> None:
     await service.create_baseline("march", NOON, NOON + WEEK)
     store_records(log, *week(1000, NOON + WEEK, 200, chats=0.3), *week(2000, NOON + 2 * WEEK, 200, chats=0.6))

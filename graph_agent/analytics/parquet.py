@@ -1,0 +1,135 @@
+"""The export of the log to Parquet: one directory for each table, and in it one for each UTC day.
+
+    DIR/decisions/day=2026-11-22/part.parquet
+    DIR/model_calls/day=2026-11-22/part.parquet
+    DIR/tool_calls/day=2026-11-22/part.parquet
+
+A second export into the same directory writes only the days that have gained decisions since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+from sqlalchemy import Connection, func, literal, select, tuple_
+
+from graph_agent.analytics.tables import DECISIONS, TABLES, AnalyticsTable
+from graph_agent.db import Database
+from graph_agent.private_file import replace_private_file
+from graph_agent.record.statements import read
+from graph_agent.record.tables import CLOSED, decision_logs
+
+BATCH = 10_000
+"""Rows per read, and per row group."""
+
+_DAY = timedelta(days=1)
+_READ_SECONDS = 300.0
+_SUMMARY = b"graph_agent.summary"
+"""The key of a file's metadata under which the decisions of its day are counted."""
+
+
+class ExportedDay(NamedTuple):
+    """One day of the log: its date as YYYY-MM-DD, its closed decisions, and True if its files were written."""
+
+    day: str
+    decisions: int
+    written: bool
+
+
+class ParquetExport:
+    """The export of the closed decisions of `database` to `directory`, which is created if it does not exist.
+
+    A day that the log no longer has, or of which retention has removed decisions, keeps the files it has.
+    """
+
+    def __init__(self, database: Database, directory: Path) -> None:
+        self._database = database
+        self._directory = directory
+
+    async def run(self, since: datetime | None = None, until: datetime | None = None) -> AsyncIterator[ExportedDay]:
+        """Export every day that contains a time from `since` to `until`, and yield each of them, oldest first.
+
+        Raises `ServiceError` if the log cannot be read and OSError if a file cannot be written. Every file is complete: an
+        interrupted export is continued by the next one.
+        """
+        first, last = await read(self._database, _read_bounds, seconds=_READ_SECONDS)
+        if first is None or last is None:
+            return
+        day = _start_of_day(max(first, since or first))
+        while day <= min(last, until or last):
+            exported = await self._export_day(day)
+            if exported is not None:
+                yield exported
+            day += _DAY
+
+    async def _export_day(self, start: datetime) -> ExportedDay | None:
+        day = f"{start:%Y-%m-%d}"
+        count, last_end = await read(self._database, lambda connection: _summarize(connection, start), seconds=_READ_SECONDS)
+        if not count:
+            return None
+        before = _read_summary(self._path(DECISIONS, day))
+        if before is not None and (before[0] > count or before == (count, f"{last_end}")):
+            return ExportedDay(day, count, written=False)
+        for table in TABLES:
+            await self._write(table, day, start, f"{count} {last_end}")
+        return ExportedDay(day, count, written=True)
+
+    def _path(self, table: AnalyticsTable, day: str) -> Path:
+        return self._directory / table.name / f"day={day}" / "part.parquet"
+
+    async def _write(self, table: AnalyticsTable, day: str, start: datetime, summary: str) -> None:
+        path = self._path(table, day)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        schema = table.schema.with_metadata({_SUMMARY: summary.encode()})
+        # Messages are as private here as they are in the log.
+        with replace_private_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+            after: Sequence[Any] | None = None
+            while rows := await read(self._database, _read_rows(table, start, after), seconds=_READ_SECONDS):
+                writer.write_batch(table.batch(rows))
+                after = rows[-1][: len(table.key)]
+
+
+def _start_of_day(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _read_bounds(connection: Connection) -> tuple[datetime | None, datetime | None]:
+    created_at = decision_logs.c.created_at
+    # Two statements: SQLite finds one bound in the index, but reads the whole table for both at once.
+    first, last = (connection.execute(select(bound(created_at))).scalar_one() for bound in (func.min, func.max))
+    return first, last
+
+
+def _summarize(connection: Connection, start: datetime) -> tuple[int, datetime | None]:
+    """Return the number of the day's closed decisions and the time at which the last of them ended."""
+    columns = decision_logs.c
+    row = connection.execute(
+        select(func.count(), func.max(columns.ended_at)).where(
+            columns.created_at >= start, columns.created_at < start + _DAY, CLOSED
+        )
+    ).one()
+    return row[0], row[1]
+
+
+def _read_summary(path: Path) -> tuple[int, str] | None:
+    """Return the summary of an exported day, or None if it was not exported."""
+    if not path.exists():
+        return None
+    count, _, last_end = pq.read_schema(path).metadata[_SUMMARY].decode().partition(" ")
+    return int(count), last_end
+
+
+def _read_rows(table: AnalyticsTable, start: datetime, after: Sequence[Any] | None) -> Callable[[Connection], Sequence[Any]]:
+    def work(connection: Connection) -> Sequence[Any]:
+        rows = table.select(start, start + _DAY).limit(BATCH)
+        if after is not None:
+            # Each value is bound with the type of its column: SQLite compares times as texts of one format.
+            last = [literal(value, column.type) for value, column in zip(after, table.key, strict=True)]
+            rows = rows.where(tuple_(*table.key) > tuple_(*last))
+        return connection.execute(rows).all()
+
+    return work

@@ -1,0 +1,51 @@
+"""Partitions of the log by time, for work that several processes share."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, select
+
+from graph_agent.audit.filters import DecisionFilter
+from graph_agent.db import Database
+from graph_agent.record.statements import read
+from graph_agent.record.tables import CLOSED, decision_logs
+
+SIZE = 500
+"""Decisions of a partition: few, so that little is repeated after a crash; enough, so that opening the log costs little."""
+
+_SPLIT_SECONDS = 600.0
+
+
+class Partition(NamedTuple):
+    """The `decisions` closed decisions that began from `since` (inclusive) to `until` (exclusive)."""
+
+    since: datetime
+    until: datetime
+    decisions: int
+
+
+async def split_log(database: Database, filters: DecisionFilter, size: int | None = None) -> list[Partition]:
+    """Divide the closed decisions that match `filters` into partitions of about `size` (`SIZE`), oldest first.
+
+    Decisions that began at the same moment are in one partition. Raises `ServiceError` if the log cannot be read.
+    """
+    wanted = SIZE if size is None else size
+
+    def work(connection: Connection) -> list[Partition]:
+        created_at = decision_logs.c.created_at
+        matching = [*filters.conditions(connection), CLOSED]
+        first, last = connection.execute(select(func.min(created_at), func.max(created_at)).where(*matching)).one()
+        partitions: list[Partition] = []
+        since: datetime | None = first
+        while since is not None:
+            following = select(created_at).where(*matching, created_at > since).order_by(created_at)
+            after = connection.execute(following.offset(wanted - 1).limit(1)).scalar_one_or_none()
+            until = after or last + timedelta(microseconds=1)
+            counted = select(func.count()).where(*matching, created_at >= since, created_at < until)
+            partitions.append(Partition(since, until, connection.execute(counted).scalar_one()))
+            since = after
+        return partitions
+
+    return await read(database, work, seconds=_SPLIT_SECONDS)

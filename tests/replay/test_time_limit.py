@@ -1,0 +1,93 @@
+"""The time limit of a replay."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.graph import build
+from graph_agent.graph.state import Turn, TurnRuntime
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.record import DecisionRecord
+from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.replay import Replayer
+from graph_agent.replay import pool as pools
+from graph_agent.replay.pool import ReplayPool
+from graph_agent.replay.sources import LoadedRecord
+from tests.scripted_turns import asks, engine_of, says
+
+
+@pytest.fixture
+async def recorded() -> LoadedRecord:
+    """A turn that answers hello."""
+    audit = MemoryAuditWriter()
+    record = (await engine_of(says("hi"), audit=audit).run(asks("hello"))).record
+    return LoadedRecord("hello", record, await audit.texts(list(record.header.digests.values())))
+
+
+def _record(loaded: LoadedRecord) -> DecisionRecord:
+    assert loaded.record is not None
+    return loaded.record
+
+
+class SilentModel(ScriptedAdapter):
+    async def generate(self, *_: Any, **__: Any) -> Any:
+        await asyncio.Event().wait()
+
+
+async def test_a_model_that_never_answers_ends_the_replay(recorded: LoadedRecord) -> None:
+    report = await Replayer(seconds=0.5).replay(_record(recorded), recorded.texts, live=SilentModel([]))
+    assert (report.identical, report.departure) == (False, "the replay took longer than 0.5 s and was ended")
+
+
+async def test_many_steps_end_at_the_limit_although_none_of_them_waits(recorded: LoadedRecord) -> None:
+    report = await Replayer(seconds=0).replay(_record(recorded), recorded.texts)
+    assert report.departure == "the replay took longer than 0 s and was ended"
+    assert (await Replayer().replay(_record(recorded), recorded.texts)).identical
+
+
+def test_a_step_that_computes_for_ever_is_ended_in_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def endless(_turn: Turn, _runtime: TurnRuntime) -> Any:
+        while True:
+            try:
+                while True:
+                    pass
+            except Exception:
+                continue
+
+    audit = MemoryAuditWriter()
+    record = asyncio.run(engine_of(says("hi"), audit=audit).run(asks("hello"))).record
+    texts = asyncio.run(audit.texts(list(record.header.digests.values())))
+    monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_DECISION": endless})
+    replayer, before = Replayer(seconds=0.1), signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(pools, "_replayer", lambda: replayer)
+    report = pools._replay_in_worker(record, texts, None)
+    assert (report["identical"], report["departure"]) == (False, "the replay took longer than 0.1 s and was ended")
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+async def test_a_worker_that_does_not_even_obey_its_alarm_is_killed(recorded: LoadedRecord) -> None:
+    async def one() -> AsyncIterator[LoadedRecord]:
+        yield recorded
+
+    pool = ReplayPool()
+    try:
+        assert [report["identical"] async for _, report in pool.replay_all(one(), None)] == [True]
+        for process in pool.workers:
+            os.kill(process, signal.SIGSTOP)
+        # Only now: to start the processes takes longer.
+        pool._seconds = 0.5
+        with pytest.raises(ServiceError) as failed:
+            _ = [report async for report in pool.replay_all(one(), None)]
+        assert failed.value.code is ServiceErrorCode.QUERY_TIMEOUT
+        assert failed.value.message == "A replay took longer than 0.5 s, and its process was ended."
+        # The next replay has new processes.
+        assert pool.workers == []
+    finally:
+        pool.close()
