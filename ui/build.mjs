@@ -15,6 +15,9 @@ await build({
   bundle: true,
   minify: true,
   format: "esm",
+  // What is imported later has a file of its own.
+  splitting: true,
+  chunkNames: "[name]-[hash]",
   target: "es2022",
   jsx: "automatic",
   jsxImportSource: "preact",

@@ -54,6 +54,14 @@ _USUAL = (8, 6, 5, 2, 1, 2)
 _CHANGED = (8, 6, 5, 9, 1, 2)
 
 
+async def with_decisions(folder: Path, user: str, count: int) -> Path:
+    """Add `count` decisions of the last two days to the log in `folder`."""
+    async with open_stores(Settings(GRAPH_AGENT_HOME=folder)) as stores:
+        decisions = _decisions(1, count, datetime.now(UTC) - timedelta(days=2), timedelta(days=2), user, _USUAL)
+        await LogQueryService(stores.log).import_logs(_exported(decisions), chain_key=KEY)
+    return folder
+
+
 async def with_history(folder: Path, user: str) -> Path:
     """Add decisions of the last two days to the log in `folder`, and a baseline of the five days before.
 

@@ -57,7 +57,45 @@ def test_the_states_light_up_while_the_turn_runs(slow_site: Site, model: GatedMo
         expect(page.locator(".message.assistant .receipt")).to_have_text("added 'call mom'")
         state(page, "BUILD_DECISION", "visited")
         page.locator("[data-state=EXECUTE_TOOLS]").press("Enter")
-        expect(page.locator(".details .verdict")).to_have_text("executed")
+        expect(page.locator(".details .verdict")).to_have_text("permitted")
+
+
+def test_a_state_opens_its_request_its_response_and_the_outcome_of_every_call(site: Site) -> None:
+    markup = "<b>bread</b>"
+    with site.page() as page:
+        say(page, f"add a task to buy {markup}")
+        details = page.locator(".details")
+        page.locator("[data-state=INVOKE_LLM]").press("Enter")
+        request = details.locator(".call", has_text="Request").first
+        request.locator("summary").click()
+        expect(request.locator("h3")).to_have_text(["System prompt", "Tools offered", "Tool choice", "Message: user"])
+        expect(request).to_contain_text("add_task, list_tasks")
+        expect(request).to_contain_text("required")
+        expect(request.locator(".json").last).to_have_text(f"add a task to buy {markup}")
+        # The second request has the call and its result.
+        expect(details.locator(".call", has_text="Request").nth(1).locator("summary")).to_contain_text("messages: 3")
+        response = details.locator(".call", has_text="Response").first
+        expect(response.locator("summary")).to_contain_text("tool calls")
+        response.locator("summary").click()
+        expect(response.locator(".json")).to_contain_text('"name": "add_task"')
+        page.locator("[data-state=EXECUTE_TOOLS]").press("Enter")
+        expect(details.locator(".verdict")).to_have_text("permitted")
+        details.locator("summary").click()
+        expect(details.locator(".ledger")).to_have_text("done once")
+        say(page, f"delete the buy {markup} task")
+        page.locator("[data-state=EXECUTE_TOOLS]").press("Enter")
+        expect(details.locator(".verdict")).to_have_text(["permitted", "awaiting"])
+        expect(details.locator(".ledger")).to_have_text(["not needed", "not sent"])
+        # After a reload the record alone shows the same, and the times.
+        page.reload()
+        state(page, "BUILD_DECISION", "visited")
+        page.locator("[data-state=INVOKE_LLM]").press("Enter")
+        expect(details.locator(".visit > .quiet")).to_have_text([re.compile(rf"^round {n} of 5 · [\d.]+ m?s$") for n in (1, 2)])
+        page.locator("[data-state=EXECUTE_TOOLS]").press("Enter")
+        expect(details.locator(".verdict")).to_have_text(["permitted", "awaiting"])
+        details.locator("summary").last.click()
+        expect(details).to_contain_text("waiting for the user's confirmation")
+        assert page.locator(".details b").count() == 0
 
 
 def test_a_reload_during_a_turn_continues_it(slow_site: Site, model: GatedModel) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
 from graph_agent.api.static_page import LaunchSession, read_page
+from graph_agent.bootstrap import LOCAL_USER
 from tests.api.live_server import live_server
 from tests.chat.environment import Environment
-from tests.page.screenshots import say
-from tests.page.site import Site
+from tests.page.history import with_decisions
+from tests.page.screenshots import say, with_key
+from tests.page.site import Site, open_site
 
 
 def test_filters_are_in_the_address(site: Site) -> None:
@@ -43,6 +48,31 @@ def test_the_list_shows_new_decisions_by_itself(site: Site) -> None:
         expect(other.locator(".row-text")).to_have_text(["show my tasks"])
         say(page, "add a task to call mom")
         expect(other.locator(".row-text")).to_have_text(["add a task to call mom", "show my tasks"])
+
+
+def test_a_long_list_keeps_only_the_rows_near_the_visible_ones(browser: Browser, tmp_path: Path, template: Path) -> None:
+    log = tmp_path / "log"
+    shutil.copytree(template, log)
+    # In a thread: the browser of these tests has a running event loop in this one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, with_decisions(log, LOCAL_USER, 320)).result()
+    with open_site(browser, tmp_path / "site", log, with_key) as site, site.page() as page:
+        page.goto(f"{site.url}/decisions")
+        rows = page.locator(".virtual > li")
+        expect(rows.first).to_have_attribute("aria-posinset", "1")
+        expect(page.locator(".view-title .quiet")).to_have_text("320")
+        last = page.locator(".virtual > li[aria-posinset='320']")
+        # Each scroll to the end loads what follows, until nothing follows.
+        while last.count() == 0:
+            page.locator("main").evaluate("main => main.scrollTo(0, main.scrollHeight)")
+        expect(last).to_be_visible()
+        expect(page.get_by_text("Loading older decisions")).to_have_count(0)
+        assert rows.count() < 60
+        page.locator("main").evaluate("main => main.scrollTo(0, 0)")
+        expect(rows.first).to_have_attribute("aria-posinset", "1")
+        assert rows.count() < 60
+        page.locator(".virtual a").nth(3).click()
+        expect(page.locator(".view-title .back")).to_have_text("Decisions")
 
 
 def test_a_decision_shows_its_steps_calls_and_findings(site: Site) -> None:

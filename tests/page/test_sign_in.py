@@ -13,8 +13,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 from pydantic import SecretStr
 
+from tests.api.oidc_server import Issuer, oidc_issuer
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
+from tests.page.test_accessibility import findings
 
 KEY = "a key for tests only, long enough"
 
@@ -52,6 +54,59 @@ def test_a_bearer_token_is_kept_in_memory_only(bearer_site: Site) -> None:
         assert token not in stored
         page.reload()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with oidc_issuer() as issuer:
+        yield issuer
+
+
+@pytest.fixture
+def oidc_site(browser: Browser, tmp_path: Path, template: Path, issuer: Issuer) -> Iterator[Site]:
+    """A server whose users sign in at an issuer."""
+    settings = {**issuer.settings, "secret": SecretStr("signs confirmations")}
+    with open_site(
+        browser, tmp_path, template, lambda environment: environment.runtime(settings=settings), bearer=True
+    ) as site:
+        yield site
+
+
+def test_a_user_signs_in_at_the_issuer_and_comes_back_to_the_same_view(oidc_site: Site, issuer: Issuer) -> None:
+    with oidc_site.context() as context:
+        page = context.new_page()
+        fetched: list[str] = []
+        page.on("request", lambda request: fetched.append(request.url) if request.resource_type == "fetch" else None)
+        page.goto(f"{oidc_site.url}/decisions?outcome=REFUSAL")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("link", name="Continue as ann").click()
+        expect(page.get_by_text("No decision matches these filters.")).to_be_visible()
+        expect(page).to_have_url(f"{oidc_site.url}/decisions?outcome=REFUSAL")
+
+        page.get_by_role("link", name="Chat", exact=True).click()
+        say(page, "add a task to call mom")
+        expect(page.locator(".receipt")).to_have_text("added 'call mom'")
+        stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
+        assert stored == '[{},{},""]'
+        assert [url for url in fetched if not url.startswith(f"{oidc_site.url}/")] == []
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert "/token" in issuer.asked
+
+
+def test_a_sign_in_that_is_cancelled_or_not_begun_here_says_so(oidc_site: Site, issuer: Issuer) -> None:
+    with oidc_site.context() as context:
+        page = context.new_page()
+        page.goto(f"{oidc_site.url}/chat")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("link", name="Cancel").click()
+        expect(page.get_by_role("alert")).to_have_text("You were not signed in.")
+        assert findings(page) == []
+        # A code that someone else has asked for, and a link that brings the browser here.
+        page.goto(f"{oidc_site.url}/signed-in?code=stolen&state=guessed")
+        expect(page.get_by_role("alert")).to_contain_text("That sign-in was not begun in this tab.")
+        expect(page).to_have_url(f"{oidc_site.url}/chat")
+    assert "/token" not in issuer.asked
 
 
 class ForeignPage(BaseHTTPRequestHandler):

@@ -9,7 +9,8 @@ import { BehaviorView } from "./behavior/view";
 import { ReplayView } from "./replay/view";
 import { signedIn, signInWay, signOut } from "./shared/client";
 import { follow, navigate, path } from "./shared/router";
-import { OfflineBanner, SignedOut } from "./shared/states";
+import { SignedOut } from "./shared/sign_in";
+import { OfflineBanner } from "./shared/states";
 import "./style.css";
 
 const VIEWS: readonly (readonly [name: string, title: string])[] = [
@@ -38,7 +39,7 @@ function Page(): VNode {
             <ViewLink key={view} href={`/${view}`} current={name === view} text={title} />
           ))}
         </nav>
-        {signInWay === "bearer" && signedIn.value && (
+        {signInWay !== "link" && signedIn.value && (
           <button type="button" class="plain" onClick={signOut}>
             Sign out
           </button>
@@ -71,4 +72,6 @@ function ViewLink({ href, current, text }: { href: string; current: boolean; tex
   );
 }
 
-render(<Page />, document.body);
+// The frame of index.html is painted first. A hidden tab paints nothing, so there is nothing to wait for.
+if (document.hidden) render(<Page />, document.body);
+else requestAnimationFrame(() => window.setTimeout(() => render(<Page />, document.body)));

@@ -1,9 +1,9 @@
 // A chart over time, drawn by uPlot; its numbers are in the legend too.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { DAY, fullTime, TIME } from "../shared/format";
+import { day, fullTime, timeOfDay } from "../shared/format";
 
 const HEIGHT = 190;
 const BAR_SHARE = 0.72;
@@ -29,14 +29,21 @@ interface Props {
   readonly format: (value: number) => string;
 }
 
+let Plot: typeof uPlot | null = null;
+
+/** Load the code of the charts, which no other view needs. It must be loaded before a chart is shown. */
+export async function loadCharts(): Promise<void> {
+  Plot = (await import("uplot")).default;
+}
+
 export function Chart({ title, starts, until, series, kind, format }: Props): VNode {
   const place = useRef<HTMLDivElement>(null);
   const [at, setAt] = useState<number | null>(null);
   const scheme = useColorScheme();
   useEffect(() => {
     const element = place.current;
-    if (!element) return undefined;
-    const plot = new uPlot(
+    if (!element || !Plot) return undefined;
+    const plot = new Plot(
       { ...options({ starts, until, series, kind, format }), width: element.clientWidth, height: HEIGHT, hooks: { setCursor: [(own) => setAt(own.cursor.idx ?? null)] } },
       data(starts, until, series, kind),
       element,
@@ -87,7 +94,7 @@ function options({ starts, until, series, kind, format }: Omit<Props, "title">):
   const color = (name: string): string => style.getPropertyValue(`--${name}`).trim();
   const axis = { stroke: color("soft"), font: "12px system-ui, sans-serif", grid: { stroke: color("line"), width: 1 }, ticks: { show: false } };
   const drawn = kind === "bars" ? [...series].reverse() : series;
-  const bars = uPlot.paths.bars?.({ size: [BAR_SHARE, MAX_BAR] });
+  const bars = Plot?.paths.bars?.({ size: [BAR_SHARE, MAX_BAR] });
   return {
     legend: { show: false },
     cursor: { y: false, points: { show: kind === "lines" }, drag: { x: false, y: false } },
@@ -114,7 +121,7 @@ function options({ starts, until, series, kind, format }: Omit<Props, "title">):
 
 function tickTime(seconds: number): string {
   const date = new Date(seconds * 1000);
-  return date.getHours() === 0 && date.getMinutes() === 0 ? DAY.format(date) : TIME.format(date);
+  return date.getHours() === 0 && date.getMinutes() === 0 ? day(date) : timeOfDay(date);
 }
 
 /** Changes when the color scheme does: a canvas does not follow it by itself. */

@@ -1,13 +1,14 @@
 // Behavior: what the agent decides over time, how long it takes, how it differs from a baseline, and whether the record is intact.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { VNode } from "preact";
-import { ApiError, getJson } from "../shared/client";
+import { getJson } from "../shared/client";
 import type { Metrics } from "../shared/client";
 import { duration, words } from "../shared/format";
+import { useLoaded } from "../shared/loading";
 import { navigate, query } from "../shared/router";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/text";
-import { Chart } from "./chart";
+import { Chart, loadCharts } from "./chart";
 import type { Series } from "./chart";
 import { DriftSection } from "./drift";
 import { Verification } from "./verification";
@@ -29,7 +30,6 @@ const CATEGORY_COLORS: Readonly<Record<string, string>> = {
 const COLORS = ["chart-1", "chart-2", "chart-3", "chart-4", "chart-5", "chart-6"];
 
 interface Loaded {
-  readonly range: string;
   readonly whole: Metrics;
   readonly parts: readonly Metrics[];
 }
@@ -37,17 +37,7 @@ interface Loaded {
 export function BehaviorView(): VNode {
   const wanted = query.value.get("within") ?? DEFAULT_RANGE;
   const range = wanted in RANGES ? wanted : DEFAULT_RANGE;
-  const [loaded, setLoaded] = useState<Loaded | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [attempt, setAttempt] = useState(0);
-  useEffect(() => {
-    const abort = new AbortController();
-    setError(null);
-    load(range, abort.signal)
-      .then(setLoaded)
-      .catch((failure: unknown) => failure instanceof ApiError && setError(failure));
-    return () => abort.abort();
-  }, [range, attempt]);
+  const { value: figures, error, retry } = useLoaded((signal) => load(range, signal), [range]);
   return (
     <main class="behavior">
       <header class="view-title">
@@ -61,11 +51,11 @@ export function BehaviorView(): VNode {
         </div>
       </header>
       {error ? (
-        <ErrorState error={error} retry={() => setAttempt(attempt + 1)} />
-      ) : !loaded ? (
+        <ErrorState error={error} retry={retry} />
+      ) : !figures ? (
         <Loading what="the figures" />
       ) : (
-        <Figures {...loaded} />
+        <Figures {...figures} />
       )}
       <div class="halves">
         <DriftSection />
@@ -83,8 +73,9 @@ async function load(range: string, signal: AbortSignal): Promise<Loaded> {
   const [whole, timeline] = await Promise.all([
     getJson<Metrics>(`/api/metrics?${span}`, signal),
     getJson<readonly Metrics[]>(`/api/metrics/timeline?${span}&parts=${parts}`, signal),
+    loadCharts(),
   ]);
-  return { range, whole, parts: timeline };
+  return { whole, parts: timeline };
 }
 
 function Figures({ whole, parts }: Loaded): VNode {
@@ -222,8 +213,6 @@ function ms(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : duration(value);
 }
 
-const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-
 function compact(value: number): string {
-  return COMPACT.format(value);
+  return value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });
 }

@@ -44,7 +44,7 @@ export function TurnPanel({ turn, running, latest }: Props): VNode {
           onSelect={(state) => setSelected(state === selected ? null : state)}
         />
         {selected ? (
-          <StateDetails state={selected} visits={path} />
+          <StateDetails state={selected} visits={path} decisionId={turn ? (turn.reply?.decision_id ?? null) : latest} />
         ) : (
           <p class="quiet hint">{topology.value ? "Select a state to see what was done there." : "Loading the state machine…"}</p>
         )}

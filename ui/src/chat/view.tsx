@@ -13,7 +13,7 @@ import { forget, resume, running, send, turn } from "./turn";
 import type { Message } from "./turn";
 
 const REFRESH_MS = 4000;
-const EXAMPLES = ["add a task to call mom", "show my tasks", "delete the call mom task"];
+const EXAMPLES = ["add a task to call mom", "show my tasks", "I called mom", "delete the call mom task"];
 
 export function ChatView({ id }: { id: string | null }): VNode {
   const [listShown, setListShown] = useState(false);

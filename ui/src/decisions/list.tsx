@@ -1,5 +1,5 @@
 // The list of decisions, newest first; it stays current while it is shown.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { ApiError, getJson } from "../shared/client";
 import type { DecisionPage, LoggedDecision } from "../shared/client";
@@ -7,45 +7,69 @@ import { duration, fullTime, shortTime, words } from "../shared/format";
 import { query } from "../shared/router";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/text";
+import { VirtualRows } from "../shared/virtual_rows";
 import { apiQuery, Filters, filtered } from "./filters";
 
 const PAGE = 50;
+const NEXT_PAGE = 100;
 const REFRESH_MS = 5000;
 
 export function DecisionsView(): VNode {
   const [items, setItems] = useState<readonly LoggedDecision[] | null>(null);
   const [page, setPage] = useState<DecisionPage | null>(null);
+  const [more, setMore] = useState(false);
   const [error, setError] = useState<ApiError | null>(null);
   const address = query.value.toString();
 
-  const fetchPage = async (offset: number, shown: readonly LoggedDecision[], signal?: AbortSignal): Promise<void> => {
+  const loading = useRef(false);
+
+  /** Fetch the newest decisions, in front of those that are `shown`. */
+  const refresh = async (shown: readonly LoggedDecision[], signal?: AbortSignal): Promise<void> => {
     const wanted = apiQuery();
     wanted.set("limit", String(PAGE));
-    wanted.set("offset", String(offset));
     try {
       const found = await getJson<DecisionPage>(`/api/decisions?${wanted}`, signal);
       const fresh = new Set(found.items.map((item) => item.decision_id));
-      const others = shown.filter((item) => !fresh.has(item.decision_id));
-      setItems(offset === 0 ? [...found.items, ...others] : [...others, ...found.items]);
+      setItems([...found.items, ...shown.filter((item) => !fresh.has(item.decision_id))]);
+      setPage(found);
       // A refresh of the first page says nothing about what follows the last one.
-      if (offset > 0 || shown.length <= PAGE) setPage(found);
+      if (shown.length <= PAGE) setMore(found.has_more);
       setError(null);
     } catch (failure) {
       if (failure instanceof ApiError) setError(failure);
     }
   };
 
+  /** Fetch the decisions behind the last one. */
+  const loadOlder = async (): Promise<void> => {
+    const last = items?.at(-1);
+    if (!last || !more || loading.current) return;
+    loading.current = true;
+    const wanted = apiQuery();
+    wanted.set("limit", String(NEXT_PAGE));
+    wanted.set("before", last.decision_id);
+    try {
+      const found = await getJson<DecisionPage>(`/api/decisions?${wanted}`);
+      setItems((known) => (known?.at(-1) === last ? [...known, ...found.items] : known));
+      setMore(found.has_more);
+    } catch {
+      // Scrolling on tries again.
+    } finally {
+      loading.current = false;
+    }
+  };
+
   useEffect(() => {
     const abort = new AbortController();
     setItems(null);
-    void fetchPage(0, [], abort.signal);
+    void refresh([], abort.signal);
     return () => abort.abort();
   }, [address]);
   useEffect(() => {
     if (!items) return undefined;
     const abort = new AbortController();
     const timer = window.setTimeout(() => {
-      if (document.visibilityState === "visible") void fetchPage(0, items, abort.signal);
+      if (document.visibilityState === "visible") void refresh(items, abort.signal);
       else setItems([...items]);
     }, REFRESH_MS);
     return () => {
@@ -62,7 +86,7 @@ export function DecisionsView(): VNode {
       </header>
       <Filters />
       {error && !items ? (
-        <ErrorState error={error} retry={() => void fetchPage(0, [])} />
+        <ErrorState error={error} retry={() => void refresh([])} />
       ) : !items ? (
         <Loading what="decisions" />
       ) : items.length === 0 ? (
@@ -71,16 +95,14 @@ export function DecisionsView(): VNode {
         </p>
       ) : (
         <>
-          <ol class="rows">
-            {items.map((item) => (
-              <Row key={item.decision_id} item={item} />
-            ))}
-          </ol>
-          {page?.has_more && (
-            <button type="button" class="more" onClick={() => void fetchPage(items.length, items)}>
-              Older decisions
-            </button>
-          )}
+          <VirtualRows
+            items={items}
+            keyOf={(item) => item.decision_id}
+            row={(item) => <Row item={item} />}
+            size={more ? (page?.total_is_exact ? page.total : -1) : items.length}
+            onNearEnd={() => void loadOlder()}
+          />
+          {more && <Loading what="older decisions" />}
         </>
       )}
     </main>
@@ -93,19 +115,17 @@ function count(page: DecisionPage): string {
 
 function Row({ item }: { item: LoggedDecision }): VNode {
   return (
-    <li>
-      <a class="row" href={`/decisions/${item.decision_id}`}>
-        <time dateTime={item.created_at} title={fullTime(item.created_at)}>
-          {shortTime(item.created_at)}
-        </time>
-        <span class="row-text">
-          <Visible text={item.message} />
-        </span>
-        <span class="row-type">{words(item.decision_type)}</span>
-        <Outcome outcome={item.outcome_category} />
-        <span class="row-ms">{item.status === "PENDING" ? "" : duration(item.duration_ms)}</span>
-      </a>
-    </li>
+    <a class="row" href={`/decisions/${item.decision_id}`}>
+      <time dateTime={item.created_at} title={fullTime(item.created_at)}>
+        {shortTime(item.created_at)}
+      </time>
+      <span class="row-text">
+        <Visible text={item.message} />
+      </span>
+      <span class="row-type">{words(item.decision_type)}</span>
+      <Outcome outcome={item.outcome_category} />
+      <span class="row-ms">{item.status === "PENDING" ? "" : duration(item.duration_ms)}</span>
+    </a>
   );
 }
 

@@ -60,7 +60,7 @@ export function DecisionView({ id }: { id: string }): VNode {
         )}
       </header>
       <div class="columns">
-        <Steps visits={visitsOf(heard)} />
+        <Steps visits={visitsOf(heard)} decisionId={detail.status === "PENDING" ? null : id} />
         <div class="facts">
           <Answer detail={detail} />
           <Related detail={detail} />

@@ -8,7 +8,7 @@ import type { Visit } from "../machine/path";
 
 const STEP_MS = 450;
 
-export function Steps({ visits }: { visits: readonly Visit[] }): VNode {
+export function Steps({ visits, decisionId }: { visits: readonly Visit[]; decisionId: string | null }): VNode {
   const [step, setStep] = useState(0);
   const [playing, setPlaying] = useState(false);
   const [selected, setSelected] = useState<string | null>(null);
@@ -71,7 +71,7 @@ export function Steps({ visits }: { visits: readonly Visit[] }): VNode {
         />
       </div>
       {selected ? (
-        <StateDetails state={selected} visits={visits} />
+        <StateDetails state={selected} visits={visits} decisionId={decisionId} />
       ) : (
         <ol class="step-list">
           {visits.map((visit, index) => (

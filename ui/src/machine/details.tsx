@@ -1,8 +1,11 @@
-// What was done in one state: the model's response, and the verdict on every call.
-import { useEffect, useRef } from "preact/hooks";
-import type { VNode } from "preact";
+// What was done in one state: the request to the model and its response, and the verdict and the outcome of every call.
+import { Fragment } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { ComponentChildren, VNode } from "preact";
+import { getJson } from "../shared/client";
+import type { JudgedCall, LLMMessage, ModelRequest, VisitedState } from "../shared/client";
 import { duration, words } from "../shared/format";
-import { Visible } from "../shared/text";
+import { Json, Visible } from "../shared/text";
 import { label } from "./layout";
 import type { Action, Visit } from "./path";
 
@@ -18,8 +21,16 @@ const PURPOSES: Readonly<Record<string, string>> = {
   BUILD_DECISION: "Composes the decision and closes the record.",
 };
 
-export function StateDetails({ state, visits }: { state: string; visits: readonly Visit[] }): VNode {
+interface Props {
+  readonly state: string;
+  readonly visits: readonly Visit[];
+  /** The decision once it is closed: its record has more than the events of the turn. */
+  readonly decisionId: string | null;
+}
+
+export function StateDetails({ state, visits, decisionId }: Props): VNode {
   const own = visits.filter((visit) => visit.state === state);
+  const recorded = useRecordedStates(decisionId).filter((one) => one.state === state);
   const section = useRef<HTMLElement>(null);
   useEffect(() => section.current?.scrollIntoView({ block: "nearest" }), [state]);
   return (
@@ -27,18 +38,116 @@ export function StateDetails({ state, visits }: { state: string; visits: readonl
       <h3>{label(state)}</h3>
       <p class="purpose">{PURPOSES[state] ?? ""}</p>
       {own.length === 0 && <p class="quiet">Not entered in this turn.</p>}
-      {own.map((visit, index) => (
-        <div class="visit" key={index}>
-          <p class="quiet">
-            round {visit.iteration} of {visit.cap}
-            {visit.ms !== null && ` · ${duration(visit.ms)}`}
-          </p>
-          {visit.actions.map((action, number) => (
-            <ActionLine key={number} action={action} />
-          ))}
-        </div>
-      ))}
+      {own.map((visit, index) => {
+        const found = recorded[index];
+        // The time in the record is that of the calls alone; the page sees when events arrive.
+        const ms = found?.duration_ms ?? visit.ms;
+        return (
+          <div class="visit" key={index}>
+            <p class="quiet">
+              round {visit.iteration} of {visit.cap}
+              {ms !== null && ` · ${duration(ms)}`}
+            </p>
+            {found?.request && <Request request={found.request} />}
+            {visit.actions
+              .filter((action) => !found || action.kind === "receipt")
+              .map((action, number) => (
+                <ActionLine key={number} action={action} />
+              ))}
+            {found?.response && (
+              <Fold title="Response" end={words(found.response.error ?? found.response.finish_reason)}>
+                <Json value={Object.fromEntries(Object.entries(found.response).filter(([, value]) => value !== null))} />
+              </Fold>
+            )}
+            {found?.calls?.map((call) => <Call key={call.sequence} call={call} />)}
+          </div>
+        );
+      })}
     </section>
+  );
+}
+
+/** The states of a closed decision; empty until they are known, and if the record was pruned. */
+function useRecordedStates(decisionId: string | null): readonly VisitedState[] {
+  const [states, setStates] = useState<readonly VisitedState[]>([]);
+  useEffect(() => {
+    setStates([]);
+    if (decisionId === null) return undefined;
+    const abort = new AbortController();
+    getJson<VisitedState[]>(`/api/decisions/${encodeURIComponent(decisionId)}/states`, abort.signal).then(setStates, () => undefined);
+    return () => abort.abort();
+  }, [decisionId]);
+  return states;
+}
+
+function Fold({ title, end, children }: { title: string; end: string; children: ComponentChildren }): VNode {
+  return (
+    <details class="call">
+      <summary>
+        {title}
+        <span class="quiet end">{end}</span>
+      </summary>
+      {children}
+    </details>
+  );
+}
+
+function Request({ request }: { request: ModelRequest }): VNode {
+  const fields: [string, unknown][] = [
+    ["System prompt", `${request.system_instruction}…\n(digest ${request.system_digest.slice(0, 12)})`],
+    ["Tools offered", request.tools.join(", ")],
+    ["Tool choice", request.tool_choice],
+    ...request.messages.map((message): [string, unknown] => [`Message: ${message.role}`, content(message)]),
+  ];
+  return (
+    <Fold title="Request" end={`messages: ${request.messages.length} · tools: ${request.tools.length}`}>
+      {fields.map(([name, value], index) => (
+        <Fragment key={index}>
+          <h3>{name}</h3>
+          <Json value={value} />
+        </Fragment>
+      ))}
+    </Fold>
+  );
+}
+
+function content({ content: text, function_calls: calls, function_response: result }: LLMMessage): unknown {
+  if (result) return result;
+  return calls ? { ...(text && { text }), calls } : text;
+}
+
+function Call({ call }: { call: JudgedCall }): VNode {
+  return (
+    <details class="call">
+      <summary>
+        <code>
+          <Visible text={call.tool_name} />
+        </code>
+        <span class={`verdict ${call.verdict}`}>{words(call.verdict)}</span>
+        {call.duration_ms != null && <span class="quiet end">{duration(call.duration_ms)}</span>}
+      </summary>
+      <dl class="arguments">
+        {call.reason && (
+          <>
+            <dt>Reason</dt>
+            <dd>
+              {call.error_code && `${words(call.error_code)}: `}
+              <Visible text={call.reason} />
+            </dd>
+          </>
+        )}
+        <dt>Ledger</dt>
+        <dd class="ledger">{call.ledger ? words(call.ledger) : "not sent"}</dd>
+      </dl>
+      <h3>Arguments</h3>
+      <Json value={call.arguments} />
+      {call.result != null && (
+        <>
+          <h3>Result</h3>
+          <Json value={call.result} />
+        </>
+      )}
+    </details>
   );
 }
 

@@ -5,6 +5,7 @@ import { ApiError, getJson, request } from "../shared/client";
 import type { ConstitutionText, DecisionDetail, DecisionPage, ExportedItem, LoggedDecision } from "../shared/client";
 import { copy, download } from "../shared/download";
 import { fullTime, shortTime } from "../shared/format";
+import { useLoaded } from "../shared/loading";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/text";
 import { Outcome } from "../decisions/list";
@@ -31,26 +32,10 @@ export function ReplayView({ id }: { id: string | null }): VNode {
 }
 
 function ReplayStart(): VNode {
-  const [constitution, setConstitution] = useState<ConstitutionText | null>(null);
-  const [recent, setRecent] = useState<readonly LoggedDecision[] | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [attempt, setAttempt] = useState(0);
-  useEffect(() => {
-    const abort = new AbortController();
-    setError(null);
-    Promise.all([
-      getJson<ConstitutionText>("/api/constitution", abort.signal),
-      getJson<DecisionPage>(`/api/decisions?limit=${RECENT}`, abort.signal),
-    ])
-      .then(([found, page]) => {
-        setConstitution(found);
-        setRecent(page.items.filter((item) => item.status !== "PENDING"));
-      })
-      .catch((failure: unknown) => failure instanceof ApiError && setError(failure));
-    return () => abort.abort();
-  }, [attempt]);
-  if (error) return <ErrorState error={error} retry={() => setAttempt(attempt + 1)} />;
-  if (!constitution || !recent) return <Loading what="the constitution" />;
+  const { value, error, retry } = useLoaded(loadStart, []);
+  if (error) return <ErrorState error={error} retry={retry} />;
+  if (!value) return <Loading what="the constitution" />;
+  const [constitution, recent] = value;
   return (
     <main class="replay">
       <header class="view-title">
@@ -91,21 +76,19 @@ function ReplayStart(): VNode {
   );
 }
 
+async function loadStart(signal: AbortSignal): Promise<[ConstitutionText, readonly LoggedDecision[]]> {
+  const [constitution, page] = await Promise.all([
+    getJson<ConstitutionText>("/api/constitution", signal),
+    getJson<DecisionPage>(`/api/decisions?limit=${RECENT}`, signal),
+  ]);
+  return [constitution, page.items.filter((item) => item.status !== "PENDING")];
+}
+
 function ReplayOne({ id }: { id: string }): VNode {
-  const [loaded, setLoaded] = useState<Loaded | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [attempt, setAttempt] = useState(0);
-  useEffect(() => {
-    const abort = new AbortController();
-    setError(null);
-    load(id, abort.signal)
-      .then(setLoaded)
-      .catch((failure: unknown) => failure instanceof ApiError && setError(failure));
-    return () => abort.abort();
-  }, [id, attempt]);
+  const { value: loaded, error, retry } = useLoaded((signal) => load(id, signal), [id]);
   const [whatIf, problem] = useWhatIf(id, loaded !== null);
 
-  if (error) return <ErrorState error={error} retry={() => setAttempt(attempt + 1)} />;
+  if (error) return <ErrorState error={error} retry={retry} />;
   if (!loaded) return <Loading what="the replay" />;
   return (
     <main class="replay">

@@ -15,6 +15,10 @@ export type DecisionPage = Schemas["DecisionPage"];
 export type DecisionDetail = Schemas["DecisionDetail"];
 export type LoggedDecision = Schemas["LoggedDecision"];
 export type LoggedModelCall = Schemas["LoggedModelCall"];
+export type VisitedState = Schemas["VisitedState"];
+export type JudgedCall = Schemas["JudgedCall"];
+export type ModelRequest = Schemas["ModelRequest"];
+export type LLMMessage = Schemas["LLMMessage"];
 export type ToolInvocation = Schemas["ToolInvocation"];
 export type ConstitutionText = Schemas["ConstitutionText"];
 export type ExportedItem = Schemas["ExportedText"] | Schemas["ExportedRecord"];
@@ -22,10 +26,16 @@ export type Metrics = Schemas["MetricsSummary"];
 export type BaselinePage = Schemas["BaselinePage"];
 export type DriftReport = Schemas["DriftReport"];
 export type GroupDrift = Schemas["GroupDrift"];
+/** Declared by hand: the server describes its sign-in only where it has one. */
+export interface SignInStart {
+  readonly authorization_endpoint: string;
+  readonly client_id: string;
+  readonly scope: string;
+}
 export type Comparison = Schemas["Comparison"];
 
-/** How a user signs in: with the link that `serve` prints, or with a bearer token. */
-export const signInWay = document.documentElement.dataset["signIn"] === "bearer" ? "bearer" : "link";
+/** How a user signs in: with the `link` that `serve` prints, with a `bearer` token, or at an `oidc` issuer. */
+export const signInWay = document.documentElement.dataset["signIn"] ?? "link";
 export const signedIn = signal(signInWay === "link");
 /** False after a request that got no answer, until one gets an answer. */
 export const online = signal(true);

@@ -1,17 +1,23 @@
 // Times, durations and codes in words.
 
-export const TIME = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hour12: false });
-export const DAY = new Intl.DateTimeFormat("en", { day: "numeric", month: "short" });
-const FULL = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium", hour12: false });
+/** A formatter that is made when it is first used: making one takes longer than the rest of this module. */
+function formatter(options: Intl.DateTimeFormatOptions): (date: Date) => string {
+  let made: Intl.DateTimeFormat | undefined;
+  return (date) => (made ??= new Intl.DateTimeFormat("en", options)).format(date);
+}
+
+export const timeOfDay = formatter({ hour: "2-digit", minute: "2-digit", hour12: false });
+export const day = formatter({ day: "numeric", month: "short" });
+const full = formatter({ dateStyle: "medium", timeStyle: "medium", hour12: false });
 
 /** The time of day for today, and the date before that. */
 export function shortTime(iso: string): string {
   const date = new Date(iso);
-  return date.toDateString() === new Date().toDateString() ? TIME.format(date) : DAY.format(date);
+  return date.toDateString() === new Date().toDateString() ? timeOfDay(date) : day(date);
 }
 
 export function fullTime(iso: string): string {
-  return FULL.format(new Date(iso));
+  return full(new Date(iso));
 }
 
 export function duration(ms: number): string {

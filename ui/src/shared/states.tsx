@@ -1,7 +1,7 @@
-// The states of a view that has nothing to show yet: loading, failed, signed out; and the banner of a lost connection.
-import { useEffect, useState } from "preact/hooks";
+// The states of a view that has nothing to show yet: loading, failed; and the banner of a lost connection.
+import { useEffect } from "preact/hooks";
 import type { VNode } from "preact";
-import { online, request, signIn, signInWay } from "./client";
+import { online, request } from "./client";
 import type { ApiError } from "./client";
 
 export function Loading({ what }: { what: string }): VNode {
@@ -41,46 +41,5 @@ export function OfflineBanner(): VNode | null {
     <p class="offline" role="alert">
       The server cannot be reached. What you see may be old; the page reconnects by itself.
     </p>
-  );
-}
-
-export function SignedOut(): VNode {
-  const [token, setToken] = useState("");
-  if (signInWay === "link") {
-    return (
-      <main class="signed-out">
-        <h1>Open the link from your terminal</h1>
-        <p>
-          This server serves one local user. When it started it printed a link with a token; open that link once, and this
-          browser is signed in until the server stops.
-        </p>
-        <pre>open {window.location.origin}/?token=…</pre>
-      </main>
-    );
-  }
-  return (
-    <main class="signed-out">
-      <h1>Sign in</h1>
-      <p>Paste a bearer token. It is kept in the memory of this tab only, so a reload asks for it again.</p>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (token.trim()) signIn(token.trim());
-        }}
-      >
-        <label>
-          Token
-          <input
-            type="password"
-            autocomplete="off"
-            value={token}
-            onInput={(event) => setToken(event.currentTarget.value)}
-          />
-        </label>
-        <button type="submit" class="primary">
-          Sign in
-        </button>
-      </form>
-    </main>
   );
 }

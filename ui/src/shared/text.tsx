@@ -6,6 +6,7 @@ const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f
 
 /** `text` with every hidden character replaced by its code point in a marked box. */
 export function Visible({ text }: { text: string }): VNode {
+  if (!HIDDEN.test(text)) return <>{text}</>;
   const parts: (string | VNode)[] = [];
   let plain = "";
   for (const character of text) {

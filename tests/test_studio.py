@@ -1,0 +1,77 @@
+"""LangGraph Studio: the graph that `langgraph dev` loads, its schemas, and turns in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from graph_agent.graph.topology import TOPOLOGY
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def studio_graph(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Any]:
+    """The factory that `langgraph.json` names, loaded from its file as `langgraph dev` does."""
+    for name in ("GEMINI_API_KEY", "DATABASE_URL", "LOG_DATABASE_URL", "GRAPH_AGENT_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GRAPH_AGENT_HOME", str(tmp_path))
+    path, _, name = json.loads((ROOT / "langgraph.json").read_text())["graphs"]["graph_agent"].partition(":")
+    spec = importlib.util.spec_from_file_location("loaded_by_langgraph", ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+def databases(home: Path) -> list[Path]:
+    return list(home.glob("*.db"))
+
+
+async def test_its_schemas_are_json_and_it_draws_the_topology(studio_graph: Callable[[], Any], tmp_path: Path) -> None:
+    async with studio_graph() as graph:
+        assert list(graph.get_input_jsonschema()["properties"]) == ["message"]
+        assert set(graph.get_output_jsonschema()["properties"]) == {"conversation_id", "decision_id", "reply", "decision"}
+        assert {"message", "outcome", "changes"} <= set(graph.builder.state_schema.__annotations__)
+        graph.get_context_jsonschema()
+        drawn = {(edge.source, edge.target) for edge in graph.get_graph().edges}
+    ends = {"END": "__end__"}
+    edges = {(state, ends.get(target, target)) for state, outcomes in TOPOLOGY.items() for target in outcomes.values()}
+    assert drawn == {("__start__", "BUILD_REQUEST"), *edges}
+    assert databases(tmp_path) == []
+
+
+async def test_a_thread_is_a_conversation_with_confirmation(studio_graph: Callable[[], Any], tmp_path: Path) -> None:
+    saver = InMemorySaver()
+    thread = {"configurable": {"thread_id": "1"}}
+    replies, visited = [], []
+    for message in ("add a task to call mom", "delete the call mom task", "yes"):
+        async with studio_graph() as graph:
+            graph.checkpointer = saver
+            updates = [update async for update in graph.astream({"message": message}, thread, stream_mode="updates")]
+        visited.append([name for update in updates for name in update])
+        last = updates[-1]["BUILD_DECISION"]
+        json.dumps(updates)
+        replies.append((last["reply"], last["decision"]["outcome_category"]))
+    assert replies == [
+        ("Added 'call mom' to your list.", "SUCCESS:TASK_COMPLETED"),
+        ("Delete 'call mom'. Should I go ahead? Please answer yes or no.", "SUCCESS:RESPONSE_GIVEN"),
+        ("Done: deleted 'call mom'.", "SUCCESS:TASK_COMPLETED"),
+    ]
+    assert len(databases(tmp_path)) == 2
+    assert visited[2] == ["BUILD_REQUEST", "EXECUTE_TOOLS", "BUILD_DECISION"]
+
+
+async def test_a_message_that_is_refused_begins_no_turn(studio_graph: Callable[[], Any]) -> None:
+    async with studio_graph() as graph:
+        with pytest.raises(Exception, match=r"The message is empty\."):
+            await graph.ainvoke({"message": " "})

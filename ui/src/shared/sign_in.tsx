@@ -1,0 +1,90 @@
+// What the page shows until the user has signed in.
+import { useEffect, useState } from "preact/hooks";
+import type { ComponentChildren, VNode } from "preact";
+import { signIn, signInWay } from "./client";
+import { beginSignIn, finishSignIn, returned } from "./oidc";
+
+export function SignedOut(): VNode {
+  switch (signInWay) {
+    case "oidc":
+      return <IssuerSignIn />;
+    case "bearer":
+      return <TokenPrompt />;
+    default:
+      return <LaunchLink />;
+  }
+}
+
+function LaunchLink(): VNode {
+  return (
+    <SignInPage title="Open the link from your terminal">
+      <p>
+        This server serves one local user. When it started it printed a link with a token; open that link once, and this
+        browser is signed in until the server stops.
+      </p>
+      <pre>open {window.location.origin}/?token=…</pre>
+    </SignInPage>
+  );
+}
+
+function TokenPrompt(): VNode {
+  const [token, setToken] = useState("");
+  return (
+    <SignInPage title="Sign in">
+      <p>Paste a bearer token. It is kept in the memory of this tab only, so a reload asks for it again.</p>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (token.trim()) signIn(token.trim());
+        }}
+      >
+        <label>
+          Token
+          <input
+            type="password"
+            autocomplete="off"
+            value={token}
+            onInput={(event) => setToken(event.currentTarget.value)}
+          />
+        </label>
+        <button type="submit" class="primary">
+          Sign in
+        </button>
+      </form>
+    </SignInPage>
+  );
+}
+
+function IssuerSignIn(): VNode {
+  const [busy, setBusy] = useState(returned());
+  const [problem, setProblem] = useState("");
+  const run = (work: () => Promise<void>): void => {
+    setBusy(true);
+    setProblem("");
+    work().catch((error: Error) => {
+      setBusy(false);
+      setProblem(error.message);
+    });
+  };
+  useEffect(() => {
+    if (returned()) run(finishSignIn);
+  }, []);
+  return (
+    <SignInPage title="Sign in">
+      <p>You sign in with your account and come back here. The token is kept in the memory of this tab only.</p>
+      <button type="button" class="primary" disabled={busy} onClick={() => run(beginSignIn)}>
+        {busy ? "Signing in…" : "Sign in"}
+      </button>
+      {problem && <p role="alert">{problem}</p>}
+    </SignInPage>
+  );
+}
+
+function SignInPage({ title, children }: { title: string; children: ComponentChildren }): VNode {
+  return (
+    <main class="signed-out">
+      <h1>{title}</h1>
+      {children}
+    </main>
+  );
+}
