@@ -1,0 +1,98 @@
+"""Build the wheel and the sdist, and use the wheel as a new user would, in an empty environment of each installed Python.
+
+    python -m tests.package_check        # make package
+
+Prints one line for each Python, and those of `PYTHONS` that are not installed. Exits with 1 if the package fails in one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+ROOT = Path(__file__).parents[1]
+UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+NEEDED = ("graph_agent/constitution.md", "graph_agent/api/page/index.html", "graph_agent/py.typed")
+
+EXTRAS = "postgresql,otel,analytics"
+LIBRARY = """
+import graph_agent
+assert set(graph_agent.__all__) <= set(dir(graph_agent))
+for name in graph_agent.__all__:
+    getattr(graph_agent, name)
+"""
+
+
+def main() -> int:
+    """Run the checks and return the exit code."""
+    with tempfile.TemporaryDirectory(prefix="graph-agent-package-") as folder:
+        wheel = _build(Path(folder))
+        results = {python: _check(wheel, python, Path(folder)) for python in PYTHONS}
+    failed = [python for python, result in results.items() if result is False]
+    missing = [python for python, result in results.items() if result is None]
+    if missing:
+        print(f"not installed here, so not tested: Python {', '.join(missing)}")
+    if len(missing) == len(PYTHONS):
+        failed.append("no Python")
+    return 1 if failed else 0
+
+
+def _build(folder: Path) -> Path:
+    """Build the sdist and, from it, the wheel; check their contents and return the wheel."""
+    _run([UV, "build", "--quiet", "--out-dir", str(folder), str(ROOT)], check=True)
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    with tarfile.open(sdist) as archive:
+        foreign = [name for name in archive.getnames() if "node_modules" in name or "/.venv" in name]
+    assert not foreign, f"the sdist contains {foreign[0]}"
+    for needed in NEEDED:
+        assert needed in names, f"the wheel has no {needed}"
+    print(f"{wheel.name}: {wheel.stat().st_size / 1024:,.0f} KB, {len(names)} files")
+    return wheel
+
+
+def _check(wheel: Path, python: str, folder: Path) -> bool | None:
+    """Return True if the wheel works in an empty environment of this Python, and None if the Python is not installed."""
+    found = _run([UV, "python", "find", "--no-project", python])
+    if found.returncode:
+        return None
+    environment, home = folder / f"venv-{python}", folder / f"home-{python}"
+    _run([UV, "venv", "--quiet", "--python", found.stdout.strip(), str(environment)], check=True)
+    _run([UV, "pip", "install", "--quiet", "--python", str(environment), f"{wheel}[{EXTRAS}]"], check=True)
+    command = str(environment / "bin" / "graph-agent")
+    uses: list[tuple[list[str], str]] = [
+        ([command, "--version"], "graph-agent "),
+        ([command, "demo"], "✓"),
+        ([command, "ask", "add a task to call mom"], "call mom"),
+        ([command, "ask", "show my tasks"], "call mom"),
+        ([command, "replay", "--all"], "2 of 2 identical"),
+        ([command, "log", "verify"], "intact: 2 records"),
+        ([command, "log", "sql", "SELECT count(*) AS n FROM decisions", "--json"], '{"n": 2}'),
+        ([command, "validate", "--only", "delete-*"], "cases passed"),
+        ([str(environment / "bin" / "python"), "-c", LIBRARY], ""),
+    ]
+    variables = {**os.environ, "GRAPH_AGENT_HOME": str(home), "NO_COLOR": "1"}
+    for arguments, expected in uses:
+        used = subprocess.run(arguments, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+        if used.returncode or expected not in used.stdout:
+            print(f"Python {python}: {' '.join(arguments)} exited with {used.returncode}")
+            print(used.stdout[-800:], used.stderr[-800:])
+            return False
+    print(f"Python {python}: {len(uses)} commands work")
+    return True
+
+
+def _run(arguments: list[str], *, check: bool = False) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, capture_output=True, text=True, check=check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
