@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,5 +22,54 @@ def test_the_library_desk_serves_another_domain() -> None:
         "Give back: mark = M 9. Should I go ahead? Please answer yes or no.\n"
         "you> yes\n"
         "Done: Give back: mark = M 9.\n"
-        "  ✓ Give back: mark = M 9\n"
+        "\n"
+        "The server returned this data:\n"
+        "> {\n"
+        '>   "lent": false,\n'
+        '>   "mark": "M 9",\n'
+        '>   "title": "Moby-Dick"\n'
+        "> }\n"
+        "  ✓ Give back: mark = M 9; the server returned \"{ 'lent': false, 'mark': 'M 9', 'title': 'Moby-Dick' }\"\n"
     )
+
+
+def test_the_notebook_changes_nothing_twice() -> None:
+    ran = subprocess.run([sys.executable, EXAMPLES / "notes/run.py"], text=True, capture_output=True, check=True)
+    assert ran.stdout == (
+        "sent twice under one key: wrote 'buy milk'; the same note: True\n"
+        "you> what about milk?\n"
+        "You noted 'buy milk'.\n"
+        "you> delete it\n"
+        "Delete 'buy milk'. Should I go ahead? Please answer yes or no.\n"
+        "you> yes\n"
+        "Done: deleted 'buy milk'.\n"
+        "  ✓ deleted 'buy milk'\n"
+    )
+
+
+def test_the_cases_of_the_notebook_pass(tmp_path: Path) -> None:
+    folder = EXAMPLES / "notes"
+    python = Path(sys.executable)
+    files = ("--mcp", folder / "servers.json", "--constitution", folder / "constitution.md")
+    environment = {**os.environ, "GRAPH_AGENT_HOME": str(tmp_path), "NOTES_DB": str(tmp_path / "notes.db")}
+    environment["PATH"] = f"{python.parent}{os.pathsep}{environment['PATH']}"
+    ran = subprocess.run(
+        [python.with_name("graph-agent"), "validate", folder / "cases.yaml", *files],
+        cwd=EXAMPLES.parent,
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "4 of 4 cases passed" in ran.stdout
+
+
+def test_functions_are_tools_in_twenty_lines() -> None:
+    ran = subprocess.run([sys.executable, EXAMPLES / "functions.py"], text=True, capture_output=True, check=True)
+    question, *done = ran.stdout.splitlines()
+    assert question == "Book a table: people = 2, table = 7. Should I go ahead? Please answer yes or no."
+    assert done[0] == "Done: Book a table: people = 2, table = 7."
+    program = (EXAMPLES / "functions.py").read_text(encoding="utf-8").partition("import asyncio")[2]
+    before_the_script = program.partition("script = [")[0] + program.partition("agent = ")[2].partition("\n")[0]
+    assert len([line for line in before_the_script.splitlines() if line.strip()]) <= 20

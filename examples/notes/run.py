@@ -1,0 +1,51 @@
+"""A second domain with an operation ledger: notes, the same runtime.
+
+    python examples/notes/run.py
+
+The model is scripted, so that the example runs offline. With a key, give the engine a `GeminiAdapter` instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+from server import build_notes  # the file beside this one
+
+from graph_agent import DecisionContext, FunctionCall, LLMAgentEngine, LLMResponse, McpToolExecutor, ScriptedAdapter
+from graph_agent.db import Database
+
+CONSTITUTION = Path(__file__).with_name("constitution.md").read_text()
+
+
+def calls(name: str, **arguments: str) -> LLMResponse:
+    return LLMResponse(function_calls=[FunctionCall(name=name, arguments=arguments)], finish_reason="tool_calls")
+
+
+def script(note_id: str) -> Iterator[LLMResponse]:
+    yield calls("find_notes", words="milk")
+    yield LLMResponse(content="You noted 'buy milk'.", finish_reason="stop")
+    yield calls("delete_note", note_id=note_id)
+
+
+async def main() -> None:
+    async with McpToolExecutor(build_notes(Database.open("sqlite://"))) as notes:
+        first = await notes.execute("write_note", {"text": "buy milk"}, "ann", operation_key="a key")
+        again = await notes.execute("write_note", {"text": "buy milk"}, "ann", operation_key="a key")
+        assert isinstance(first.data, dict)
+        print(f"sent twice under one key: {first.data['receipt']}; the same note: {first.data == again.data}")
+
+        agent = LLMAgentEngine(ScriptedAdapter(list(script(first.data["note_id"]))), notes, CONSTITUTION)
+        pending = None
+        for message in ("what about milk?", "delete it", "yes"):
+            context = DecisionContext(user_id="ann", message=message, conversation_id="c", pending_confirmation=pending)
+            decision = await agent.process_message(context)
+            pending = decision.pending_action
+            print(f"you> {message}\n{decision.reply}")
+            for receipt in decision.effects:
+                print(f"  ✓ {receipt}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
