@@ -12,7 +12,7 @@ PAGE_SOURCES := $(shell find ui -name node_modules -prune -o -type f ! -name sch
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -66,6 +66,10 @@ page-types: $(PAGE) ## tsc, strict, against the API's own OpenAPI document
 screenshots: setup ## take the pictures of the page in docs/images/
 	@$(BIN)/python -m tests.page.screenshots
 
+.PHONY: page-figures
+page-figures: setup ## measure the page in a slowed-down Chromium: first paint, interactive, scrolling
+	@$(BIN)/python -m tests.page.figures
+
 .PHONY: arch
 arch: $(STAMP) ## the layers, by import-linter
 	@$(BIN)/lint-imports --no-cache
@@ -79,6 +83,14 @@ diagrams: $(STAMP) ## draw diagrams/ from graph/topology.py
 	@$(BIN)/graph-agent diagram > diagrams/state_machine.mmd
 	@$(BIN)/graph-agent diagram --sequence > diagrams/tool_turn.mmd
 
+.PHONY: conformance
+conformance: $(STAMP) ## the MCP conformance suite and the MCP Inspector against the task server; needs npm
+	@$(BIN)/python -m tests.conformance
+
+.PHONY: foreign
+foreign: $(STAMP) ## turns with the official MCP servers, from npm and PyPI; needs npm
+	@$(BIN)/python -m tests.foreign
+
 .PHONY: bench
 bench: $(STAMP) ## CPU per turn beside peers, in one interleaved run
 	@$(BIN)/python -m benchmarks
@@ -88,6 +100,10 @@ MINUTES ?= 5
 .PHONY: soak
 soak: $(STAMP) ## serve mixed turns for MINUTES=5 and print the slopes of memory, descriptors, tasks and threads
 	@$(BIN)/python -m benchmarks.soak $(MINUTES)
+
+.PHONY: package
+package: setup ## build the wheel, and use it in an empty environment of each installed Python from 3.11 to 3.14
+	@$(BIN)/python -m tests.package_check
 
 .PHONY: check
 check: lint types page-types arch test ## everything CI runs

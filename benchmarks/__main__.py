@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import adapters, goals, graph, growth, http, memory, startup, turn
+from benchmarks import adapters, goals, graph, growth, http, mcp_calls, memory, startup, turn
 
-for part in (graph, turn, http, growth, memory, adapters, startup):
+for part in (graph, turn, mcp_calls, http, growth, memory, adapters, startup):
     part.main()
     print()
 goals.print_missed()

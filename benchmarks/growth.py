@@ -2,17 +2,19 @@
 
     python -m benchmarks.growth [DECISIONS ...]
 
-The sizes of the log are 0, 10,000 and 100,000 decisions unless others are given; its rows are written before the turns are run.
+The sizes of the log are 0, 10,000, 100,000 and 1,000,000 decisions unless others are given. Its rows are written before the
+turns are run: 10,000 real ones, and copies of them without the texts of their records, which a turn never reads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 from benchmarks.goals import against
@@ -22,11 +24,13 @@ from benchmarks.turn import context_of, full_engine
 from graph_agent.db import Database, migrate
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.policy.constitution import Constitution
+from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
 from graph_agent.task_server.declarations import TASK_TOOLS
 
 GOAL = 1.15
 """A cost that is flat, with room for noise."""
-LOG_SIZES = (0, 10_000, 100_000)
+LOG_SIZES = (0, 10_000, 100_000, 1_000_000)
+COPIED = 10_000
 TURNS = 60
 
 
@@ -71,6 +75,27 @@ def print_table(title: str, spent: Mapping[str, float]) -> None:
         print(f"  {name:20}{spins:7.2f} spins{ratio:7.2f}" + (against(f"{title}, {name}", ratio, GOAL) if number else ""))
 
 
+def make_log(path: Path, size: int) -> None:
+    """Write a log of about `size` decisions."""
+    log = Database.open(f"sqlite:///{path}")
+    migrate(log, "graph_agent.record")
+    fill(log, min(size, COPIED))
+    log.close_now()
+    with closing(sqlite3.connect(path)) as file:
+        # A cache as large as the file, because the indexes are written in another order than the rows.
+        for pragma in ("synchronous=OFF", "cache_size=-4000000"):
+            file.execute(f"PRAGMA {pragma}").close()
+        for copy in range(1, size // COPIED):
+            for table in (decision_logs, tool_invocation_logs, llm_call_logs):
+                changed = {"decision_id": f"'{copy}:' || decision_id", "record": "NULL", "header": "NULL"}
+                names = [column.name for column in table.columns]
+                values = ", ".join(changed.get(name, name) for name in names)
+                # An id without a prefix is that of an original.
+                originals = f"SELECT {values} FROM {table.name} WHERE decision_id NOT LIKE '%:%'"
+                file.execute(f"INSERT INTO {table.name} ({', '.join(names)}) {originals}")
+            file.commit()
+
+
 async def logs(sizes: tuple[int, ...]) -> dict[str, float]:
     """Return the CPU of a whole turn, in spins, beside logs of so many decisions."""
     with tempfile.TemporaryDirectory() as name:
@@ -79,11 +104,8 @@ async def logs(sizes: tuple[int, ...]) -> dict[str, float]:
             for size in sizes:
                 folder = Path(name) / str(size)
                 folder.mkdir()
-                log = Database.open(f"sqlite:///{folder / 'log.db'}")
-                migrate(log, "graph_agent.record")
-                # In a thread, because `fill` runs an event loop.
-                await asyncio.to_thread(fill, log, size)
-                log.close_now()
+                # In a thread, because it runs an event loop.
+                await asyncio.to_thread(make_log, folder / "log.db", size)
                 engine = await stack.enter_async_context(full_engine(folder))
                 contenders[f"{size:,} decisions"] = lambda engine=engine: engine.run(context_of(0))
             return await interleaved(contenders, TURNS)

@@ -1,8 +1,8 @@
-"""Memory of turns: of those that wait for a model, and what ten thousand finished ones leave.
+"""The memory that a turn takes while it waits for the model, and the growth of the process over ten thousand turns.
 
     python -m benchmarks.memory [TURNS]
 
-A waiting turn is measured by what Python allocates for it, growth by the resident memory in `/proc` (Linux).
+The memory of a waiting turn is what Python allocates for it. Growth is that of the resident memory in `/proc` (Linux).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GOAL_WAITING_KB = 60
 TURNS = 10_000
 AT_ONCE = 50
 GOAL_LEFT_MB = 5
-"""Room for what the allocator keeps. A leak of 1 KB per turn would use it up."""
+"""The allocator may keep this much. A leak of 1 KB per turn exceeds it."""
 
 
 class SilentModel(OneToolModel):

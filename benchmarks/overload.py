@@ -2,6 +2,9 @@
 
 Every burst opens all its connections at once. The figures say how many turns were accepted, how long the answers took, how many
 rows were open afterwards, and how the server ended. The model is a socket that is never read.
+
+The clients share the processors with the server. Therefore a refusal is measured twice: by the kernel at the client, from the
+request to the arrival of the answer, and by the server, from the arrival of the request to its answer.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import selectors
 import signal
 import socket
 import sqlite3
@@ -21,19 +25,27 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from graph_agent.api.arrivals import seconds_since_arrival
+from graph_agent.api.connections import raise_descriptor_limit
+
 DEADLINE_SECONDS = 8.0
 TURNS = (900, 1000, 1500)
+REFUSAL_SECONDS = 0.1
 
 _BODY = b'{"content": "add a task to call mom"}'
-_REQUEST = (
+TURN_REQUEST = (
     b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
     b"Content-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
 )
 
 
+Buckets = dict[float, int]
+"""Seconds -> the number of requests that the server refused within them, without parsing them."""
+
+
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one request: seconds since the burst began, and since the request was sent."""
+    """The answer to one request: seconds since the burst began, and since the request was sent, until the answer arrived."""
 
     status: int
     at: float
@@ -53,6 +65,7 @@ class Overload:
     exit_code: int
     left_open: int
     """The number of open turns and decisions after the end of the server."""
+    refused_within: Buckets
 
     def statuses(self) -> dict[int, int]:
         found = [answer.status for answer in self.answers]
@@ -66,10 +79,10 @@ class Overload:
 def measure(home: Path, turns: int, deadline: float = DEADLINE_SECONDS) -> Overload:
     """Start a server in `home`, send the burst, wait until every row is closed, and end the server with SIGTERM."""
     with serving_without_a_model(home, deadline) as (server, port):
-        answers, quick, all_closed_at = asyncio.run(_burst(home, port, turns, deadline))
+        answers, quick, all_closed_at, refused_within = asyncio.run(_burst(home, port, turns, deadline))
         server.send_signal(signal.SIGTERM)
         exit_code = server.wait(60)
-    return Overload(answers, all_closed_at, quick, exit_code, open_rows(home))
+    return Overload(answers, all_closed_at, quick, exit_code, open_rows(home), refused_within)
 
 
 @contextmanager
@@ -102,23 +115,66 @@ def _port(log: Path, server: subprocess.Popen[bytes]) -> int:
     raise RuntimeError(log.read_text(encoding="utf-8"))
 
 
-async def _burst(home: Path, port: int, turns: int, deadline: float) -> tuple[list[Answer], float, float]:
+async def _burst(home: Path, port: int, turns: int, deadline: float) -> tuple[list[Answer], float, float, Buckets]:
     # The first turn imports the provider's SDK and opens the databases.
     await ask_for_a_turn(port)
     began = time.monotonic()
-    burst = [asyncio.create_task(_ask(port, _REQUEST, began)) for _ in range(turns)]
+    burst = asyncio.create_task(asyncio.to_thread(send_burst, port, TURN_REQUEST, turns, 10 * deadline))
     await asyncio.sleep(deadline / 2)
     quick = await _ask(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", began)
-    answers = await asyncio.gather(*burst)
+    answers = await burst
     while open_rows(home):
         await asyncio.sleep(0.05)
         if time.monotonic() - began > 10 * deadline:
             break
-    return answers, quick.took, time.monotonic() - began
+    return answers, quick.took, time.monotonic() - began, await _refusals_of_server(port)
+
+
+def send_burst(port: int, request: bytes, count: int, seconds: float) -> list[Answer]:
+    """Send `count` requests, each on a connection of its own, and return the answers of at most `seconds`.
+
+    One thread on plain sockets: with a task for each request the clients would take longer than the server.
+    """
+    answers: list[Answer] = []
+    sent: dict[socket.socket, float] = {}
+    began = time.monotonic()
+    with selectors.DefaultSelector() as selector:
+
+        def receive(timeout: float) -> None:
+            for key, _ in selector.select(timeout):
+                connection = key.fileobj
+                assert isinstance(connection, socket.socket)
+                try:
+                    answer = connection.recv(65536)
+                except ConnectionError:
+                    answer = b""
+                now = time.monotonic() - seconds_since_arrival(connection)
+                answers.append(_read(answer, now - began, now - sent.pop(connection)))
+                selector.unregister(connection)
+                connection.close()
+
+        for _ in range(count):
+            connection = socket.socket()
+            connection.setblocking(False)
+            at = time.monotonic()
+            connection.connect_ex(("127.0.0.1", port))
+            # On the loopback device a connection is made at once, unless the server's queue is full.
+            connection.setblocking(True)
+            connection.sendall(request)
+            connection.setblocking(False)
+            sent[connection] = at
+            selector.register(connection, selectors.EVENT_READ)
+            if not len(sent) % 64:
+                receive(0)
+        while sent and time.monotonic() - began < seconds:
+            receive(1)
+        for connection in sent:
+            connection.close()
+    return answers
 
 
 async def ask_for_a_turn(port: int) -> Answer:
-    return await _ask(port, _REQUEST, time.monotonic())
+    return await _ask(port, TURN_REQUEST, time.monotonic())
 
 
 async def _ask(port: int, request: bytes, began: float) -> Answer:
@@ -132,8 +188,21 @@ async def _ask(port: int, request: bytes, began: float) -> Answer:
     finally:
         writer.close()
     ended = time.monotonic()
+    return _read(answer, ended - began, ended - sent)
+
+
+def _read(answer: bytes, at: float, took: float) -> Answer:
     head = answer.partition(b"\r\n\r\n")[0].lower()
-    return Answer(int(answer[9:12] or 0), ended - began, ended - sent, b"retry-after" in head)
+    return Answer(int(answer[9:12] or 0), at, took, b"retry-after" in head)
+
+
+async def _refusals_of_server(port: int) -> Buckets:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    text = (await reader.read()).decode()
+    writer.close()
+    found = re.findall(r'^graph_agent_refusal_duration_seconds_bucket\{le="(\S+)"\} (\S+)', text, re.MULTILINE)
+    return {float(bound): int(float(count)) for bound, count in found}
 
 
 def open_rows(home: Path) -> int:
@@ -145,6 +214,7 @@ def open_rows(home: Path) -> int:
 
 def main(sizes: list[int]) -> None:
     """Print the figures of one burst of each size."""
+    raise_descriptor_limit()
     for turns in sizes:
         with tempfile.TemporaryDirectory() as folder:
             result = measure(Path(folder), turns)
@@ -153,7 +223,14 @@ def main(sizes: list[int]) -> None:
         if accepted:
             print(f"  accepted: last answer after {accepted[-1]:.2f} s")
         if refused:
-            print(f"  refused: median {refused[len(refused) // 2] * 1000:.0f} ms, last {refused[-1] * 1000:.0f} ms")
+            late = sum(seconds > REFUSAL_SECONDS for seconds in refused)
+            print(
+                f"  refused, at the client: median {refused[len(refused) // 2] * 1000:.0f} ms, "
+                f"95 % within {refused[len(refused) * 95 // 100] * 1000:.0f} ms, last {refused[-1] * 1000:.0f} ms, "
+                f"{late} after more than {REFUSAL_SECONDS * 1000:.0f} ms"
+            )
+            counts = ", ".join(f"{count} within {bound * 1000:g} ms" for bound, count in result.refused_within.items())
+            print(f"  refused, at the server: {counts}")
         print(f"  every row closed after {result.all_closed_at:.2f} s")
         print(f"  after SIGTERM: {result.left_open} rows open, exit code {result.exit_code}")
         print(f"  /healthz in the middle: {result.quick_answer_seconds * 1000:.0f} ms")

@@ -1,10 +1,10 @@
-"""A log of a million decisions, and how long it takes to ask it.
+"""A log of a million decisions, and the time that its queries take.
 
-    python -m benchmarks.record                         # makes the store beside the temporary files, asks, removes it
-    python -m benchmarks.record --store big.db          # keeps it; the second time it is only asked
+    python -m benchmarks.record                         # writes a temporary log, queries it, removes it
+    python -m benchmarks.record --store big.db          # keeps the log; the second run only queries it
     python -m benchmarks.record --store postgresql://…  # the same on PostgreSQL
 
-Its records are real ones: a dozen turns are run, and their records repeated under other ids, users, words and times.
+A dozen turns are run, and their records are written many times with other ids, users and times.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ USERS = 5_000
 BATCH = 2_000
 
 _USER, _CONVERSATION, _DECISION = "user-template", "conversation-template", str(uuid.UUID(int=1))
-_SAYS = {
+_MESSAGES = {
     "add a task to call mom": 28,
     "remind me to buy groceries": 14,
     "show my tasks": 20,
@@ -60,14 +60,14 @@ _SAYS = {
     "what's the weather?": 4,
     "groceries": 4,
 }
-"""What is said, and how often of a hundred."""
-_FAILS: tuple[tuple[LLMError, int], ...] = ((LLMError(), 2), (RateLimitError(), 1))
-_CUT = LLMResponse(content="I was about to say", finish_reason="max_tokens")
+"""The messages of the users, and the share of each in percent."""
+_MODEL_ERRORS: tuple[tuple[LLMError, int], ...] = ((LLMError(), 2), (RateLimitError(), 1))
+_TRUNCATED = LLMResponse(content="I was about to say", finish_reason="max_tokens")
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A real decision, and the rows it stands for, to be repeated."""
+class Template:
+    """The rows of one real decision, which are written many times with other ids. `weight` is its share in percent."""
 
     decision: dict[str, Any]
     invocations: list[dict[str, Any]]
@@ -75,14 +75,14 @@ class Shape:
     weight: int
 
 
-async def shapes() -> tuple[list[Shape], dict[str, str]]:
-    """Run each kind of turn once, in a world of its own; with the texts that their records name."""
+async def templates() -> tuple[list[Template], dict[str, str]]:
+    """Run each kind of turn once, each on its own databases; return the rows and the texts that the records reference."""
     constitution = (Path(__file__).parent.parent / "constitution.md").read_text(encoding="utf-8")
     found = []
     texts: dict[str, str] = {}
-    adapters: list[tuple[LLMAdapter, str, int]] = [(RuleBasedAdapter(), text, weight) for text, weight in _SAYS.items()]
-    adapters += [(ScriptedAdapter([error], model="rules"), "add a task", weight) for error, weight in _FAILS]
-    adapters += [(ScriptedAdapter([_CUT], model="rules"), "tell me everything", 1)]
+    adapters: list[tuple[LLMAdapter, str, int]] = [(RuleBasedAdapter(), text, weight) for text, weight in _MESSAGES.items()]
+    adapters += [(ScriptedAdapter([error], model="rules"), "add a task", weight) for error, weight in _MODEL_ERRORS]
+    adapters += [(ScriptedAdapter([_TRUNCATED], model="rules"), "tell me everything", 1)]
     for adapter, text, weight in adapters:
         tasks = Database.open("sqlite://")
         migrate(tasks, "graph_agent.task_server")
@@ -94,17 +94,17 @@ async def shapes() -> tuple[list[Shape], dict[str, str]]:
             turn = await engine.run(
                 DecisionContext(user_id=_USER, conversation_id=_CONVERSATION, message=text), decision_id=_DECISION
             )
-            found.append(_shape(turn.record, weight))
+            found.append(_template(turn.record, weight))
         tasks.close_now()
     return found, texts
 
 
-def _shape(record: DecisionRecord, weight: int) -> Shape:
-    return Shape(decision_row(record), invocation_rows(record), call_rows(record), weight)
+def _template(record: DecisionRecord, weight: int) -> Template:
+    return Template(decision_row(record), invocation_rows(record), call_rows(record), weight)
 
 
-def rows(kinds: list[Shape], count: int) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]]:
-    """`count` decisions over the days before `ENDS`, oldest first, each with its calls."""
+def rows(kinds: list[Template], count: int) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Yield the rows of `count` decisions over the days before `ENDS`, oldest first, each with the rows of its calls."""
     chance = random.Random(2026)
     weights = [kind.weight for kind in kinds]
     step = timedelta(days=1) / PER_DAY
@@ -137,11 +137,11 @@ def rows(kinds: list[Shape], count: int) -> Iterator[tuple[dict[str, Any], list[
 
 
 def fill(database: Database, count: int) -> None:
-    """Write `count` decisions, a few thousand a transaction."""
-    kinds, texts = asyncio.run(shapes())
+    """Write `count` decisions, `BATCH` of them in each transaction."""
+    kinds, texts = asyncio.run(templates())
     for at in (ENDS - timedelta(days=1) * count / PER_DAY, ENDS):
         database.write_now(lambda connection, at=at: store_texts(connection, texts, at))
-    tables = tuple(model for model in (decision_logs, tool_invocation_logs, llm_call_logs))
+    tables = (decision_logs, tool_invocation_logs, llm_call_logs)
     waiting: tuple[list[dict[str, Any]], ...] = ([], [], [])
 
     def flush() -> None:
@@ -165,13 +165,13 @@ def fill(database: Database, count: int) -> None:
     flush()
 
 
-async def ask(database: Database) -> None:
-    """Ask what people ask, and print the median and the slowest of ten times in milliseconds."""
+async def time_queries(database: Database) -> None:
+    """Run each query ten times, and print the median and the longest time in milliseconds."""
     service = LogQueryService(database, seconds=60)
     newest = (await service.query_decisions(limit=1)).items[0]
     rare = (await service.query_decisions(DecisionFilter(outcome="ERROR:RESPONSE_GENERATION"), limit=1)).items[0]
     day, week = ENDS - timedelta(days=1), ENDS - timedelta(days=7)
-    questions: dict[str, Callable[[], Awaitable[Any]]] = {
+    queries: dict[str, Callable[[], Awaitable[Any]]] = {
         "one trace": lambda: service.get_decision_trace(rare.decision_id),
         **{
             f"query: {name}": lambda filters=filters: service.query_decisions(filters)
@@ -187,7 +187,7 @@ async def ask(database: Database) -> None:
                 "outcome prefix, within": DecisionFilter(outcome="ERROR:R"),
                 "intent": DecisionFilter(intent_type="DELETE_TASK"),
                 "model": DecisionFilter(model="rules"),
-                "a model nobody used": DecisionFilter(model="nobody"),
+                "a model without decisions": DecisionFilter(model="unused"),
                 "user and outcome": DecisionFilter(user_id=newest.user_id, outcome="ERROR"),
                 "type and outcome": DecisionFilter(decision_type="INVOKE_TOOL", outcome="SUCCESS:TASK_COMPLETED"),
                 "type and outcome, nothing": DecisionFilter(decision_type="INVOKE_TOOL", outcome="ERROR"),
@@ -199,11 +199,11 @@ async def ask(database: Database) -> None:
         "metrics of the last day": lambda: service.get_metrics_summary(day),
         "metrics of the last week": lambda: service.get_metrics_summary(week),
     }
-    for name, question in questions.items():
+    for name, query in queries.items():
         spent = []
         for _ in range(10):
             started = time.perf_counter()
-            await question()
+            await query()
             spent.append((time.perf_counter() - started) * 1000)
         print(f"{name:32}{statistics.median(spent):9.1f} ms{max(spent):9.1f} ms")
 
@@ -221,9 +221,9 @@ def main() -> None:
         if not stored:
             started = time.perf_counter()
             fill(database, arguments.decisions)
-            print(f"made {arguments.decisions:,} decisions in {time.perf_counter() - started:.0f} s", file=sys.stderr)
+            print(f"wrote {arguments.decisions:,} decisions in {time.perf_counter() - started:.0f} s", file=sys.stderr)
         print(f"{'':32}{'median':>12}{'slowest':>12}")
-        asyncio.run(ask(database))
+        asyncio.run(time_queries(database))
         database.close_now()
 
 

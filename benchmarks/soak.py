@@ -1,8 +1,10 @@
-"""`python -m benchmarks.soak [MINUTES]`: does a server that runs for long keep anything?
+"""A long run of a server, which fails if its memory, descriptors, tasks or threads grow.
 
-Visitors of a served instance play a mixed script: changes, questions, confirmations, repeated keys, refused requests, streams
-that are read and streams that are left. The server samples itself every second. Its memory, descriptors, tasks and threads must
-be flat after a warm-up; the exit code is 1 if one of them is not.
+    python -m benchmarks.soak [MINUTES]
+
+Several visitors (simulated users) at a time send the same mix of requests: changes, questions, confirmations, repeated keys,
+invalid requests, streams that are read to their end and streams that are closed early. The server measures itself every second.
+The exit code is 1 if one of the four figures is not flat after the warm-up.
 """
 
 from __future__ import annotations
@@ -32,13 +34,13 @@ import httpx
 import jwt
 
 VISITORS = 4
-"""Visitors at the same time."""
+"""The number of visitors at the same time."""
 _WARM_UP_VISITS = 4
 """Visits of each visitor before the run, so that thread pools fill up also on a slow machine."""
 _WARM_UP = 0.3
 """The part of the run that is not measured: caches and the allocator fill up."""
 _WINDOW = 10
-"""Samples of which the smallest counts: what a running turn holds for a moment is no growth."""
+"""The number of samples of which the smallest counts: what a turn uses while it runs is no growth."""
 _AUDIENCE = "soak"
 
 FIGURES = {"memory": "MB", "descriptors": "", "tasks": "", "threads": ""}
@@ -82,7 +84,7 @@ def slopes(samples: list[dict[str, float]], turns: int) -> list[Slope]:
 
 
 async def drive(port: int, secret: str, seconds: float) -> tuple[int, float]:
-    """Let visitors come and go for `seconds`, after a warm-up; return the number of turns, and when the warm-up ended."""
+    """Send the requests of visitors for `seconds` after a warm-up; return the number of turns, and when the warm-up ended."""
     turns, began = 0, 0.0
 
     async def warm_up(client: httpx.AsyncClient) -> None:
@@ -103,7 +105,7 @@ async def drive(port: int, secret: str, seconds: float) -> tuple[int, float]:
 
 
 async def _visit(client: httpx.AsyncClient, secret: str) -> int:
-    """Play the script of one visitor, who is a new user; return the number of turns. Raises if an answer is not as expected."""
+    """Send the requests of one visitor, who is a new user; return the number of turns. Raises if an answer is not expected."""
     claims = {"sub": f"visitor-{uuid.uuid4()}", "aud": _AUDIENCE, "exp": datetime.now(UTC) + timedelta(minutes=10)}
     user = {"Authorization": f"Bearer {jwt.encode(claims, secret, 'HS256')}"}
 
@@ -150,7 +152,7 @@ async def _visit(client: httpx.AsyncClient, secret: str) -> int:
 
 @contextmanager
 def serving(home: Path, secret: str) -> Iterator[tuple[subprocess.Popen[bytes], int, Path]]:
-    """Run a server that samples itself; yield it with its port and the file of its samples."""
+    """Run a server that writes samples; yield its process, its port and the file of the samples."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GEMINI", "OPENAI", "GRAPH_"))}
     environment |= {
         "GRAPH_AGENT_HOME": str(home),
@@ -168,7 +170,7 @@ def serving(home: Path, secret: str) -> Iterator[tuple[subprocess.Popen[bytes], 
                     break
             else:
                 raise RuntimeError("the server did not start")
-            # What it writes from now on must not fill the pipe.
+            # Read the rest of stderr: a full pipe would block the server.
             threading.Thread(target=server.stderr.read, daemon=True).start()
             yield server, int(found[1]), home / "samples"
         finally:
@@ -184,13 +186,13 @@ def serve_with_samples(file: Path) -> None:
         async def serve(self, sockets: object = None) -> None:
             sampling = asyncio.create_task(_write_samples(file))
             try:
-                await super().serve(sockets)  # type: ignore[arg-type] # as uvicorn declares it
+                await super().serve(sockets)  # type: ignore[arg-type]  # as uvicorn declares it
             finally:
                 sampling.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await sampling
 
-    serve.Server = SamplingServer  # type: ignore[misc] # the command constructs this one instead
+    serve.Server = SamplingServer  # type: ignore[misc]  # `graph-agent serve` then constructs this class
     run_command(["serve", "--port", "0", "--no-page"])
 
 
@@ -203,7 +205,7 @@ async def _write_samples(file: Path) -> None:
                 "memory": int(Path("/proc/self/statm").read_text().split()[1]) * page / 1e6,  # noqa: ASYNC240 (no disk)
                 "descriptors": len(os.listdir("/proc/self/fd")),  # noqa: PTH208 (no Path for each of them)
                 "tasks": len(asyncio.all_tasks()),
-                "threads": len(os.listdir("/proc/self/task")),  # noqa: PTH208
+                "threads": len(os.listdir("/proc/self/task")),  # noqa: PTH208 (as above)
             }
             out.write(json.dumps(sample) + "\n")
             if second % _WINDOW == 0:
@@ -220,7 +222,7 @@ def main(minutes: float) -> int:
             server.send_signal(signal.SIGTERM)
             exit_code = server.wait(120)
         sampled = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-        # One clock for all processes: CLOCK_MONOTONIC.
+        # Both processes read the same monotonic clock of the machine.
         samples = [sample for sample in sampled if sample["at"] >= began]
     print(f"{turns} turns in {minutes:g} min by {VISITORS} visitors at a time; the server exited with {exit_code}")
     found = slopes(samples, turns)

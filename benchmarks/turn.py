@@ -57,7 +57,7 @@ class OneToolModel:
 
 @asynccontextmanager
 async def full_engine(folder: Path, model: LLMAdapter | None = None) -> AsyncIterator[LLMAgentEngine]:
-    """An engine on real databases in `folder`, with the shipped task server in the process."""
+    """Open an engine on new databases in `folder`, with the shipped task server in this process."""
     tasks, log = (Database.open(f"sqlite:///{folder / name}") for name in ("tasks.db", "log.db"))
     migrate(tasks, "graph_agent.task_server")
     migrate(tasks, "graph_agent.chat.conversations")
@@ -107,7 +107,7 @@ async def peer_turn(folder: Path) -> AsyncIterator[Scenario]:
 
 
 async def measure() -> tuple[dict[str, float], float, float]:
-    """CPU (all threads) in spins of a turn alone, ours and the peer's; then of ours at 50 at a time; then turns a second."""
+    """Return the CPU in spins of one turn at a time, ours and the peer's; of ours at 50 at a time; our turns per second."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         async with full_engine(folder) as engine, peer_turn(folder) as peer:

@@ -52,6 +52,7 @@ _NAMES = {
     "task_server.models": ("Task",),
     "task_server.server": ("build_task_server",),
     "tools.executor": ("McpToolExecutor",),
+    "tools.functions": ("FunctionTools",),
     "turn.engine": ("LLMAgentEngine", "step"),
     "turn.finished": ("FinishedTurn",),
     "turn.recorder": ("Recorder",),

@@ -79,6 +79,7 @@ from graph_agent.task_server.declarations import TOOL_DECLARATIONS as TOOL_DECLA
 from graph_agent.task_server.models import Task as Task
 from graph_agent.task_server.server import build_task_server as build_task_server
 from graph_agent.tools.executor import McpToolExecutor as McpToolExecutor
+from graph_agent.tools.functions import FunctionTools as FunctionTools
 from graph_agent.turn.engine import LLMAgentEngine as LLMAgentEngine
 from graph_agent.turn.engine import step as step
 from graph_agent.turn.finished import FinishedTurn as FinishedTurn

@@ -7,6 +7,7 @@ long to import.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -58,8 +59,15 @@ class Settings(BaseModel):
     jwks_url: str | None = Field(default=None, alias="GRAPH_AGENT_JWKS_URL")
     """The address of the public keys of the bearer tokens, instead of a shared key."""
     jwt_audience: str | None = Field(default=None, alias="GRAPH_AGENT_JWT_AUDIENCE")
+    jwt_issuer: str | None = Field(default=None, alias="GRAPH_AGENT_JWT_ISSUER")
+    """The authorization server: its URL, as tokens have it in `iss`. Unset: the issuer is not checked."""
     jwt_max_hours: float = Field(default=24, gt=0, alias="GRAPH_AGENT_JWT_MAX_HOURS")
     """How long a bearer token may still be valid."""
+    oidc_issuer: str | None = Field(default=None, alias="GRAPH_AGENT_OIDC_ISSUER")
+    """The issuer at which users of the page sign in; without `jwt_issuer` the bearer tokens must be this issuer's."""
+    oidc_client_id: str | None = Field(default=None, alias="GRAPH_AGENT_OIDC_CLIENT_ID")
+    oidc_scope: str = Field(default="openid", alias="GRAPH_AGENT_OIDC_SCOPE")
+    """The scopes that the page asks for, separated by spaces."""
 
     @field_validator("home")
     @classmethod
@@ -78,6 +86,14 @@ class Settings(BaseModel):
             raise ValueError("must have at least 32 bytes")
         return value
 
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _encrypted(cls, value: str | None) -> str | None:
+        # The code and the token travel between this server and the issuer.
+        if value is not None and not re.match(r"https://[^/]|http://(localhost|127\.0\.0\.1|\[::1\])(:|/|$)", value):
+            raise ValueError("must be an https URL, or an http URL of this machine")
+        return value
+
     @model_validator(mode="after")
     def _authentication_is_complete(self) -> Self:
         if self.authenticates and not self.jwt_audience:
@@ -86,6 +102,14 @@ class Settings(BaseModel):
             raise ValueError("GRAPH_AGENT_SECRET is required with bearer tokens: every replica must sign with the same key")
         if self.jwt_secret is not None and self.jwks_url is not None:
             raise ValueError("GRAPH_AGENT_JWT_SECRET and GRAPH_AGENT_JWKS_URL exclude each other")
+        return self
+
+    @model_validator(mode="after")
+    def _sign_in_is_complete(self) -> Self:
+        if self.oidc_issuer is not None and self.jwks_url is None:
+            raise ValueError("GRAPH_AGENT_OIDC_ISSUER needs GRAPH_AGENT_JWKS_URL, the address of the issuer's keys")
+        if (self.oidc_issuer is None) != (self.oidc_client_id is None):
+            raise ValueError("GRAPH_AGENT_OIDC_ISSUER and GRAPH_AGENT_OIDC_CLIENT_ID belong together")
         return self
 
     @property

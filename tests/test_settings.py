@@ -35,6 +35,9 @@ def test_names_ignore_case_and_empty_values_count_as_unset() -> None:
         ({"GRAPH_AGENT_SECRET": "hunter2"}, "GRAPH_AGENT_SECRET: "),
         ({"GRAPH_AGENT_JWT_SECRET": "hunter2"}, "GRAPH_AGENT_JWT_SECRET: must have at least 32 bytes"),
         ({"GRAPH_AGENT_JWKS_URL": "https://hunter2"}, "GRAPH_AGENT_JWT_AUDIENCE is required with bearer tokens"),
+        ({"GRAPH_AGENT_OIDC_ISSUER": "http://hunter2"}, "GRAPH_AGENT_OIDC_ISSUER: must be an https URL"),
+        ({"GRAPH_AGENT_OIDC_ISSUER": "https://hunter2"}, "GRAPH_AGENT_OIDC_ISSUER needs GRAPH_AGENT_JWKS_URL"),
+        ({"GRAPH_AGENT_OIDC_CLIENT_ID": "hunter2"}, "GRAPH_AGENT_OIDC_ISSUER and GRAPH_AGENT_OIDC_CLIENT_ID belong together"),
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_the_variable_and_not_the_value(variables: dict[str, str], sentence: str) -> None:

@@ -17,9 +17,9 @@ class AgentLoopConfig(Frozen):
     """Seconds that one model call, or one tool call, may take."""
     enable_retry: bool = False
     retry_attempts: int = Field(default=1, ge=0)
-    """How often a failed read is tried again; ignored unless `enable_retry` is set."""
+    """The number of retries of a failed read; ignored unless `enable_retry` is set."""
     turn_timeout: float | None = Field(default=None, gt=0, le=600)
-    """Seconds for the whole turn; None is `max_iterations` times `iteration_timeout`, at most 120."""
+    """Seconds for the whole turn. None stands for `max_iterations` times `iteration_timeout`, but at most 120."""
 
     @property
     def turn_seconds(self) -> float:

@@ -78,7 +78,7 @@ def _read(text: str, reason: str) -> ModelChoice:
 
 
 def _rules(_settings: Settings, _choice: ModelChoice, _limits: LLMConfig | None) -> LLMAdapter:
-    # Imported here, because loading the grammar takes a third of a second and another model may be chosen.
+    # Imported here, because another model may be chosen, and its vocabulary delays the start.
     from graph_agent.rules_model.adapter import RuleBasedAdapter
 
     return RuleBasedAdapter()

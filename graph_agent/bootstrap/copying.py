@@ -8,7 +8,7 @@ from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.db import Database, migrate
 from graph_agent.db.copy import copy_tables, require_file
-from graph_agent.db.migrations import installed_revision
+from graph_agent.db.migrations import installed_revision, require_newest
 from graph_agent.errors import ConfigurationError
 from graph_agent.record.chain_tables import record_links
 from graph_agent.record.tamper.verify import verify_log
@@ -37,8 +37,9 @@ async def copy_database(settings: Settings, source_url: str, target_url: str) ->
         if not owners:
             raise ConfigurationError("the source has no tables of graph-agent")
         for owner in owners:
-            for database in (source, target):
-                migrate(database, owner, chain_key=lambda: chain_keys(settings))
+            # The source is only read: a backup must not change what it copies.
+            require_newest(source, owner)
+            migrate(target, owner, chain_key=lambda: chain_keys(settings))
         counts = copy_tables(source, target, [table for owner in owners for table in _TABLES[owner].sorted_tables])
         has_log = "graph_agent.record" in owners
         return counts, await verify_log(target, key=chain_keys(settings)) if has_log else None

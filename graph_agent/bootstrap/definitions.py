@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graph_agent.bootstrap.toolbox import connect, open_tools, pins_of
+from graph_agent.bootstrap.toolbox import checked_tools, connect, open_tools, pins_of
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
-from graph_agent.policy.constitution import Constitution, grant_line
-from graph_agent.policy.rules import Policy, ToolRule, compile_policy
+from graph_agent.policy.constitution import SECTION, Constitution, grant_line
+from graph_agent.policy.rules import Policy, ToolRule
 from graph_agent.reply.one_line import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.pins import lock_file
@@ -68,38 +68,50 @@ async def diff_tools(settings: Settings, database: Database) -> list[str]:
         return pinned.differences(tools.pins())
 
 
-async def draft_constitution(settings: Settings, database: Database) -> str:
-    """Return a constitution with every tool that the servers list. Raises `ConfigurationError`.
+async def draft_constitution(settings: Settings, database: Database) -> tuple[str, list[str]]:
+    """Return a constitution with every tool that the servers list, and the names that no constitution can grant.
 
-    A tool that its server does not declare as a read requires confirmation.
+    A tool that its server does not declare as a read requires confirmation. Raises `ConfigurationError`.
     """
     async with open_tools(database, file=settings.mcp) as tools:
         await connect(tools)
-        lines = [
-            grant_line(
+        lines = {
+            tool.name: grant_line(
                 tool.name,
                 _summary(tools.traits(tool.name).title or tool.description or tool.name),
                 "(reads)" if tools.declared_read(tool.name) else "(requires confirmation)",
             )
             for tool in tools.declarations()
-        ]
-    return _TEMPLATE.format(grants="\n".join(lines))
+        }
+    left_out = [name for name, line in lines.items() if not _can_be_granted(line)]
+    return _TEMPLATE.format(grants="\n".join(line for name, line in lines.items() if name not in left_out)), left_out
 
 
-async def explain_constitution(settings: Settings, database: Database) -> list[str]:
-    """Return what each line of the constitution permits and promises, then what it leaves out. Raises `ConfigurationError`."""
+def _can_be_granted(line: str) -> bool:
+    """Return False for a name with letters that could be taken for others."""
+    try:
+        return bool(Constitution.parse(f"{SECTION}\n{line}\n").grants)
+    except ConfigurationError:
+        return False
+
+
+async def explain_constitution(settings: Settings, database: Database) -> tuple[list[str], list[str]]:
+    """Return what each line of the constitution permits and promises, then what it leaves out; and the problems of the servers.
+
+    Raises `ConfigurationError`.
+    """
     constitution = Constitution.load(settings.constitution)
     async with open_tools(database, file=settings.mcp, constitution=constitution, pins=pins_of(settings)) as tools:
-        await connect(tools)
-        served = tools.declarations()
-        policy = compile_policy(constitution, served, {tool.name: tools.traits(tool.name) for tool in served})
-        return [*_explained(policy, tools), *_left_out(policy, tools)]
+        checked = await checked_tools(constitution, tools)
+        return [*_explained(checked.policy, tools), *_left_out(checked.policy, tools)], checked.problems
 
 
 def _explained(policy: Policy, tools: McpServerGroup) -> list[str]:
     return [
-        f"line {rule.grant.line}: {name} (server '{tools.server_of(name)}') {', '.join(_promises(rule))}"
-        for name, rule in policy.rules.items()
+        f"line {grant.line}: {grant.name} is unavailable: no server serves it now"
+        if (rule := policy.rules.get(grant.name)) is None
+        else f"line {grant.line}: {grant.name} (server '{tools.server_of(grant.name)}') {', '.join(_promises(rule))}"
+        for grant in policy.constitution.grants
     ]
 
 

@@ -10,11 +10,12 @@ from graph_agent.audit.retention import prune
 from graph_agent.bootstrap.stores import Stores
 from graph_agent.chat.conversations.pruning import ConversationPruning
 from graph_agent.chat.settling import OutcomeSettler
+from graph_agent.ledger.operations import OperationLedger
 from graph_agent.ports import Clock, ToolServer
 from graph_agent.record.chain import ChainKey
 from graph_agent.record.spool import SpoolingAuditWriter
 from graph_agent.record.tamper.pruned import mark_pruned
-from graph_agent.task_server.ledger import OperationLedger
+from graph_agent.task_server.tables import operations
 
 KEEP_OPERATIONS = timedelta(days=60)
 """Retention of ledger rows. Longer than that of turns, because a turn that is resumed looks its operation keys up."""
@@ -26,11 +27,11 @@ def maintenance_jobs(
     """Return the jobs in the order in which the sweeper runs them; `days` is the retention of decisions."""
 
     async def prune_operations() -> int:
-        return await OperationLedger(stores.tasks).prune(clock.now() - KEEP_OPERATIONS)
+        return await OperationLedger(stores.tasks, operations).prune(clock.now() - KEEP_OPERATIONS)
 
     async def prune_log() -> int:
         before = clock.now() - timedelta(days=days)
-        return (await prune(stores.log, before, mark=partial(mark_pruned, key=chain_key))).decisions
+        return (await prune(stores.log, before, mark=partial(mark_pruned, key=chain_key), chain_key=chain_key)).decisions
 
     return [
         audit.drain,

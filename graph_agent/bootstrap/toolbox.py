@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.guard import AuthorizedCall, judge_batch
-from graph_agent.policy.rules import Policy, compile_policy
+from graph_agent.policy.rules import Policy
 from graph_agent.ports import Clock, IdSource
 from graph_agent.settings import Settings
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.pins import Pins, lock_file
-from graph_agent.tools.server_file import ServerConfig, read_server_file
+from graph_agent.tools.served_policy import ServedPolicy
+from graph_agent.tools.server_file import MAX_TIMEOUT_SECONDS, ServerConfig, read_server_file
 from graph_agent.tools.server_group import McpServerGroup
 
 
@@ -72,16 +74,22 @@ async def serve_tools(database: Database, user_id: str) -> None:
     await build_task_server(database, default_user=user_id).run_stdio_async()
 
 
-def tools_app(database: Database, user_id: str) -> Any:
-    """Return an ASGI application (streamable HTTP at /mcp) with one user's tasks, for loopback addresses."""
-    return build_task_server(database, default_user=user_id).streamable_http_app(json_response=True)
+@dataclass(frozen=True)
+class CheckedTools:
+    """The policy for the tools that are served now, and what is wrong with the servers: one sentence for each problem."""
+
+    policy: Policy
+    problems: list[str]
 
 
-async def served_policy(settings: Settings, database: Database) -> Policy:
-    """Return the policy: the constitution joined with the tools of the server. Raises `ConfigurationError`."""
+async def served_policy(settings: Settings, database: Database) -> CheckedTools:
+    """Return the policy: the constitution joined with the tools of the servers. Raises `ConfigurationError`.
+
+    The tools of a server that does not answer are unavailable.
+    """
     constitution = Constitution.load(settings.constitution)
     async with open_tools(database, file=settings.mcp, constitution=constitution, pins=pins_of(settings)) as tools:
-        return await _policy(constitution, tools)
+        return await checked_tools(constitution, tools)
 
 
 async def call_tool(
@@ -89,29 +97,40 @@ async def call_tool(
 ) -> ToolResult:
     """Make one call that the guard has checked like a model's; `consent` is the user's yes, if the tool needs one.
 
-    Raises `ServiceError` VALIDATION_ERROR if the guard does not permit the call.
+    Raises `ServiceError` VALIDATION_ERROR if the guard does not permit the call, `ConfigurationError` if its server is down.
     """
     constitution = Constitution.load(settings.constitution)
     async with open_tools(database, file=settings.mcp, constitution=constitution, pins=pins_of(settings)) as tools:
-        policy = await _policy(constitution, tools)
-        call = _permitted(policy, FunctionCall(name=name, arguments=arguments), user_id, consent=consent)
+        checked = await checked_tools(constitution, tools)
+        if name in checked.policy.unavailable:
+            raise ConfigurationError(f"{name} is unavailable: {'; '.join(checked.problems)}")
+        call = _permitted(checked.policy, FunctionCall(name=name, arguments=arguments), user_id, consent=consent)
         return await tools.execute(call.tool_name, call.arguments, call.user_id, operation_key=call.operation_key)
 
 
-async def _policy(constitution: Constitution, tools: McpServerGroup) -> Policy:
-    await connect(tools)
-    served = tools.declarations()
-    return compile_policy(constitution, served, {tool.name: tools.traits(tool.name) for tool in served})
+async def checked_tools(constitution: Constitution, tools: McpServerGroup) -> CheckedTools:
+    """Connect to all servers and return the policy with what is wrong; see `served_policy`."""
+    policy = await ServedPolicy(constitution, tools, seconds=MAX_TIMEOUT_SECONDS).current()
+    return CheckedTools(policy, problems(tools))
 
 
 async def connect(tools: McpServerGroup) -> None:
     """Connect to all servers. Raises `ConfigurationError` if one does not answer, or if a tool of it is refused."""
     await tools.start()
-    if down := [f"'{name}' ({tools.failure(name)})" for name, executor in tools.executors.items() if not executor.connected]:
-        raise ConfigurationError(f"these MCP servers do not answer: {', '.join(down)}")
+    if wrong := problems(tools):
+        raise ConfigurationError("; ".join(wrong))
+
+
+def problems(tools: McpServerGroup) -> list[str]:
+    """Return the servers that do not answer and the tools that are refused, without secret values."""
+    down = [f"'{name}' ({tools.failure(name)})" for name, executor in tools.executors.items() if not executor.connected]
     differing = [f"{server}.{tool} ({why})" for server, one in tools.executors.items() for tool, why in one.refused.items()]
-    if differing:
-        raise ConfigurationError(f"these tools differ from their pinned definitions: {', '.join(differing)}")
+    # The first start of an npx or uvx command downloads the server, which can take longer than its time limit.
+    hint = " (`timeout` in the file of servers gives them more time)" if any("in time" in text for text in down) else ""
+    return [
+        *([f"these MCP servers do not answer: {', '.join(down)}{hint}"] if down else []),
+        *([f"these tools differ from their pinned definitions: {', '.join(differing)}"] if differing else []),
+    ]
 
 
 def _permitted(policy: Policy, call: FunctionCall, user_id: str, *, consent: bool) -> AuthorizedCall:

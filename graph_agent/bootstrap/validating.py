@@ -15,6 +15,7 @@ from graph_agent.db import Database, migrate
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
 from graph_agent.settings import Settings
+from graph_agent.task_server.case_tasks import CaseTasks
 from graph_agent.validation.runner import EngineRunner
 from graph_agent.validation.service import ValidationService
 
@@ -42,7 +43,7 @@ async def open_validation(settings: Settings, *, model: str | None = None) -> As
             open_tools(tasks, file=settings.mcp, constitution=constitution, pins=pins_of(settings))
         )
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
-        runner = EngineRunner(adapter, tools, constitution.text, config=config)
+        runner = EngineRunner(adapter, tools, constitution.text, CaseTasks(tools), config=config)
         keys = chain_keys(settings)
         service = ValidationService(runner, stores.log, chain_key=keys)
         yield Validation(service, BaselineService(stores.log, chain_key=keys), reason)

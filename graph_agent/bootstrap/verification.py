@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from graph_agent.chat.conversations.references import answered_turns
 from graph_agent.db import Database
+from graph_agent.ledger.operations import OperationLedger
 from graph_agent.record.chain import ChainKey
 from graph_agent.record.tamper.chain_check import Progress
 from graph_agent.record.tamper.heads import SignedHeads
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
-from graph_agent.task_server.ledger import OperationLedger
+from graph_agent.task_server.tables import operations
 
 
 async def verify_installation(
@@ -21,5 +22,5 @@ async def verify_installation(
     on_progress: Progress | None = None,
 ) -> VerifyReport:
     """Verify the log, and that it has every decision that a turn or a change of a task names. See `verify_log`."""
-    references = {"a turn": answered_turns(tasks), "an operation": OperationLedger(tasks).deciding()}
+    references = {"a turn": answered_turns(tasks), "an operation": OperationLedger(tasks, operations).deciding()}
     return await verify_log(log, key=key, heads=heads, references=references, on_progress=on_progress)

@@ -115,7 +115,10 @@ def _print_reply(run: Run[Any], sending: Coroutine[Any, Any, ChatAnswer], as_jso
     if (pending := answer.decision.pending_action) is not None:
         print_stderr(f"to answer: --yes {pending.id} or --no {pending.id}")
     print_stderr(f"conversation: {answer.conversation_id}")
-    raise typer.Exit(FAILED if failed(answer.decision) else DONE)
+    if not failed(answer.decision):
+        raise typer.Exit(DONE)
+    print_stderr(f"the reason: graph-agent log show {answer.decision_id}")
+    raise typer.Exit(FAILED)
 
 
 def _answer(answer: ChatAnswer) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from graph_agent.bootstrap.definitions import draft_constitution, explain_consti
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.escape import plain
 from graph_agent.cli.files import command_settings
-from graph_agent.cli.running import ConstitutionFile, Mcp, open_in_loop
+from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, open_in_loop, print_stderr
 
 
 def new(mcp: Mcp = None) -> None:
@@ -18,15 +18,23 @@ def new(mcp: Mcp = None) -> None:
     """
     settings = command_settings(mcp)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        typer.echo(run(draft_constitution(settings, stores.tasks)), nl=False)
+        text, left_out = run(draft_constitution(settings, stores.tasks))
+    typer.echo(text, nl=False)
+    for name in left_out:
+        print_stderr(f"graph-agent: the tool {name!a} is left out, because no constitution can grant this name")
 
 
 def check(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     """Explain a constitution line by line: what each tool may do, and what it promises.
 
-    Exits with 1 if the constitution and the servers do not fit together.
+    Exits with 1 if the constitution and the servers do not fit together, or if a server does not answer.
     """
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        for line in run(explain_constitution(settings, stores.tasks)):
-            typer.echo(plain(line))
+        lines, problems = run(explain_constitution(settings, stores.tasks))
+    for line in lines:
+        typer.echo(plain(line))
+    for problem in problems:
+        print_stderr(f"graph-agent: {problem}")
+    if problems:
+        raise typer.Exit(FAILED)

@@ -104,11 +104,16 @@ async def _databases(context: _Context) -> str:
 async def _tools(context: _Context) -> str:
     if context.stores is None:
         raise ConfigurationError("cannot be checked without a database")
-    policy = await served_policy(context.settings, context.stores.tasks)
+    checked = await served_policy(context.settings, context.stores.tasks)
+    policy = checked.policy
     unconfirmed = [name for name, rule in policy.rules.items() if rule.mutating and not rule.grant.requires_confirmation]
     shared = shared_identities(context.settings)
     identity = f"; one identity for all users: {', '.join(shared)}" if shared else ""
-    return f"{', '.join(policy.rules)}; write without confirmation: {', '.join(unconfirmed) or 'none'}{identity}"
+    unavailable = f"; unavailable: {', '.join(sorted(policy.unavailable))}" if policy.unavailable else ""
+    text = f"{', '.join(policy.rules)}; write without confirmation: {', '.join(unconfirmed) or 'none'}{identity}{unavailable}"
+    if checked.problems:
+        raise ConfigurationError("; ".join([*checked.problems, text]))
+    return text
 
 
 async def _key(context: _Context) -> str:

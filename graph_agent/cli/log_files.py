@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import IO, Annotated
 
 import typer
@@ -13,7 +14,7 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.cli.escape import plain
 from graph_agent.cli.filters import filter_by, open_queries
-from graph_agent.cli.running import FAILED, AsJson, open_file, option, print_stderr, wrong_usage
+from graph_agent.cli.running import FAILED, AsJson, import_extra, open_file, option, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line
 from graph_agent.settings import read_settings
 
@@ -22,15 +23,26 @@ _CHUNK = 1 << 20
 
 @filter_by("decision_id", "user_id", "conversation_id", "since", "until", "decision_type", "outcome")
 def export_decisions(
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Write Parquet files to this directory.", show_default=False)
+    ] = None,
     file: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Write to this file; - is stdout.")] = "-",
-    form: Annotated[str, option("--format", "FORMAT", "Write in this format: jsonl or json.")] = "jsonl",
+    form: Annotated[str, option("--format", "FORMAT", "Write in this format: jsonl, json or parquet.")] = "jsonl",
     *,
     filters: DecisionFilter,
 ) -> None:
     """Export closed decisions as records, oldest first.
 
-    Another installation can import and replay them.
+    Another installation can import and replay them. With --format parquet, write tables for analyses to DIR instead, one file
+    for each day; a second export writes only the days that have changed.
     """
+    if form == "parquet":
+        if directory is None or file != "-":
+            wrong_usage("--format parquet writes to a directory: graph-agent log export --format parquet DIR")
+        import_extra("graph_agent.cli.log_parquet", "analytics").export_parquet(directory, filters)
+        return
+    if directory is not None:
+        wrong_usage(f"only --format parquet writes to a directory; --out {directory} writes to a file")
     with open_queries() as (log, run), ExitStack() as stack:
         pieces = log.export_logs(form, filters)
         run(_write(pieces, sys.stdout if file == "-" else stack.enter_context(open_file(file, "w"))))

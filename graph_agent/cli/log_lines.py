@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -16,8 +16,18 @@ _WINDOW_SECONDS = 60.0
 _MAX_MESSAGES = 1000
 
 # A password may contain "@", so the last one before the path ends the credentials.
-_TALKATIVE = ("httpx", "httpx2", "httpcore", "httpcore2", "mcp.client")
-"""Libraries whose lines below WARNING contain URLs, headers and messages, which may have secret values."""
+_TALKATIVE = {
+    "httpx": logging.WARNING,
+    "httpx2": logging.WARNING,
+    "httpcore": logging.WARNING,
+    "httpcore2": logging.WARNING,
+    # Its warnings and tracebacks contain URLs too. The session of a server says in words why it has failed.
+    "mcp.client": logging.CRITICAL,
+}
+"""Libraries whose lines below a level contain URLs, headers and messages, which may have secret values."""
+
+MCP_LIBRARIES = ("httpx2", "httpcore2", "mcp.client")
+"""Those that talk to MCP servers, whose URLs may have a secret in any part."""
 
 _USER_INFO = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/?#'\"<>]*@")
 _SECRET_PARAMETER = re.compile(r"(?i)([?&](?:key|api_?key|(?:access_)?token|password|secret)=)[^&#\s'\"<>]+")
@@ -36,6 +46,12 @@ class LogLevel(StrEnum):
 class LogFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
+
+
+def quiet_libraries(libraries: Iterable[str] = _TALKATIVE) -> None:
+    """Drop the log lines of `libraries` that may have secret values."""
+    for library in libraries:
+        logging.getLogger(library).setLevel(max(_TALKATIVE[library], logging.getLogger().level))
 
 
 def without_credentials(text: str) -> str:
@@ -120,5 +136,4 @@ def log_to_stderr(
     handler.setFormatter(_FORMATTERS[log_format]())
     handler.addFilter(RepeatLimit())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for library in _TALKATIVE:
-        logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
+    quiet_libraries()

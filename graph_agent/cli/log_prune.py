@@ -32,9 +32,10 @@ def prune_decisions(
     settings = read_settings()
     before = datetime.now(UTC) - timedelta(days=days or settings.retention_days)
     with open_log() as (database, run):
-        mark = partial(mark_pruned, key=chain_keys(settings))
+        key = chain_keys(settings)
+        mark = partial(mark_pruned, key=key)
         with progress_bar("pruning") as advance:
-            report = run(prune(database, before, mark=mark, on_batch=lambda gone: advance(gone, None)))
+            report = run(prune(database, before, mark=mark, chain_key=key, on_batch=lambda gone: advance(gone, None)))
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:

@@ -21,17 +21,21 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from graph_agent.cli.log_lines import without_credentials
-from graph_agent.cli.running import FAILED, INTERRUPTED, configure_logging, exit_code, print_stderr
+from graph_agent.cli.running import FAILED, INTERRUPTED, configure_logging, exit_code, import_extra, print_stderr
 from graph_agent.errors import GraphAgentError
 
 PROGRAM = "graph-agent"
 
 
 class Command(NamedTuple):
-    """`target` is module:function in this package, `help` the first sentence of the function's docstring."""
+    """`target` is module:function in this package, `help` the first sentence of the function's docstring.
+
+    `extra` is the extra of the distribution that the module imports, if any.
+    """
 
     target: str
     help: str
+    extra: str | None = None
 
 
 COMMANDS: Mapping[str, Mapping[str, Command]] = {
@@ -56,6 +60,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "show": Command("log:show_decision", "Print one decision: its record, and why it came out as it did."),
         "export": Command("log_files:export_decisions", "Export closed decisions as records, oldest first."),
         "import": Command("log_files:import_decisions", "Import exported decisions into this log."),
+        "sql": Command("log_parquet:query", "Run one SELECT over the log, or over an export to Parquet.", extra="analytics"),
         "metrics": Command("log_metrics:print_metrics", "Print totals, rates, percentiles and breakdowns of the decisions."),
         "prune": Command("log_prune:prune_decisions", "Remove closed decisions that are older than the retention."),
         "fixture": Command("log_fixture:print_fixture", "Print a decision as a YAML test case for `validate`."),
@@ -83,7 +88,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "call": Command("tools:call", "Call one tool over MCP and print its result as JSON."),
         "pin": Command("tools:pin", "Write the definitions of the MCP servers' tools to a lock file beside the constitution."),
         "diff": Command("tools:diff", "List the tools that differ from the lock file."),
-        "serve": Command("tools:serve_tools", "Serve one user's tasks to any MCP client, over stdio."),
+        "serve": Command("tools:serve_tools", "Serve tasks to any MCP client, over stdio or HTTP."),
     },
 }
 
@@ -103,17 +108,18 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and name in self._table:
-            command = load_command(name, self._table[name].target)
+            command = load_command(name, self._table[name])
         return name, command, rest
 
 
-def load_command(name: str, target: str) -> Any:
+def load_command(name: str, command: Command) -> Any:
     """Import a command's module and return the command as Typer builds it from the function's signature."""
-    module, _, function = target.partition(":")
+    module_name, _, function = command.target.partition(":")
+    module = f"graph_agent.cli.{module_name}"
     # The collector would walk all modules again and again while they are imported, and modules are never garbage.
     gc.disable()
     try:
-        loaded = import_module(f"graph_agent.cli.{module}")
+        loaded = import_extra(module, command.extra) if command.extra else import_module(module)
     finally:
         gc.enable()
     single = typer.Typer(add_completion=False, rich_markup_mode="rich")

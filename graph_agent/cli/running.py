@@ -8,15 +8,16 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from importlib import import_module
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import IO, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from graph_agent.cli.escape import plain
-from graph_agent.cli.log_lines import RedactingFormatter
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.cli.log_lines import MCP_LIBRARIES, RedactingFormatter, quiet_libraries
+from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 
 T = TypeVar("T")
 
@@ -69,6 +70,14 @@ def wrong_usage(text: str) -> NoReturn:
     raise typer.Exit(WRONG_USAGE)
 
 
+def import_extra(module: str, extra: str) -> ModuleType:
+    """Return a module of this package that needs `extra`. Raises `ConfigurationError` if the extra is not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as exc:
+        raise ConfigurationError(f"this needs the extra '{extra}': pip install 'graph-agent[{extra}]'") from exc
+
+
 def exit_code(exc: Exception) -> int:
     """Return 2 if the command was called with wrong arguments, else 1."""
     return WRONG_USAGE if isinstance(exc, ServiceError) and exc.code in _USAGE_CODES else FAILED
@@ -79,6 +88,7 @@ def configure_logging(*, verbose: bool = False) -> None:
     handler = logging.StreamHandler(sys.stderr) if verbose else logging.NullHandler()
     handler.setFormatter(RedactingFormatter())
     logging.basicConfig(force=True, level=logging.INFO if verbose else logging.CRITICAL, handlers=[handler])
+    quiet_libraries(MCP_LIBRARIES)
 
 
 @contextmanager

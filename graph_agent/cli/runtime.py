@@ -9,6 +9,7 @@ from typing import Any
 from graph_agent.bootstrap.adapters import choose_model
 from graph_agent.bootstrap.runtime import Runtime, open_runtime, temporary_settings
 from graph_agent.cli.running import Run, open_in_loop, print_stderr, wrong_usage
+from graph_agent.cli.tool_progress import ProgressLines
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.settings import Settings
@@ -33,6 +34,7 @@ def open_command_runtime(
     chosen = temporary_settings(settings) if temporary else settings
     with open_in_loop(open_runtime(chosen, model=model, config=config)) as (runtime, run):
         print_stderr(f"model: {runtime.adapter_reason}")
+        runtime.engine.add_hook(ProgressLines)
         if not temporary:
             # Close the turns that a killed command left open.
             run(runtime.chat.sweep())

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import gc
 import math
-import socket
 import sys
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from typing import Annotated
 
 import typer
 
 from graph_agent.api.app import create_app
-from graph_agent.api.server import BACKLOG, Server, ServerConfig
+from graph_agent.api.server import Server, ServerConfig
 from graph_agent.api.static_page import LaunchSession, Page, read_page
 from graph_agent.cli.files import command_settings
+from graph_agent.cli.listening import open_listener, serve_until_stopped
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_stderr
 from graph_agent.cli.loopback import is_loopback
 from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime
-from graph_agent.errors import ConfigurationError
 
 SWITCH_SECONDS = 0.0005
 _SHUTDOWN_MARGIN_SECONDS = 3
@@ -53,7 +52,7 @@ def serve(
     log_to_stderr(log_level, log_format, access_log=access_log)
     # The event loop gives up the interpreter lock at each system call; a database thread then keeps it for this long.
     sys.setswitchinterval(SWITCH_SECONDS)
-    with closing(_open_listener(host, port)) as listener, open_command_runtime(settings, model=model) as (runtime, run):
+    with closing(open_listener(host, port)) as listener, open_command_runtime(settings, model=model) as (runtime, run):
         shown, bound = (f"[{host}]" if ":" in host else host), listener.getsockname()[1]
         who = "bearer tokens" if settings.authenticates else "one local user, no authentication"
         url = f"http://{shown}:{bound}"
@@ -72,7 +71,7 @@ def serve(
         config = ServerConfig(app, admission=app.state.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
         # Uvicorn shuts down in order and then raises the signal once more.
         with suppress(KeyboardInterrupt):
-            run(_serve(Server(config, announce), listener))
+            run(serve_until_stopped(Server(config, announce), listener))
         if app.state.open_turns != 0:
             count = app.state.open_turns
             print_stderr(f"graph-agent: {'an unknown number of' if count is None else count} turns were left open")
@@ -84,24 +83,3 @@ def _how_to_open(page: Page | None, url: str) -> str:
     if page is None:
         return "the page is not built, so only the API is served: `make page` builds it"
     return f"open {url}/" if page.session is None else f"open {url}/?token={page.session.token}"
-
-
-async def _serve(server: Server, listener: socket.socket) -> None:
-    await server.serve(sockets=[listener])
-    if not server.started:
-        raise ConfigurationError("the server could not be started")
-
-
-def _open_listener(host: str, port: int) -> socket.socket:
-    """Return a listening socket, so that a taken port is reported before anything slow starts. Raises `ConfigurationError`."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
-        with ExitStack() as stack:
-            listener = stack.enter_context(socket.socket(family, kind, protocol))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(BACKLOG)
-            stack.pop_all()  # keep it open; only a failure above closes it
-    except OSError as exc:
-        raise ConfigurationError(f"cannot listen on {host}, port {port}: {exc.strerror or 'no such address'}") from exc
-    return listener

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from contextlib import closing, suppress
+from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
-import uvicorn
 from rich.text import Text
 
+from graph_agent.api.server import Server, ServerConfig
 from graph_agent.bootstrap import LOCAL_USER, toolbox
 from graph_agent.bootstrap.definitions import diff_tools, pin_tools
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import call_tool, served_policy
+from graph_agent.bootstrap.tools_app import tools_app
 from graph_agent.cli.escape import plain
 from graph_agent.cli.files import command_settings
+from graph_agent.cli.listening import open_listener, serve_until_stopped
 from graph_agent.cli.loopback import is_loopback
 from graph_agent.cli.running import (
     FAILED,
@@ -30,15 +34,21 @@ from graph_agent.cli.running import (
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.settings import read_settings
 
+SHUTDOWN_SECONDS = 5
+"""The time that running calls get after Ctrl-C or SIGTERM."""
+
 
 def list_tools(mcp: Mcp = None, constitution: ConstitutionFile = None, as_json: AsJson = False) -> None:
     """List the tools that the constitution allows and the server serves.
 
-    ! marks those that need the user's confirmation.
+    ! marks those that need the user's confirmation. A server that does not answer is reported on stderr.
     """
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        policy = run(served_policy(settings, stores.tasks))
+        checked = run(served_policy(settings, stores.tasks))
+    for problem in checked.problems:
+        print_stderr(f"graph-agent: {problem}")
+    policy = checked.policy
     console = stdout_console()
     for name, rule in policy.rules.items():
         if as_json:
@@ -54,7 +64,9 @@ def list_tools(mcp: Mcp = None, constitution: ConstitutionFile = None, as_json: 
             continue
         mark = "!" if rule.grant.requires_confirmation else " "
         kind = "changes" if rule.mutating else "reads"
-        console.print(Text.assemble((mark, "bold yellow"), (f" {name:<15}", "bold"), f"{kind:<9}{rule.grant.summary}"))
+        console.print(Text.assemble((mark, "bold yellow"), (f" {name:<14} ", "bold"), f"{kind:<9}{rule.grant.summary}"))
+    for name in sorted(policy.unavailable) if not as_json else ():
+        console.print(Text(f"  {name:<14} unavailable"))
 
 
 def call(
@@ -112,36 +124,53 @@ def serve_tools(
     user: User = LOCAL_USER,
     http: Annotated[
         str | None,
-        option("--http", "HOST:PORT", "Serve streamable HTTP at /mcp instead of stdio."),
+        option("--http", "HOST:PORT", "Serve streamable HTTP at /mcp instead of stdio; port 0 takes a free one."),
+    ] = None,
+    url: Annotated[
+        str | None,
+        option("--url", "URL", "With bearer tokens: the address by which clients reach the server, if it is another one."),
     ] = None,
 ) -> None:
-    """Serve one user's tasks to any MCP client, over stdio.
+    """Serve tasks to any MCP client, over stdio or HTTP.
 
-    Every client that can reach the server acts as that user, so over HTTP it listens on loopback addresses only.
+    Over stdio it serves one user. So it does over HTTP, on loopback addresses, unless bearer tokens are configured
+    (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL): then it serves the user of each token, on any address.
     """
     settings = read_settings()
-    host, port = _address(http) if http is not None else ("", 0)
-    with open_in_loop(open_stores(settings)) as (stores, run):
-        try:
-            if http is None:
-                print_stderr(f"serving the tasks of {user} over stdio")
-                run(toolbox.serve_tools(stores.tasks, user))
-            else:
-                print_stderr(f"serving the tasks of {user} on http://{http}/mcp")
-                run(_serve_http(toolbox.tools_app(stores.tasks, user), host, port))
-        except KeyboardInterrupt:
-            return
+    if http is None:
+        with open_in_loop(open_stores(settings)) as (stores, run), suppress(KeyboardInterrupt):
+            print_stderr(f"serving the tasks of {user} over stdio")
+            run(toolbox.serve_tools(stores.tasks, user))
+        return
+    host, port = _address(http)
+    if settings.authenticates:
+        _require_usable_address(host, user, url)
+    elif not is_loopback(host):
+        wrong_usage(
+            f"without bearer tokens tools are served on loopback addresses only, and {host} is not one: "
+            "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
+        )
+    with closing(open_listener(host, port)) as listener, open_in_loop(open_stores(settings)) as (stores, run):
+        bound = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/mcp"
+        app = tools_app(settings, stores.tasks, user, url or bound)
+        whose = "the tasks of each token's user" if settings.authenticates else f"the tasks of {user}"
+        config = ServerConfig(app, lifespan="on", timeout_graceful_shutdown=SHUTDOWN_SECONDS)
+        with suppress(KeyboardInterrupt):
+            run(serve_until_stopped(Server(config, lambda: print_stderr(f"serving {whose} on {bound}")), listener))
 
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not host or not port.isdigit() or int(port) > 65535:
         wrong_usage("--http takes HOST:PORT")
-    if not is_loopback(host):
-        wrong_usage(f"tools are served on loopback addresses only, and {host} is not one")
     return host.strip("[]"), int(port)
 
 
-async def _serve_http(app_to_serve: Any, host: str, port: int) -> None:
-    config = uvicorn.Config(app_to_serve, host=host, port=port, log_config=None, access_log=False, server_header=False)
-    await uvicorn.Server(config).serve()
+def _require_usable_address(host: str, user: str, url: str | None) -> None:
+    if user != LOCAL_USER:
+        wrong_usage("with bearer tokens the user is the subject of the token: leave --user out")
+    if url is None and host in ("0.0.0.0", "::"):
+        wrong_usage(f"{host} is no address that clients know: give --url, such as https://tasks.example/mcp")
+    parts = urlsplit(url or "http://example/mcp")
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.username or parts.query or parts.fragment:
+        wrong_usage("--url takes an http or https URL without user, query and fragment")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.errors import ConfigurationError
 from graph_agent.llm.adapter_call import AdapterCall, model_name
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.base import Frozen
@@ -109,6 +108,18 @@ class _CaseAdapter:
         return self._adapter if case is None or case.script is None else case.script
 
 
+class TaskList(Protocol):
+    """The tasks that a case may start with, and that its expectations may name: pairs of description and status."""
+
+    async def create(self, user_id: str, tasks: Iterable[tuple[str, str]]) -> list[str]:
+        """Create `tasks` in their order and return their ids. Raises `ConfigurationError`."""
+        ...
+
+    async def listed(self, user_id: str) -> list[tuple[str, str]]:
+        """Return the tasks, newest first."""
+        ...
+
+
 class EngineRunner:
     """Plays cases on the real engine. Every case gets a new user id, and so an empty task list of its own."""
 
@@ -117,12 +128,13 @@ class EngineRunner:
         adapter: LLMAdapter,
         tools: ToolServer,
         constitution: str,
+        tasks: TaskList,
         *,
         config: AgentEngineConfig | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        self._tools = tools
+        self._tasks = tasks
         self._ids = ids or RandomIds()
         case_clock = _CaseClock(clock or SystemClock())
         self._engine = LLMAgentEngine(_CaseAdapter(adapter), tools, constitution, config=config, clock=case_clock)
@@ -130,7 +142,9 @@ class EngineRunner:
     async def play(self, fixture: Fixture) -> PlayedFixture:
         """Play all turns of `fixture`. Raises `GraphAgentError` if the case cannot be played at all."""
         user_id = f"fixture-{self._ids.new()}"
-        task_ids = await self._seed(user_id, fixture.tasks)
+        # The newest task is the first one of a case.
+        created = await self._tasks.create(user_id, [(task.description, task.status) for task in reversed(fixture.tasks)])
+        task_ids = created[::-1]
         case = _Case(script=None if fixture.script is None else _script_adapter(fixture.script, task_ids))
         _case.set(case)
         conversation_id = self._ids.new()
@@ -169,27 +183,9 @@ class EngineRunner:
             turns.append(PlayedTurn(record=record, lookups=lookups))
         return PlayedFixture(turns=turns, tasks=await self._listed_tasks(user_id))
 
-    async def _seed(self, user_id: str, tasks: Sequence[FixtureTask]) -> list[str]:
-        """Create the tasks, and return their ids in the order of `tasks`, which is newest first."""
-        ids = []
-        for task in reversed(tasks):
-            added = await self._call_tool("add_task", {"description": task.description}, user_id)
-            ids.append(str(added["task"]["id"]))
-            if task.status == "completed":
-                await self._call_tool("complete_task", {"task_id": ids[-1]}, user_id)
-        return ids[::-1]
-
     async def _listed_tasks(self, user_id: str) -> list[FixtureTask]:
-        if "list_tasks" not in self._tools.get_available_tools():
-            return []  # The servers of the case have no task list.
-        listed = await self._call_tool("list_tasks", {}, user_id)
-        return [FixtureTask(description=task["description"], status=task["status"]) for task in listed["tasks"]]
-
-    async def _call_tool(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> dict[str, Any]:
-        result = await self._tools.execute(tool_name, arguments, user_id)
-        if not result.success or not isinstance(result.data, dict):
-            raise ConfigurationError(f"the environment of a case cannot be created: {tool_name} failed")
-        return result.data
+        listed = await self._tasks.listed(user_id)
+        return [FixtureTask.model_validate({"description": text, "status": status}) for text, status in listed]
 
 
 def _script_adapter(script: list[dict[str, Any]], task_ids: list[str]) -> ScriptedAdapter:

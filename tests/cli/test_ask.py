@@ -129,6 +129,10 @@ def test_a_message_that_could_not_be_served_exits_with_1_and_prints_its_decision
 
     assert ended.json()["decision"]["outcome_category"] == outcome
     assert ended.code == 1
+    # The reply cannot say why, so the command says where the reason is.
+    reason = ended.err.splitlines()[-1]
+    assert reason == f"the reason: graph-agent log show {ended.json()['decision_id']}"
+    assert cli(*reason.split()[3:]).code == 0
 
 
 def test_a_refusal_out_of_scope_is_an_answer(cli: Cli) -> None:

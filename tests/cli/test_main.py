@@ -53,7 +53,7 @@ def test_a_turn_imports_no_server_no_provider_and_no_migrations(cli: Cli) -> Non
     ("group", "name", "command"), [(group, name, one) for group, table in COMMANDS.items() for name, one in table.items()]
 )
 def test_a_commands_help_is_the_first_sentence_of_its_functions_docstring(group: str, name: str, command: Command) -> None:
-    loaded = load_command(name, command.target)
+    loaded = load_command(name, command)
     assert (loaded.help or "").split("\n\n")[0].replace("\n", " ") == command.help, f"{group} {name}"
 
 

@@ -90,6 +90,25 @@ def test_a_copy_needs_a_database_of_this_program(cli: Cli, tmp_path: Path) -> No
     assert cli("db", "copy", f"sqlite:///{other}", "sqlite://").err == "graph-agent: the source has no tables of graph-agent\n"
 
 
+def test_a_copy_does_not_upgrade_its_source(cli: Cli, home: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.db"
+    database = Database.open(f"sqlite:///{old}")
+    upgrade_to(database, "graph_agent.record", "0003")
+    database.close_now()
+    copy = partial(cli, "db", "copy", f"sqlite:///{old}", f"sqlite:///{tmp_path / 'new.db'}")
+    refused = copy()
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith("graph-agent: the database has an older schema (audit_version 0003, not ")
+    assert refused.err.count("\n") == 1
+    with closing(sqlite3.connect(old)) as source:
+        assert source.execute("SELECT version_num FROM audit_version").fetchall() == [("0003",)]
+    # The refusal names `doctor` as the command that upgrades.
+    shutil.copy2(old, home / "log.db")
+    cli("doctor")
+    shutil.copy2(home / "log.db", old)
+    assert copy().code == 0
+
+
 def test_back_up_and_restore(cli: Cli, home: Path, tmp_path: Path) -> None:
     pending = use(cli)
     backup = tmp_path / "backup"

@@ -91,7 +91,7 @@ def test_a_failure_on_the_wire_exits_with_1_and_the_fixed_reply(
     with providing_in_thread(api, reply) as provider:
         ended = cli("ask", "add a task to call mom", "--json", "--model", use_provider(provider, monkeypatch))
     assert (ended.code, ended.json()["reply"], ended.json()["decision"]["outcome_category"]) == (1, sentence, outcome)
-    assert [line for line in ended.err.splitlines() if not line.startswith(("model: ", "conversation: "))] == []
+    assert [line.partition(": ")[0] for line in ended.err.splitlines()] == ["model", "conversation", "the reason"]
     assert KEY not in ended.out + ended.err
     rows = cli("log", "list").out.splitlines()
     assert len(rows) == 1

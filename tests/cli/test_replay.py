@@ -158,3 +158,44 @@ def test_a_file_with_control_characters_in_an_id_is_refused_and_not_printed(cli:
         assert ended.code == 1
         assert "its decision id is not a UUID" in ended.err
         assert "\x1b[2J" not in ended.out + ended.err
+
+
+@pytest.mark.usefixtures("decision")
+# The checkpoint is written by one run and read by the next one. Each run with workers starts two processes.
+@pytest.mark.parametrize(
+    ("options", "form", "runs"),
+    [(["--workers", "2"], [], 1), (["--checkpoint", "checkpoint"], [], 2), (["--checkpoint", "checkpoint"], ["--json"], 2)],
+)
+def test_a_replay_in_partitions_prints_what_one_process_prints(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], form: list[str], runs: int
+) -> None:
+    monkeypatch.chdir(home)
+    monkeypatch.setattr("graph_agent.audit.partitions.SIZE", 1)
+    cli("ask", "hello")
+    edit = "record = replace(record, 'response_text\":\"Hello!', 'response_text\":\"Goodbye!')"
+    change(home, f"UPDATE decision_logs SET {edit} WHERE message = 'hello'")
+    alone = cli("replay", "--all", *form)
+    assert alone.code == 1
+    for _ in range(runs):
+        shared = cli("replay", "--all", *options, *form)
+        assert (shared.code, shared.out, shared.err) == (alone.code, alone.out, alone.err)
+
+
+@pytest.mark.usefixtures("decision")
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (["--all", "--workers", "2", "--step"], 2, "are for --all, without --step"),
+        (["some-id", "--workers", "2"], 2, "are for --all, without --step"),
+        (["--all", "--dask", "tcp://127.0.0.1:1"], 1, "there is no Dask scheduler at tcp://127.0.0.1:1"),
+        (["--all", "--dask", "nonsense://x"], 1, "there is no Dask scheduler at nonsense://x"),
+        (["--all", "--workers", "2", "--checkpoint", "/dev/null/x"], 1, "the checkpoint directory /dev/null/x cannot be used"),
+    ],
+)
+def test_wrong_options_of_a_replay_in_partitions_get_one_sentence(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, options: list[str], code: int, sentence: str
+) -> None:
+    monkeypatch.setattr("graph_agent.cli.replay._DASK_SECONDS", 0.1)
+    ended = cli("replay", *options)
+    assert (ended.code, ended.out) == (code, "")
+    assert sentence in ended.err

@@ -11,16 +11,11 @@ from pathlib import Path
 
 import httpx
 
+from tests.serving import address_of
+
+ROOT = Path(__file__).parents[2]
 COMMAND = "from graph_agent.cli.main import main; main()"
 OPTIONS = ("serve", "--port", "0", "--model", "rules", "--no-page", "--access-log", "--log-format", "json")
-
-
-def _address(log: Path, server: subprocess.Popen[bytes]) -> str:
-    with log.open(encoding="utf-8") as lines:
-        while server.poll() is None:
-            if found := re.search(r"serving (\S+)", lines.readline()):
-                return found[1]
-    raise AssertionError(log.read_text(encoding="utf-8"))
 
 
 def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_query(home: Path, tmp_path: Path) -> None:
@@ -29,7 +24,7 @@ def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_que
     command = [sys.executable, "-c", COMMAND, *OPTIONS]
     with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
         try:
-            with httpx.Client(base_url=_address(log, server), trust_env=False, timeout=60) as client:
+            with httpx.Client(base_url=address_of(server, log), trust_env=False, timeout=60) as client:
                 assert client.post("/api/chat", json={"content": "add a task to call mom"}).status_code == 200
                 assert client.post("/api/chat", json={"content": " "}).status_code == 422
                 assert client.get("/healthz?token=a-secret").status_code == 200
@@ -48,9 +43,15 @@ def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_que
         "graph_agent_admission_queue 0.0",
     ):
         assert line in text
-    documented = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    documented = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     families = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
     assert [name for name in families if f"`{name}`" not in documented] == []
+    for file in ("grafana/dashboard.json", "prometheus/alerts.yaml"):
+        used = set(re.findall(r"graph_agent_\w+", (ROOT / "deploy" / file).read_text(encoding="utf-8")))
+        assert used
+        # The histogram of refusals has no line before the first excess request.
+        exported = {*families, "graph_agent_refusal_duration_seconds"}
+        assert {name.removesuffix("_bucket") for name in used} <= exported, file
     assert "a-secret" not in log.read_text(encoding="utf-8")
     logged = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
     requests = [(line["method"], line["path"], line["status"]) for line in logged if line["logger"] == "graph_agent.access"]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from mcp import StdioServerParameters
 
 from graph_agent.tools.executor import McpToolExecutor
 from tests.cli.conftest import Cli
+
+TOKENS = {"GRAPH_AGENT_JWT_SECRET": "j" * 32, "GRAPH_AGENT_JWT_AUDIENCE": "tasks", "GRAPH_AGENT_SECRET": "s" * 32}
 
 
 def test_the_list_marks_what_needs_confirmation(cli: Cli) -> None:
@@ -70,6 +74,45 @@ def test_a_call_that_fails_ends_with_1(cli: Cli) -> None:
 @pytest.mark.parametrize("address", ["0.0.0.0:8100", "example.org:8100", "8100", "127.0.0.1:x"])
 def test_tools_are_served_on_loopback_addresses_only(cli: Cli, address: str) -> None:
     assert cli("tools", "serve", "--http", address).code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--http", "0.0.0.0:0"),
+        ("--http", "127.0.0.1:0", "--user", "ann"),
+        ("--http", "127.0.0.1:0", "--url", "tasks.example"),
+        ("--http", "127.0.0.1:0", "--url", "https://ann@tasks.example/mcp"),
+    ],
+)
+def test_with_tokens_the_address_is_one_that_clients_know(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    for name, value in TOKENS.items():
+        monkeypatch.setenv(name, value)
+    ended = cli("tools", "serve", *arguments)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+
+
+def test_with_tokens_tools_are_served_on_any_address(home: Path) -> None:
+    command = [Path(sys.executable).with_name("graph-agent"), "tools", "serve", "--http", "0.0.0.0:0"]
+    public = "https://tasks.example/mcp"
+    environment = {**os.environ, **TOKENS, "GRAPH_AGENT_HOME": str(home)}
+    with subprocess.Popen([*command, "--url", public], env=environment, text=True, stderr=subprocess.PIPE) as server:
+        try:
+            assert server.stderr is not None
+            announced = server.stderr.readline()
+            port = int(
+                announced.strip().removeprefix("serving the tasks of each token's user on http://0.0.0.0:").split("/")[0]
+            )
+            url = f"http://127.0.0.1:{port}"
+            metadata = httpx.get(f"{url}/.well-known/oauth-protected-resource/mcp", timeout=60).json()
+            refused = httpx.post(f"{url}/mcp", json={}, timeout=60)
+        finally:
+            server.terminate()
+    assert metadata["resource"] == public
+    assert refused.status_code == 401
+    assert server.wait() == 0
 
 
 async def test_any_mcp_client_can_use_the_tools_over_stdio(home: Path) -> None:

@@ -14,6 +14,7 @@ from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
+from graph_agent.ledger.tables import OperationState
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.policy.constitution import Constitution
@@ -22,7 +23,6 @@ from graph_agent.ports import LLMAdapter
 from graph_agent.record.tables import metadata as log_metadata
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.task_server.server import build_task_server
-from graph_agent.task_server.tables import OperationState
 from graph_agent.task_server.tables import metadata as task_tables
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine

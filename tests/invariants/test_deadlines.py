@@ -66,16 +66,16 @@ async def test_a_turn_is_answered_within_its_deadline_whatever_hangs(port: str, 
     ports: dict[str, Any] = {}
     match port:
         case "model":
-            model.generate = hanging.hang  # type: ignore[method-assign]
+            model.generate = hanging.hang  # type: ignore[method-assign]  # a fault takes the place of the method
         case "tool":
             server.answers["add_task"] = hanging.hang
         case "settlement":
             server.answers["add_task"] = UNKNOWN
-            server.settle = hanging.hang  # type: ignore[method-assign]
+            server.settle = hanging.hang  # type: ignore[method-assign]  # a fault takes the place of the method
         case "preview":
-            server.preview = hanging.hang  # type: ignore[method-assign]
+            server.preview = hanging.hang  # type: ignore[method-assign]  # a fault takes the place of the method
         case "start":
-            server.start = hanging.hang  # type: ignore[method-assign]
+            server.start = hanging.hang  # type: ignore[method-assign]  # a fault takes the place of the method
         case "confirmation":
             ports["confirmations"] = type("HangingConfirmations", (), {"consume": hanging.hang})()
         case "log":

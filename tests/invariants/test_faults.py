@@ -35,7 +35,7 @@ async def test_each_row_is_written_before_the_next_step_begins() -> None:
             return super().__getattribute__(name)
 
     def answer(response: LLMResponse) -> Callable[..., LLMResponse]:
-        return lambda *_: events.append("model") or response  # type: ignore[func-returns-value]
+        return lambda *_: events.append("model") or response  # type: ignore[func-returns-value]  # `append` returns None, so the response is returned
 
     def act(_: dict[str, Any]) -> ToolResult:
         events.append("tool")

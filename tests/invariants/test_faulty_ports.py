@@ -45,7 +45,7 @@ async def test_a_failed_settlement_reports_the_change_as_unknown(kind: str) -> N
         raise FAULTS[kind]()
 
     server = TableServer({"add_task": UNKNOWN})
-    server.settle = broken  # type: ignore[method-assign]
+    server.settle = broken  # type: ignore[method-assign]  # a fault takes the place of the method
     finished = await engine_of(calls(ADD), says("Well."), server=server).run(asks())
     assert finished.record.status is RecordStatus.COMPLETED
     assert finished.decision.effects == ["not known whether this was done: Add task: description = call mom"]

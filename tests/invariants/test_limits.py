@@ -13,7 +13,7 @@ import pytest
 from graph_agent.errors import LLMError, ToolErrorCode
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.budget import MAX_RESULT_BYTES
+from graph_agent.result_size import MAX_RESULT_BYTES
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.invariants.adversary import Adversary
 from tests.invariants.calls import ADD, CONSTITUTION, LIST
@@ -64,7 +64,7 @@ async def test_no_database_connection_is_held_while_a_model_or_tool_is_awaited(t
             await use_both_databases("tool")
             return await execute(*arguments, **named)
 
-        installation.server.execute = executed  # type: ignore[method-assign]
+        installation.server.execute = executed  # type: ignore[method-assign]  # a fault takes the place of the method
         await installation.engine(UsesTheDatabases([calls(ADD), says("Added.")])).run(asks())
         assert awaited == ["model", "tool", "model"]
 
@@ -77,7 +77,7 @@ async def test_log_lines_contain_no_text_of_a_user_model_or_tool(caplog: pytest.
         raise Fault
 
     server = TableServer({"list_tasks": failed(ToolErrorCode.DATABASE_ERROR, forged)})
-    server.settle = broken  # type: ignore[method-assign]
+    server.settle = broken  # type: ignore[method-assign]  # a fault takes the place of the method
     server.answers["add_task"] = broken
     script = [calls((f"tool{forged}", {"x": forged}), LIST, ADD, content=forged), LLMError(forged, code=f"X{forged}")]
     await LLMAgentEngine(Adversary(script), server, CONSTITUTION).run(asks(f"hi{forged}", conversation_id="c1"))

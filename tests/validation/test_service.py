@@ -16,6 +16,7 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.ports import LLMAdapter
 from graph_agent.rules_model import RuleBasedAdapter
+from graph_agent.task_server.case_tasks import CaseTasks
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.validation.fixtures import Fixture, shipped_suite
@@ -36,7 +37,7 @@ async def service(log: Database) -> AsyncGenerator[Service]:
     async with McpToolExecutor(build_task_server(tasks)) as tools:
         # Turns take no time on this clock: latency is part of drift, and a busy machine is no drift of the agent.
         clock = ManualClock()
-        yield lambda adapter: ValidationService(EngineRunner(adapter, tools, CONSTITUTION, clock=clock), log)
+        yield lambda adapter: ValidationService(EngineRunner(adapter, tools, CONSTITUTION, CaseTasks(tools), clock=clock), log)
     await tasks.close()
 
 

@@ -1,0 +1,31 @@
+"""A listening socket, and a server on it that runs until it is stopped."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+from graph_agent.api.server import BACKLOG, Server
+from graph_agent.errors import ConfigurationError
+
+
+async def serve_until_stopped(server: Server, listener: socket.socket) -> None:
+    """Serve until Ctrl-C or SIGTERM. Raises `ConfigurationError` if the application does not start."""
+    await server.serve(sockets=[listener])
+    if not server.started:
+        raise ConfigurationError("the server could not be started")
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """Return a listening socket, so that a taken port is reported before anything slow starts. Raises `ConfigurationError`."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        with ExitStack() as stack:
+            listener = stack.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+            stack.pop_all()  # keep it open; only a failure above closes it
+    except OSError as exc:
+        raise ConfigurationError(f"cannot listen on {host}, port {port}: {exc.strerror or 'no such address'}") from exc
+    return listener
