@@ -39,9 +39,11 @@ run: setup ## serve the page and the API on http://127.0.0.1:8000
 demo: $(STAMP) ## a scripted conversation on a temporary database
 	@$(BIN)/graph-agent demo
 
+# The bytecode is kept in .venv even if the environment says to write none: otherwise each test process, and each command that
+# a test starts, compiles all libraries and tests again.
 .PHONY: test
 test: setup ## run the tests
-	@$(BIN)/pytest -q -n auto
+	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode $(BIN)/pytest -q -n auto
 
 .PHONY: lint
 lint: $(STAMP) ## ruff, check only
