@@ -29,7 +29,7 @@ from graph_agent.models.decision import AgentDecision
 from graph_agent.models.record import DecisionRecord, ToolInvocation
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import Violation
-from graph_agent.turn.visited_states import VisitedState, visited_states
+from graph_agent.replay.visited_states import VisitedState, visited_states
 from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 router = APIRouter(prefix="/api", tags=["decisions"])
