@@ -19,7 +19,6 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.confirmation import can_be_answered
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.forms import REPLY_FORMS, read_form
 
@@ -98,7 +97,7 @@ def _confirmation(record: DecisionRecord) -> Iterator[str]:
     clock_reading = next((entry.result for entry in record.entries[verdict.n + 1 :] if entry.kind is EntryKind.CLOCK), None)
     now = record.header.started_at if clock_reading is None else datetime.fromisoformat(str(clock_reading))
     used = next((entry for entry in record.entries if entry.kind is EntryKind.CONSUME), None)
-    if not can_be_answered(pending, now):
+    if not pending.can_be_answered(now):
         late = round((now - pending.expires_at).total_seconds())
         times = f"valid until {_at(pending.expires_at)}, answered {_at(now)}, {late} s too late"
         yield f"{what} had expired: {times}. It was ignored."

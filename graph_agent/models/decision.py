@@ -133,6 +133,10 @@ class PendingAction(Frozen):
     """SHA-256 of the title, the arguments and the preview, if `description` does not show all of them."""
     signature: str = ""
 
+    def can_be_answered(self, now: datetime) -> bool:
+        """True from the creation to the expiry. A clock that was set back before the creation does not extend it."""
+        return self.created_at <= now < self.expires_at
+
     @model_validator(mode="before")
     @classmethod
     def _expires_in_five_minutes(cls, data: Any) -> Any:

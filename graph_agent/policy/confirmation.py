@@ -1,43 +1,24 @@
-"""Confirmation: the question to the user, and the time in which it can be answered.
-
-The question contains no text of the model; `consent.py` reads the answer.
-"""
+"""The description of an action in a confirmation question: without any text of the model. `consent.py` reads the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from graph_agent.models.canonical import canonical_json, digest
-from graph_agent.models.decision import PendingAction
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.rules import ToolRule
 from graph_agent.reply.one_line import one_line, visibly_shortened
 
 
-def can_be_answered(pending: PendingAction, now: datetime) -> bool:
-    """True from the creation of `pending` to its expiry. A clock that was set back before the creation does not extend it."""
-    return pending.created_at <= now < pending.expires_at
-
-
-def describe_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None) -> str:
+def describe_action(
+    rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, display: Callable[[str], str] = visibly_shortened
+) -> str:
     """Describe a call on one line: `Delete 'call mom'`, or the title and every argument if the server has no preview.
 
-    A preview replaces an id by a description of its object. If the call has further arguments, all of them follow. Each one is
-    shortened on its own and says so, so that a long one cannot hide the others.
+    A preview replaces an id by a description of its object. If the call has further arguments, all of them follow. `display`
+    shortens each one on its own and says so, so that a long one cannot hide the others.
     """
-    return _description(rule, arguments, preview, visibly_shortened)
-
-
-def digest_of_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None) -> str:
-    """Return the SHA-256 of everything that `describe_action` describes; empty if its description shows all of it."""
-    if describe_action(rule, arguments, preview) == _description(rule, arguments, preview, str):
-        return ""
-    return digest([rule.title, arguments, _preview_text(preview)])
-
-
-def _description(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, display: Callable[[str], str]) -> str:
     shown = _preview_text(preview)
     listed = ", ".join(
         f"{display(key)} = {display(value if isinstance(value, str) else canonical_json(value))}"
@@ -46,6 +27,13 @@ def _description(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult 
     if shown is None:
         return f"{one_line(rule.title)}: {listed or '(no arguments)'}"
     return f"{_action(rule)} '{display(shown)}'" + ("" if len(arguments) <= 1 else f" ({listed})")
+
+
+def digest_of_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None) -> str:
+    """Return the SHA-256 of everything that `describe_action` describes; empty if its description shows all of it."""
+    if describe_action(rule, arguments, preview) == describe_action(rule, arguments, preview, display=str):
+        return ""
+    return digest([rule.title, arguments, _preview_text(preview)])
 
 
 def _preview_text(preview: ToolResult | None) -> str | None:
@@ -57,13 +45,3 @@ def _action(rule: ToolRule) -> str:
     """Return the start of a question: the word that a server with a ledger declares, such as "Delete", or the tool's title."""
     word = one_line(rule.user_text(rule.traits.action or ""), 40) if rule.traits.ledger else ""
     return word or f"{one_line(rule.title)}:"
-
-
-def question(description: str) -> str:
-    """Return the question to the user about an action, as `describe_action` describes it."""
-    return f"{description}. Should I go ahead? Please answer yes or no."
-
-
-def not_done(description: str, why: str = "") -> str:
-    """Return the notice for an action that was dropped. `why` is the reason, as a clause."""
-    return f"Not done: {description[:1].lower()}{description[1:]}{why and f' ({why})'}."

@@ -13,7 +13,8 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.constitution import Constitution, ToolGrant
 from graph_agent.policy.schema.check import ArgumentCheck
-from graph_agent.policy.schema.keywords import SchemaRefusedError
+from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
+from graph_agent.policy.schema.upgrade import upgraded
 from graph_agent.reply.sanitize import in_plain_words, visible
 
 MAX_DESCRIPTION = 16 * 1024
@@ -144,13 +145,9 @@ def _require_readable(tool: str, what: str, text: str, limit: int) -> None:
         raise ToolDefinitionError(tool, f"the {what} of the tool '{tool}' contains hidden or bidirectional characters")
 
 
-def _declares_user_id(schema: Any) -> bool:
+def _declares_user_id(schema: dict[str, Any]) -> bool:
     """True if `schema` declares a property `user_id`, at any depth."""
-    if not isinstance(schema, dict):
-        return isinstance(schema, list) and any(map(_declares_user_id, schema))
-    properties = schema.get("properties")
-    declared = isinstance(properties, dict) and "user_id" in properties
-    return declared or any(map(_declares_user_id, schema.values()))
+    return any("user_id" in part.get("properties", ()) for _, part in walk(upgraded(schema)))
 
 
 def _require_consistent_markers(grant: ToolGrant, traits: ToolTraits) -> None:

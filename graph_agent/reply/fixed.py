@@ -1,4 +1,4 @@
-"""The fixed replies that a user reads instead of the model's text."""
+"""The fixed sentences that a user reads instead of the model's text."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ _UNKNOWN_QUESTION = "I have no such question waiting for you here, so nothing wa
 
 _CONFIRMED_FAILURES = {ToolErrorCode.NOT_FOUND: "I couldn't find that any more, so nothing was changed."}
 _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again."
+
+
+def question(description: str) -> str:
+    """Return the question to the user about an action."""
+    return f"{description}. Should I go ahead? Please answer yes or no."
+
+
+def not_done(description: str, why: str = "") -> str:
+    """Return the notice for an action that was dropped. `why` is the reason, as a clause."""
+    return f"Not done: {description[:1].lower()}{description[1:]}{why and f' ({why})'}."
 
 
 def failure_reply(error: LLMErrorCode | None) -> str:

@@ -17,7 +17,7 @@ OWNERS = ("task_server/", "rules_model/")
 EXCEPTIONS = {
     "agent_service/prompt.py": "the default prompt of the second documented system, word for word",
     "api/tasks.py": "the route of the page's task list",
-    "policy/intent.py": "the intent table",
+    "graph/intent.py": "the intent table",
 }
 """The other modules that name a task tool, and why. This table may only shrink."""
 

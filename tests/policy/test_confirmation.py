@@ -11,10 +11,11 @@ from graph_agent.clock import ManualClock
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.confirmation import can_be_answered, describe_action, not_done, question
+from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.signature import Signer
+from graph_agent.reply.fixed import not_done, question
 
 NOW = ManualClock().now()
 PENDING = PendingAction(
@@ -53,7 +54,7 @@ def test_a_signature_binds_every_field_the_user_and_the_conversation() -> None:
     ("seconds", "lives"), [(-1, False), (0, True), (299, True), (300, False), (3600, False), (-3600, False)]
 )
 def test_a_pending_action_can_be_answered_for_five_minutes(seconds: int, lives: bool) -> None:
-    assert can_be_answered(PENDING, NOW + timedelta(seconds=seconds)) is lives
+    assert PENDING.can_be_answered(NOW + timedelta(seconds=seconds)) is lives
 
 
 def described(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from graph_agent.errors import ToolErrorCode
+from graph_agent.graph.intent import read_intent
 from graph_agent.graph.state import EndingKind, Turn, TurnCall, TurnRuntime
 from graph_agent.graph.transcript import extended, this_round, with_confirmed_call, with_round
 from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
-from graph_agent.policy.intent import read_intent
 from graph_agent.policy.rules import Policy
 from graph_agent.reply.fixed import with_receipts
 

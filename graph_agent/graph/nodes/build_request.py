@@ -5,9 +5,8 @@ from __future__ import annotations
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, PendingAction
 from graph_agent.models.llm import LLMMessage, LLMRequest
-from graph_agent.policy.confirmation import can_be_answered, not_done, question
 from graph_agent.policy.consent import Consent, read_consent
-from graph_agent.reply.fixed import DECLINED_REPLY, void_answer_reply
+from graph_agent.reply.fixed import DECLINED_REPLY, not_done, question, void_answer_reply
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 
@@ -32,7 +31,7 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
     After an unclear answer the question is asked again. Any other answer uses the action up: it can be answered only once.
     """
     ports = runtime.ports
-    if not can_be_answered(pending, ports.now()):
+    if not pending.can_be_answered(ports.now()):
         if turn.context.answers is not None:
             return _void_answer(turn, AnswerState.EXPIRED)
         return turn.to(turn.outcome, notices=(not_done(pending.description, "the question has expired"),))

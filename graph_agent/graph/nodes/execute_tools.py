@@ -11,7 +11,7 @@ from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.confirmation import describe_action, digest_of_action, question
+from graph_agent.policy.confirmation import describe_action, digest_of_action
 from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch
 from graph_agent.policy.receipts import confirmed_reply, receipt
 from graph_agent.policy.rules import ToolRule
@@ -21,6 +21,7 @@ from graph_agent.reply.fixed import (
     REPORTED_FAILURE_REPLY,
     UNKNOWN_REPLY,
     confirmed_failure_reply,
+    question,
 )
 from graph_agent.reply.forms import REPLY_FORMS
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
-VALUES: Final = frozenset(
-    {"properties", "patternProperties", "additionalProperties", "unevaluatedProperties"}
-    | {"items", "prefixItems", "contains", "unevaluatedItems", "propertyNames"}
-)
+DECLARING: Final = frozenset({"properties", "patternProperties", "additionalProperties", "unevaluatedProperties"})
+"""Keywords that declare the properties of an object."""
+VALUES: Final = DECLARING | {"items", "prefixItems", "contains", "unevaluatedItems", "propertyNames"}
 """Keywords whose schemas apply to a part of the value."""
 ALTERNATIVES: Final = frozenset({"anyOf", "oneOf"})
 BRANCHES: Final = frozenset({"allOf", "then", "else", "dependentSchemas"}) | ALTERNATIVES
@@ -20,7 +19,6 @@ _NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas"
 """Keywords with a map of schemas; the other keywords have one schema or a list of schemas."""
 SUBSCHEMA_KEYWORDS: Final = VALUES | BRANCHES | CONDITIONS | DEFINITIONS
 REFERENCES: Final = ("$ref", "$dynamicRef")
-DECLARING: Final = frozenset({"properties", "patternProperties", "additionalProperties", "unevaluatedProperties"})
 
 
 class SchemaRefusedError(ValueError):
