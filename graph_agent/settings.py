@@ -28,6 +28,10 @@ class Settings(BaseModel):
     """Tasks and conversations."""
     log_database_url: str = Field(default="", alias="LOG_DATABASE_URL")
     """The record."""
+    log_read_url: str = Field(default="", alias="LOG_READ_URL")
+    """A replica of the record, for queries."""
+    database_connections: int = Field(default=12, ge=4, le=1000, alias="GRAPH_AGENT_DATABASE_CONNECTIONS")
+    """The limit of the connections of a process to each PostgreSQL database."""
     constitution: Path | None = Field(default=None, alias="GRAPH_AGENT_CONSTITUTION")
     mcp: Path | None = Field(default=None, alias="GRAPH_AGENT_MCP")
     """The file that lists the MCP servers; unset: the shipped task server."""
@@ -124,6 +128,10 @@ class Settings(BaseModel):
     @property
     def log_database(self) -> str:
         return self.log_database_url or f"sqlite:///{self.home / 'log.db'}"
+
+    @property
+    def log_reads(self) -> str:
+        return self.log_read_url or self.log_database
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:

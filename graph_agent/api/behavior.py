@@ -71,7 +71,7 @@ async def baselines(
     ] = None,
 ) -> BaselinePage:
     """List the baselines, newest first."""
-    found = await BaselineService(request.app.state.runtime.log_database).list_baselines(limit + 1, before)
+    found = await BaselineService(request.app.state.runtime.log_reads).list_baselines(limit + 1, before)
     return BaselinePage(items=[BaselineSummary.of(baseline) for baseline in found[:limit]], has_more=len(found) > limit)
 
 
@@ -79,7 +79,7 @@ async def baselines(
 async def drift(request: Request, _caller: Auditor, query: Annotated[DriftQuery, Query()]) -> DriftReport:
     """Compare decisions with a baseline. The report is not stored."""
     filters = DecisionFilter.model_validate(query.model_dump(include=set(DecisionFilter.model_fields)))
-    service = BaselineService(request.app.state.runtime.log_database)
+    service = BaselineService(request.app.state.runtime.log_reads)
     # The service sets the time range of the filter itself, so the range of the query is passed separately.
     return await service.compare_to_baseline(
         query.baseline, query.since, query.until, threshold=query.threshold, filters=filters, store=False
@@ -116,7 +116,8 @@ async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
 
     def work() -> VerifyReport:
         # In a thread with a loop of its own, because checking a section of a chain would block the server's loop.
-        return asyncio.run(verify_installation(runtime.log_database, runtime.task_database, key=key, on_progress=on_progress))
+        log, reads = runtime.log_database, runtime.log_reads
+        return asyncio.run(verify_installation(log, runtime.task_database, reads=reads, key=key, on_progress=on_progress))
 
     running = asyncio.ensure_future(asyncio.to_thread(work))
     running.add_done_callback(lambda _: progress.put_nowait(None))

@@ -175,7 +175,8 @@ def restricted_to_caller(filters: DecisionFilter, caller: Caller) -> DecisionFil
 
 def log_of(request: Request) -> LogQueryService:
     """Return the queries of the server's log."""
-    return LogQueryService(request.app.state.runtime.log_database)
+    runtime = request.app.state.runtime
+    return LogQueryService(runtime.log_reads, current=runtime.log_database)
 
 
 def _filters(query: DecisionFilter) -> DecisionFilter:

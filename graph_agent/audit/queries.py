@@ -37,15 +37,23 @@ class DecisionPage(Frozen):
 
 
 class LogQueryService:
-    """Queries of the log. Errors are `ServiceError`s with a code; `seconds` is the time limit of each query."""
+    """Queries of the log. Errors are `ServiceError`s with a code; `seconds` is the time limit of each query.
 
-    def __init__(self, database: Database, *, seconds: float = QUERY_SECONDS) -> None:
+    If `database` is a replica, `current` is its original: a decision that the replica does not have yet is read there.
+    """
+
+    def __init__(self, database: Database, *, current: Database | None = None, seconds: float = QUERY_SECONDS) -> None:
         self._database = database
+        self._current = current or database
         self._seconds = seconds
 
     async def get_decision_trace(self, decision_id: str, *, user_id: str | None = None) -> DecisionTrace:
         """Return everything about one decision. Raises DECISION_NOT_FOUND, also if `user_id` is given and is not its user."""
-        trace = await read(self._database, lambda connection: read_trace(connection, decision_id), seconds=self._seconds)
+        trace = None
+        for database in dict.fromkeys((self._database, self._current)):
+            trace = await read(database, lambda connection: read_trace(connection, decision_id), seconds=self._seconds)
+            if trace is not None:
+                break
         if trace is None or (user_id is not None and trace.decision.user_id != user_id):
             raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision.")
         return trace

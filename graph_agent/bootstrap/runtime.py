@@ -40,6 +40,8 @@ class Runtime:
     task_database: Database
     """Tasks and conversations."""
     log_database: Database
+    log_reads: Database
+    """A replica of the log, or the log itself."""
     tools: McpServerGroup
     adapter: LLMAdapter
     adapter_reason: str
@@ -119,6 +121,7 @@ async def open_runtime(
             ids=ids,
             task_database=stores.tasks,
             log_database=stores.log,
+            log_reads=stores.log_reads,
             tools=tools,
             adapter=adapter,
             adapter_reason=reason,
@@ -135,4 +138,6 @@ def temporary_settings(settings: Settings) -> Settings:
     runtime can have any number of them.
     """
     secret = SecretStr(secrets.token_hex(32))
-    return settings.model_copy(update={"database_url": "sqlite://", "log_database_url": "sqlite://", "secret": secret})
+    return settings.model_copy(
+        update={"database_url": "sqlite://", "log_database_url": "sqlite://", "log_read_url": "", "secret": secret}
+    )

@@ -20,35 +20,42 @@ _LOG_PACKAGES = ("graph_agent.record",)
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The open databases with migrated tables; the same object if both have the same URL."""
+    """The open databases with migrated tables; the same object if two have the same URL."""
 
     tasks: Database
     """Tasks and conversations."""
     log: Database
+    log_reads: Database
+    """A replica of the log, or the log itself."""
 
 
 @asynccontextmanager
 async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
-    """Open and migrate both databases. Raises `ConfigurationError`."""
+    """Open and migrate both databases, and open the replica of the log. Raises `ConfigurationError`."""
     create_home(settings)
     async with AsyncExitStack() as stack:
         opened: dict[str, Database] = {}
 
-        def open_migrated(url: str, packages: tuple[str, ...], what: str) -> Database:
+        def open_once(url: str) -> Database:
             if url not in opened:
-                opened[url] = Database.open(url)
+                opened[url] = Database.open(url, connections=settings.database_connections)
                 stack.push_async_callback(opened[url].close)
+            return opened[url]
+
+        def open_migrated(url: str, packages: tuple[str, ...], what: str) -> Database:
+            database = open_once(url)
             try:
                 for package in packages:
                     # The key is read only by a migration that seals: a command that reads the log must not create it.
-                    migrate(opened[url], package, chain_key=lambda: chain_keys(settings))
+                    migrate(database, package, chain_key=lambda: chain_keys(settings))
             except DatabaseUnavailableError as exc:
                 raise ConfigurationError(f"the {what} is not available") from exc
-            return opened[url]
+            return database
 
         tasks = open_migrated(settings.task_database, _TASK_PACKAGES, "database of tasks and conversations (DATABASE_URL)")
         log = open_migrated(settings.log_database, _LOG_PACKAGES, "log database (LOG_DATABASE_URL)")
-        yield Stores(tasks, log)
+        # A replica that is down must not keep turns from being served: it is used by queries only.
+        yield Stores(tasks, log, open_once(settings.log_reads))
 
 
 async def open_audit(settings: Settings, log: Database, clock: Clock) -> SpoolingAuditWriter:

@@ -17,10 +17,14 @@ async def verify_installation(
     log: Database,
     tasks: Database,
     *,
+    reads: Database,
     key: ChainKey,
     heads: SignedHeads | None = None,
     on_progress: Progress | None = None,
 ) -> VerifyReport:
-    """Verify the log, and that it has every decision that a turn or a change of a task names. See `verify_log`."""
+    """Verify the log, and that it has every decision that a turn or a change of a task names. See `verify_log`.
+
+    `reads` is a replica of the log, or the log itself. It may be behind, so `log` is compared with other sources.
+    """
     references = {"a turn": answered_turns(tasks), "an operation": OperationLedger(tasks, operations).deciding()}
-    return await verify_log(log, key=key, heads=heads, references=references, on_progress=on_progress)
+    return await verify_log(reads, current=log, key=key, heads=heads, references=references, on_progress=on_progress)

@@ -28,7 +28,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a baseline from the decisions in a time range."""
-    with open_log() as (database, run):
+    with open_log(writes=True) as (database, run):
         service = BaselineService(database, chain_key=chain_keys(read_settings()))
         baseline = run(service.create_baseline(name, description=description, filters=filters))
     if as_json:
@@ -73,7 +73,7 @@ def compare(
 
     Exits with 1 if the behaviour has drifted.
     """
-    with open_log() as (database, run):
+    with open_log(writes=True) as (database, run):
         service = BaselineService(database, chain_key=chain_keys(read_settings()))
         report: DriftReport = run(service.compare_to_baseline(name, threshold=threshold, filters=filters))
     if as_json:

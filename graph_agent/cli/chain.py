@@ -37,7 +37,11 @@ def verify(
     settings = read_settings()
     with open_in_loop(open_stores(settings)) as (stores, run), progress_bar("verifying") as advance:
         signed = None if given is None else SignedHeads.from_text(given)
-        report = run(verify_installation(stores.log, stores.tasks, key=chain_keys(settings), heads=signed, on_progress=advance))
+        report = run(
+            verify_installation(
+                stores.log, stores.tasks, reads=stores.log_reads, key=chain_keys(settings), heads=signed, on_progress=advance
+            )
+        )
     if as_json:
         typer.echo(json_line({"intact": report.intact, **report.to_json()}))
     else:
@@ -52,7 +56,8 @@ def heads(
 
     Store the heads elsewhere: `log verify --heads FILE` then detects records that were removed from the end of a chain.
     """
-    with open_log() as (database, run):
+    # The log itself, not a replica, which may lack the newest records.
+    with open_log(writes=True) as (database, run):
         signed = run(sign_heads(database, chain_keys(read_settings()), SystemClock().now()))
     if to is None:
         typer.echo(json_line(signed.to_json()))

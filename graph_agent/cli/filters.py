@@ -83,11 +83,11 @@ def parse_time(text: str) -> datetime:
 
 
 @contextmanager
-def open_log() -> Iterator[tuple[Database, Run[Any]]]:
-    """Open the log database and migrate its tables."""
+def open_log(*, writes: bool = False) -> Iterator[tuple[Database, Run[Any]]]:
+    """Open the log database and migrate its tables. A command that only reads gets its replica, if there is one."""
     settings = read_settings()
     with open_in_loop(open_stores(settings)) as (stores, run):
-        yield stores.log, run
+        yield (stores.log if writes else stores.log_reads), run
 
 
 @contextmanager

@@ -11,9 +11,10 @@ from typing import IO, Annotated
 import typer
 
 from graph_agent.audit.filters import DecisionFilter
+from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.cli.escape import plain
-from graph_agent.cli.filters import filter_by, open_queries
+from graph_agent.cli.filters import filter_by, open_log, open_queries
 from graph_agent.cli.running import FAILED, AsJson, import_extra, open_file, option, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line
 from graph_agent.settings import read_settings
@@ -56,9 +57,9 @@ def import_decisions(
 
     Decisions that exist already are not changed. Exits with 1 if one of them differs from the imported record.
     """
-    with open_queries() as (log, run), ExitStack() as stack:
+    with open_log(writes=True) as (database, run), ExitStack() as stack:
         source = sys.stdin if file == "-" else stack.enter_context(open_file(file))
-        report = run(log.import_logs(_chunks(source), chain_key=chain_keys(read_settings())))
+        report = run(LogQueryService(database).import_logs(_chunks(source), chain_key=chain_keys(read_settings())))
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:

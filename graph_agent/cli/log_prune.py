@@ -31,7 +31,7 @@ def prune_decisions(
     """
     settings = read_settings()
     before = datetime.now(UTC) - timedelta(days=days or settings.retention_days)
-    with open_log() as (database, run):
+    with open_log(writes=True) as (database, run):
         key = chain_keys(settings)
         mark = partial(mark_pruned, key=key)
         with progress_bar("pruning") as advance:

@@ -92,7 +92,7 @@ def replay(
     with _open_source(target) as (run, database):
         printer = _Printer(steps, as_json, alone=target is not None and database is not None)
         if in_partitions:
-            job = ReplayJob(read_settings().log_database, filters, other)
+            job = ReplayJob(read_settings().log_reads, filters, other)
             tally = _replay_partitions(run(split_log(database, filters)), job, printer, workers, dask, checkpoint)
         elif target is None:
             sources, expected = read_log(database, filters), run(_count(database, filters))

@@ -12,7 +12,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from graph_agent.db.backend import Backend, Work
-from graph_agent.db.postgresql import PostgresqlBackend
+from graph_agent.db.postgresql import CONNECTIONS, PostgresqlBackend
 from graph_agent.db.sqlite import SqliteBackend
 from graph_agent.errors import ConfigurationError
 
@@ -52,10 +52,11 @@ class Database:
         self._backend = backend
 
     @classmethod
-    def open(cls, url: str) -> Database:
+    def open(cls, url: str, *, connections: int = CONNECTIONS) -> Database:
         """Open the database at a SQLAlchemy URL: `sqlite:///path`, `sqlite://` (in memory) or `postgresql://user@host/name`.
 
-        Connects on first use. Raises `ConfigurationError`, whose text never contains the URL.
+        Connects on first use, to PostgreSQL with at most so many `connections`. Raises `ConfigurationError`, whose text never
+        contains the URL.
         """
         try:
             parsed = make_url(url)
@@ -67,7 +68,7 @@ class Database:
         backend = _BACKENDS.get(parsed.drivername)
         if backend is None:
             raise ConfigurationError(f"the database '{parsed.drivername}' is not supported; use sqlite:/// or postgresql://")
-        return cls(backend(parsed))
+        return cls(PostgresqlBackend(parsed, connections) if backend is PostgresqlBackend else backend(parsed))
 
     @property
     def dialect(self) -> str:

@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, create_engine, event
+from sqlalchemy import URL, Connection, create_engine
 from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -17,12 +17,18 @@ from graph_agent.errors import ConfigurationError
 
 T = TypeVar("T")
 
-CONNECTIONS = 10
+CONNECTIONS = 12
+"""The default number of connections of a process to one database."""
 CLOSING_CONNECTIONS = 2
-"""Further connections, for the writes that close turns."""
+"""Those of them that only close turns."""
 CONNECT_TIMEOUT_SECONDS = 5
 LOCK_TIMEOUT_MS = 5000
-"""Time that a statement waits for a lock of another transaction."""
+"""Time that a statement of a write waits for a lock of another transaction."""
+
+# Sent as one query, for one round trip. LOCAL, because a pooler such as PgBouncer in transaction mode may give each
+# transaction another connection of the server: a setting of the session would be missing there, or apply to others.
+_BEGIN_WRITE = f"BEGIN; SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}"
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 _UNAVAILABLE_CLASSES = ("08", "40", "53", "55", "57", "58", "XX")
 """SQLSTATE classes: connection exception, transaction rollback (deadlock, serialization), insufficient resources (disk full),
@@ -37,19 +43,21 @@ class PostgresqlBackend:
 
     dialect = "postgresql"
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, connections: int = CONNECTIONS) -> None:
         if importlib.util.find_spec("psycopg") is None:
             raise ConfigurationError("PostgreSQL needs the extra: pip install 'graph-agent[postgresql]'")
         self._engine = create_engine(
             url.set(drivername="postgresql+psycopg"),
-            pool_size=CONNECTIONS + CLOSING_CONNECTIONS,
+            pool_size=connections,
             max_overflow=0,
             pool_pre_ping=True,
             hide_parameters=True,
-            connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS},
+            # The driver does not begin transactions; `_begin` does.
+            isolation_level="AUTOCOMMIT",
+            # A prepared statement belongs to a connection of the server, which the next transaction may not get.
+            connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS, "prepare_threshold": None},
         )
-        event.listen(self._engine, "connect", _set_lock_timeout)
-        self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="postgresql")
+        self._threads = ThreadPoolExecutor(connections - CLOSING_CONNECTIONS, thread_name_prefix="postgresql")
         self._closing = ThreadPoolExecutor(CLOSING_CONNECTIONS, thread_name_prefix="postgresql-closing")
         self._submitting = threading.Lock()
         self._closed = False
@@ -82,6 +90,7 @@ class PostgresqlBackend:
         committing = False
         try:
             with self._engine.connect() as connection, connection.begin() as transaction:
+                _begin(connection, _BEGIN_WRITE)
                 result = work(connection)
                 committing = True
                 transaction.commit()
@@ -93,7 +102,7 @@ class PostgresqlBackend:
     def _read(self, work: Work[T], future: Future[T]) -> None:
         try:
             with self._engine.connect() as connection:
-                connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+                _begin(connection, _BEGIN_READ)
                 result = work(connection)
         except BaseException as error:  # also SystemExit: the caller waits for the future
             future.set_exception(_translated(error, committing=False))
@@ -101,12 +110,9 @@ class PostgresqlBackend:
             future.set_result(result)
 
 
-def _set_lock_timeout(driver: Any, _record: object) -> None:
-    # In autocommit mode, because a SET within a transaction that is rolled back would be undone.
-    autocommit = driver.autocommit
-    driver.autocommit = True
-    driver.execute(f"SET lock_timeout = {LOCK_TIMEOUT_MS}")
-    driver.autocommit = autocommit
+def _begin(connection: Connection, statements: str) -> None:
+    """Begin a transaction of the server, which ends with `commit` or `rollback` of the driver as usual."""
+    connection.exec_driver_sql(statements).close()
 
 
 def _translated(error: BaseException, *, committing: bool) -> BaseException:

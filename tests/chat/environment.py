@@ -77,6 +77,7 @@ class Environment:
             ids=RandomIds(),
             task_database=self.tasks,
             log_database=choices.get("log", self.log),
+            log_reads=choices.get("log", self.log),
             tools=self.tools,
             adapter=model,
             adapter_reason="a test's",

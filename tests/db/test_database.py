@@ -32,7 +32,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.pool import NullPool
 
 from graph_agent.db import Database, DatabaseUnavailableError, closing_writes
-from graph_agent.db.postgresql import CONNECTIONS
+from graph_agent.db.postgresql import CLOSING_CONNECTIONS, CONNECTIONS
 from graph_agent.db.sqlite import BATCH, CLOSING_BATCH
 from graph_agent.db.sqlite_engine import sqlite_engine
 from graph_agent.errors import ConfigurationError
@@ -199,7 +199,7 @@ async def test_a_write_that_closes_a_turn_does_not_wait_for_the_queue_of_the_oth
         return lambda _: order.append(name)
 
     # More writes than SQLite commits at once, and as many as PostgreSQL has connections.
-    occupied = [asyncio.ensure_future(with_rows.write(wait)) for _ in range(CONNECTIONS)]
+    occupied = [asyncio.ensure_future(with_rows.write(wait)) for _ in range(CONNECTIONS - CLOSING_CONNECTIONS)]
     others = [asyncio.ensure_future(with_rows.write(note("other"))) for _ in range(3 * BATCH)]
     await asyncio.sleep(0)
 

@@ -40,6 +40,7 @@ References = AsyncIterator[Sequence[tuple[str, datetime]]]
 async def verify_log(
     database: Database,
     *,
+    current: Database | None = None,
     key: ChainKey,
     heads: SignedHeads | None = None,
     references: Mapping[str, References] = MappingProxyType({}),
@@ -48,17 +49,19 @@ async def verify_log(
     """Verify the whole log under `key`; `heads` are signed heads that were kept outside, to be compared with the chains.
 
     `references` are decisions that other databases name, under the noun for what names them ("a turn"). One that is neither in
-    the log nor pruned is missing. Records that are closed meanwhile are not covered. Raises `ServiceError` STORAGE_ERROR.
+    the log nor pruned is missing. If `database` is a replica, `current` is its original: it is compared with `heads` and
+    `references`, which may be newer than the replica. Records that are closed meanwhile are not covered. Raises `ServiceError`
+    STORAGE_ERROR.
     """
-    sealer, violations = Sealer(key), ViolationList()
+    sealer, violations, current = Sealer(key), ViolationList(), current or database
     ends = await read(database, current_heads, seconds=READ_SECONDS)
     total = await read(database, lambda connection: connection.scalar(select(func.count()).select_from(record_links)) or 0)
     chains = ChainCheck(database, sealer, violations, total, on_progress)
     for end in ends:
         await chains.check(end)
     if heads is not None:
-        await _compare_heads(database, sealer, heads, violations)
-    compared = [await _find_missing_decisions(database, sealer, *named, violations) for named in references.items()]
+        await _compare_heads(current, sealer, heads, violations)
+    compared = [await _find_missing_decisions(current, sealer, *named, violations) for named in references.items()]
     await _find_unsealed_decisions(database, violations)
     await _find_unsealed_openings(database, sealer, violations)
     await _find_links_without_chain(database, violations)

@@ -1,0 +1,82 @@
+"""Queries of a replica of the log, and the number of connections of a process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+from graph_agent.audit.queries import LogQueryService
+from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.bootstrap.stores import open_stores
+from graph_agent.db import Database
+from graph_agent.settings import read_settings
+from tests.cli.conftest import Cli
+
+CONNECTIONS = 5
+
+
+def test_queries_read_the_replica_and_turns_write_the_log(
+    cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A copy of this moment is a replica that is far behind.
+    copy = f"sqlite:///{tmp_path / 'copy.db'}"
+    assert cli("ask", "add a task to call mom").code == 0
+    assert cli("db", "copy", f"sqlite:///{home / 'log.db'}", copy).code == 0
+    monkeypatch.setenv("LOG_READ_URL", copy)
+    newest = cli("ask", "add a task to buy milk", "--json").json()["decision_id"]
+
+    assert newest not in cli("log", "list", "--json").out
+    assert cli("log", "metrics", "--json").json()["total"] == 1
+    assert cli("log", "export").out.count('"type":"decision"') == 1
+    assert len(cli("replay", "--all", "--json").out.splitlines()) == 1
+    # The newer heads and turns are compared with the log itself.
+    assert cli("log", "heads", "--out", str(tmp_path / "heads.json")).code == 0
+    verified = cli("log", "verify", "--heads", str(tmp_path / "heads.json"))
+    assert (verified.code, "1 records" in verified.out) == (0, True), verified.out
+
+    async def trace() -> str:
+        async with open_stores(read_settings()) as stores:
+            queries = LogQueryService(stores.log_reads, current=stores.log)
+            return (await queries.get_decision_trace(newest)).decision.message
+
+    assert asyncio.run(trace()) == "add a task to buy milk"
+    monkeypatch.delenv("LOG_READ_URL")
+    assert newest in cli("log", "list", "--json").out
+
+
+@pytest.mark.postgresql
+def test_a_replica_takes_no_writes(cli: Cli, fresh_postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DATABASE_URL", "LOG_DATABASE_URL"):
+        monkeypatch.setenv(name, fresh_postgresql_url)
+    monkeypatch.setenv("LOG_READ_URL", f"{fresh_postgresql_url}%20-cdefault_transaction_read_only%3Don")
+    assert cli("ask", "add a task to call mom").code == 0
+    assert len(cli("log", "list", "--json").out.splitlines()) == 1
+    for command in ("log metrics", "log verify", "log export", "replay --all", "baseline list"):
+        assert cli(*command.split()).code == 0, command
+
+
+@pytest.mark.postgresql
+async def test_a_process_keeps_to_its_number_of_connections(fresh_postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def named(name: str) -> str:
+        return f"{fresh_postgresql_url}&application_name={name}"
+
+    monkeypatch.setenv("DATABASE_URL", named("tasks"))
+    monkeypatch.setenv("LOG_DATABASE_URL", named("log"))
+    monkeypatch.setenv("LOG_READ_URL", named("replica"))
+    monkeypatch.setenv("GRAPH_AGENT_DATABASE_CONNECTIONS", str(CONNECTIONS))
+    counted = "SELECT application_name, count(*) FROM pg_stat_activity WHERE datname = current_database() GROUP BY 1"
+    async with open_runtime(read_settings(), model="rules") as runtime:
+        queries = LogQueryService(runtime.log_reads)
+        await asyncio.gather(
+            *(runtime.chat.send(f"user-{number}", "add a task to call mom") for number in range(30)),
+            *(queries.query_decisions() for _ in range(30)),
+        )
+        # A pool keeps its connections, so this is the largest number there ever was.
+        other = Database.open(str(make_url(fresh_postgresql_url).render_as_string(hide_password=False)))
+        found = await other.read(lambda connection: {row[0]: row[1] for row in connection.exec_driver_sql(counted)})
+        await other.close()
+    # Two connections of each pool only close turns; the queries do not use theirs.
+    assert [found[name] for name in ("tasks", "log", "replica")] == [CONNECTIONS, CONNECTIONS, CONNECTIONS - 2]
