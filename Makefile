@@ -85,6 +85,11 @@ diagrams: $(STAMP) ## draw diagrams/ from graph/topology.py
 	@$(BIN)/graph-agent diagram > diagrams/state_machine.mmd
 	@$(BIN)/graph-agent diagram --sequence > diagrams/tool_turn.mmd
 
+.PHONY: docs
+docs: $(STAMP) ## write docs/reference/ from the code, and build the site into build/docs/site
+	@$(BIN)/python -m tests.documentation.reference
+	@$(BIN)/python -m tests.documentation.site
+
 .PHONY: conformance
 conformance: $(STAMP) ## the MCP conformance suite and the MCP Inspector against the task server; needs npm
 	@$(BIN)/python -m tests.conformance
@@ -109,8 +114,8 @@ package: setup ## build the wheel, and use it in an empty environment of each in
 
 .PHONY: check
 check: lint types page-types arch test ## everything CI runs
-	@$(MAKE) --no-print-directory diagrams
-	@git diff --exit-code --stat -- diagrams
+	@$(MAKE) --no-print-directory diagrams docs
+	@git diff --exit-code --stat -- diagrams docs/reference
 
 .PHONY: clean
 clean: ## remove .venv and caches

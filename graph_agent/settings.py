@@ -33,6 +33,7 @@ class Settings(BaseModel):
     database_connections: int = Field(default=12, ge=4, le=1000, alias="GRAPH_AGENT_DATABASE_CONNECTIONS")
     """The limit of the connections of a process to each PostgreSQL database."""
     constitution: Path | None = Field(default=None, alias="GRAPH_AGENT_CONSTITUTION")
+    """The file that says what may be done; unset: the shipped one."""
     mcp: Path | None = Field(default=None, alias="GRAPH_AGENT_MCP")
     """The file that lists the MCP servers; unset: the shipped task server."""
     secret: SecretStr | None = Field(default=None, alias="GRAPH_AGENT_SECRET", min_length=16)
@@ -43,17 +44,24 @@ class Settings(BaseModel):
     model: str | None = Field(default=None, alias="GRAPH_AGENT_MODEL")
     """`rules`, `gemini`, `openai` or `scripted:FILE`; unset: Gemini with a key, else rules."""
     gemini_api_key: SecretStr | None = Field(default=None, alias="GEMINI_API_KEY")
+    """The key of Gemini; with it, Gemini is the default model."""
     gemini_model: str | None = Field(default=None, alias="GEMINI_MODEL")
+    """The name of the Gemini model; unset: `gemini-3.8-flash`."""
     gemini_base_url: str | None = Field(default=None, alias="GEMINI_BASE_URL")
+    """Another address of Gemini's API."""
     openai_api_key: SecretStr | None = Field(default=None, alias="OPENAI_API_KEY")
+    """The key of the OpenAI-compatible server, if it needs one."""
     openai_model: str | None = Field(default=None, alias="OPENAI_MODEL")
+    """The name of the model on that server."""
     openai_base_url: str | None = Field(default=None, alias="OPENAI_BASE_URL")
+    """The address of the OpenAI-compatible server; unset: Gemini's endpoint."""
 
     timeout_seconds: float = Field(default=30, gt=0, le=3600, alias="GRAPH_AGENT_TIMEOUT_SECONDS")
     """A turn's deadline."""
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
     """The limit for each user, across all replicas."""
     retention_days: int = Field(default=30, ge=1, alias="GRAPH_AGENT_RETENTION_DAYS")
+    """How long decisions are kept."""
 
     otel: bool = Field(default=False, alias="GRAPH_AGENT_OTEL")
     """Trace turns with OpenTelemetry; its SDK reads its own OTEL_* variables."""
@@ -63,6 +71,7 @@ class Settings(BaseModel):
     jwks_url: str | None = Field(default=None, alias="GRAPH_AGENT_JWKS_URL")
     """The address of the public keys of the bearer tokens, instead of a shared key."""
     jwt_audience: str | None = Field(default=None, alias="GRAPH_AGENT_JWT_AUDIENCE")
+    """The audience that tokens must have; required with bearer tokens."""
     jwt_issuer: str | None = Field(default=None, alias="GRAPH_AGENT_JWT_ISSUER")
     """The authorization server: its URL, as tokens have it in `iss`. Unset: the issuer is not checked."""
     jwt_max_hours: float = Field(default=24, gt=0, alias="GRAPH_AGENT_JWT_MAX_HOURS")
@@ -70,6 +79,7 @@ class Settings(BaseModel):
     oidc_issuer: str | None = Field(default=None, alias="GRAPH_AGENT_OIDC_ISSUER")
     """The issuer at which users of the page sign in; without `jwt_issuer` the bearer tokens must be this issuer's."""
     oidc_client_id: str | None = Field(default=None, alias="GRAPH_AGENT_OIDC_CLIENT_ID")
+    """The client id of the page at that issuer."""
     oidc_scope: str = Field(default="openid", alias="GRAPH_AGENT_OIDC_SCOPE")
     """The scopes that the page asks for, separated by spaces."""
 

@@ -50,29 +50,48 @@ FilledText = Annotated[str, AfterValidator(_require_not_blank), AfterValidator(_
 
 class DecisionType(StrEnum):
     RESPOND_ONLY = "RESPOND_ONLY"
+    """An answer without a tool call; also every refusal and every failure."""
     INVOKE_TOOL = "INVOKE_TOOL"
+    """Tools were called."""
     ASK_CLARIFICATION = "ASK_CLARIFICATION"
+    """The model asks the user."""
     REQUEST_CONFIRMATION = "REQUEST_CONFIRMATION"
+    """A call waits for the confirmation of the user."""
     EXECUTE_PENDING = "EXECUTE_PENDING"
+    """The user confirmed, and the call was made."""
     CANCEL_PENDING = "CANCEL_PENDING"
+    """The user declined, and nothing was done."""
 
 
 class OutcomeCategory(StrEnum):
     """The outcome taxonomy, as `CATEGORY:SUBCATEGORY`."""
 
     TASK_COMPLETED = "SUCCESS:TASK_COMPLETED"
+    """At least one tool succeeded."""
     RESPONSE_GIVEN = "SUCCESS:RESPONSE_GIVEN"
+    """An answer without tools, the question of a confirmation, or a declined action."""
     CLARIFICATION_ANSWERED = "SUCCESS:CLARIFICATION_ANSWERED"
+    """An answer after the model had asked in this conversation."""
     USER_INPUT = "ERROR:USER_INPUT"
+    """The message was refused for its content or size."""
     INTENT_CLASSIFICATION = "ERROR:INTENT_CLASSIFICATION"
+    """Reserved."""
     TOOL_INVOCATION = "ERROR:TOOL_INVOCATION"
+    """Every attempted change failed, or nothing succeeded."""
     RESPONSE_GENERATION = "ERROR:RESPONSE_GENERATION"
+    """The model failed or gave nothing usable, or the turn reached its cap or deadline or was interrupted."""
     OUT_OF_SCOPE = "REFUSAL:OUT_OF_SCOPE"
+    """The model declined."""
     MISSING_PERMISSION = "REFUSAL:MISSING_PERMISSION"
+    """Every call was refused because it named another user."""
     RATE_LIMITED = "REFUSAL:RATE_LIMITED"
+    """A rate limit was reached: ours, or that of the provider of the model."""
     UNCLEAR_INTENT = "AMBIGUITY:UNCLEAR_INTENT"
+    """The model asks what is meant."""
     MULTIPLE_MATCHES = "AMBIGUITY:MULTIPLE_MATCHES"
+    """The model asks which of several things is meant."""
     MISSING_CONTEXT = "AMBIGUITY:MISSING_CONTEXT"
+    """The model asks for something that it needs to know."""
 
     @property
     def category(self) -> str:
@@ -82,15 +101,25 @@ class OutcomeCategory(StrEnum):
 
 class IntentType(StrEnum):
     CREATE_TASK = "CREATE_TASK"
+    """`add_task` was requested."""
     LIST_TASKS = "LIST_TASKS"
+    """`list_tasks` was requested."""
     COMPLETE_TASK = "COMPLETE_TASK"
+    """`complete_task` was requested."""
     UPDATE_TASK = "UPDATE_TASK"
+    """`update_task` was requested."""
     DELETE_TASK = "DELETE_TASK"
+    """`delete_task` was requested."""
     MULTI_INTENT = "MULTI_INTENT"
+    """Calls of several kinds were requested."""
     GENERAL_CHAT = "GENERAL_CHAT"
+    """The model answered without a call."""
     AMBIGUOUS = "AMBIGUOUS"
+    """The model asked the user."""
     CONFIRM_YES = "CONFIRM_YES"
+    """The user confirmed a pending action."""
     CONFIRM_NO = "CONFIRM_NO"
+    """The user declined a pending action."""
 
 
 class UserIntent(Frozen):

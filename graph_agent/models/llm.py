@@ -29,10 +29,15 @@ class LLMErrorCode(StrEnum):
     """The reason of `finish_reason="error"`."""
 
     RATE_LIMITED = "RATE_LIMITED"
+    """The provider refused because of a quota."""
     TIMEOUT = "TIMEOUT"
+    """There was no complete answer in time."""
     INVALID_RESPONSE = "INVALID_RESPONSE"
+    """The response is empty, malformed or of the wrong shape."""
     UNAVAILABLE = "UNAVAILABLE"
+    """The provider does not answer, or refuses the request."""
     BLOCKED = "BLOCKED"
+    """The provider's content filter blocked the answer."""
 
     @classmethod
     def of(cls, text: object) -> LLMErrorCode:

@@ -156,10 +156,15 @@ class CallDisposition(StrEnum):
     """The fate of a call that the model requested."""
 
     EXECUTED = "executed"
+    """The call was sent to its server."""
     REFUSED = "refused"
+    """The guard refused the call; it was not sent."""
     REPEATED = "repeated"
+    """The call got the result of an identical earlier one; it was not sent again."""
     AWAITING = "awaiting"
+    """The call waits for the confirmation of the user."""
     SKIPPED = "skipped"
+    """The call came after one that awaits confirmation; it was not sent."""
 
 
 class ToolInvocation(Frozen):

@@ -30,11 +30,17 @@ _MAX_TITLES = 64
 
 class EventKind(StrEnum):
     STATE = "state"
+    """The turn enters a state."""
     MODEL_CALL = "model_call"
+    """The model has answered. `calls` has the titles of the requested calls."""
     TOOL_CALL = "tool_call"
+    """A requested call has been executed or refused, repeats an earlier one, awaits confirmation or was skipped."""
     RECEIPT = "receipt"
+    """A line about a committed change, composed by code. `sequence` is that of its call."""
     DECISION = "decision"
+    """The answer of `POST /api/chat`; the last event of a turn."""
     ERROR = "error"
+    """The envelope of errors, instead of a decision. The same Idempotency-Key goes on with the turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,98 @@
+"""The documentation site: complete, without a warning, and nothing in it comes from another server."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import markdown
+import pytest
+from markdown_it import MarkdownIt
+
+from tests.documentation.site import DOCS, LINK, build, page_sources
+
+PAGES = page_sources()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    good, report = build(folder)
+    assert good, report
+    return folder / "site"
+
+
+class Loaded(HTMLParser):
+    """Collects what a page loads by itself, and its content security policy."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.policy = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in {"script", "img", "iframe", "source", "video", "audio", "embed"}:
+            self.addresses.append(given.get("src") or "")
+        elif tag == "link" and given.get("rel") not in {"canonical", "next", "prev"}:
+            self.addresses.append(given.get("href") or "")
+        elif tag == "meta" and given.get("http-equiv") == "Content-Security-Policy":
+            self.policy = given.get("content") or ""
+
+
+def test_no_page_loads_anything_from_another_server(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > len(PAGES)
+    for page in pages:
+        loaded = Loaded(page.read_text(encoding="utf-8"))
+        assert [address for address in loaded.addresses if re.match(r"(\w+:)?//", address)] == [], page
+        # The script of the theme knows other servers, for features that are not used: the policy forbids them.
+        assert loaded.policy.startswith("default-src 'self';"), page
+        assert "//" not in loaded.policy
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"@import|url\(\s*[\"']?(https?:)?//", sheet.read_text(encoding="utf-8")), sheet
+
+
+def test_every_page_is_in_the_navigation_and_in_llms_txt() -> None:
+    def leaves(entries: list[dict[str, object]]) -> Iterator[str]:
+        for entry in entries:
+            for value in entry.values():
+                if isinstance(value, str):
+                    yield value
+                else:
+                    yield from leaves(value)  # type: ignore[arg-type]  # a section is a list of entries
+
+    navigation = tomllib.loads((DOCS / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+    assert sorted(leaves(navigation)) == sorted(PAGES)
+    text = (DOCS / "llms.txt").read_text(encoding="utf-8")
+    linked = [(DOCS / link[1]).resolve() for link in LINK.finditer(text)]
+    assert sorted(linked) == sorted(PAGES.values())
+    entries = re.findall(r"^- \[.+\]\(.+\): .+\.$", text, re.MULTILINE)
+    assert len(entries) == len(linked), "an entry is a link and one sentence"
+
+
+def test_links_of_llms_txt_lead_to_the_markdown_of_the_site(site: Path) -> None:
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    assert [link[1] for link in LINK.finditer(text) if not (site / link[1]).is_file()] == []
+
+
+def test_the_search_finds_a_word_of_every_part(site: Path) -> None:
+    found = json.loads((site / "search.json").read_text(encoding="utf-8"))
+    locations = {item["location"].partition("#")[0] for item in found["items"]}
+    assert {"", "tutorial/", "reference/cli/"} <= locations
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_the_same_parts_in_the_site_as_in_other_renderers(name: str) -> None:
+    """Python-Markdown needs four blanks where CommonMark needs two; a list or a block would silently become text."""
+    text = PAGES[name].read_text(encoding="utf-8")
+    parts = re.compile(r"<(li|ol|ul|table|tr|pre|h[1-6]|img)\b")
+    common = MarkdownIt("commonmark").enable("table").render(text)
+    ours = markdown.markdown(text, extensions=["tables", "pymdownx.superfences"])
+    assert Counter(parts.findall(ours)) == Counter(parts.findall(common))
