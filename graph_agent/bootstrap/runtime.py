@@ -103,6 +103,8 @@ async def open_runtime(
             confirmations=ConfirmationStore(stores.tasks),
             hooks=hooks,
         )
+        # Each server has its own time limit to connect, which can be longer than the engine's limit of a call.
+        await tools.start()
         await engine.prepare()
         chat = ChatService(
             engine,

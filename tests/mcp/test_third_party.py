@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import Runtime, open_runtime
+from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import DecisionRecord
 from graph_agent.settings import Settings
@@ -241,6 +242,16 @@ async def test_a_server_that_was_down_at_the_start_is_unavailable_and_returns_wi
         record = await decide(runtime)
         assert (record.invocations[0].disposition, record.invocations[0].success) == ("executed", True)
     assert text(notes / "a") == "1"
+
+
+async def test_the_start_waits_for_a_server_as_long_as_its_entry_says(
+    tmp_path: Path, servers: Servers, constitution: Path, notes: Path
+) -> None:
+    """The engine's own limit is shorter here than the start of a process."""
+    config = AgentEngineConfig(timeout_seconds=600, iteration_timeout=0.001)
+    file = servers(notes=notes_server(notes))
+    async with open_runtime(settings(tmp_path, file, constitution, "rules"), config=config) as runtime:
+        assert "write_note" in (await runtime.engine.prepare()).policy.rules
 
 
 async def test_one_server_is_killed_and_the_other_continues(
