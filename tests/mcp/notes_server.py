@@ -9,6 +9,11 @@ import os
 import sys
 from pathlib import Path
 
+if "crash" in sys.argv:
+    # Before the imports, which take longer than everything else that it does.
+    print(f"no such database, password {os.environ.get('TOKEN')}", file=sys.stderr)
+    sys.exit(1)
+
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
@@ -69,7 +74,4 @@ async def variable(name: str) -> str:
 
 
 if __name__ == "__main__":
-    if "crash" in sys.argv:
-        print(f"no such database, password {os.environ.get('TOKEN')}", file=sys.stderr)
-        sys.exit(1)
     server.run("stdio")
