@@ -80,10 +80,6 @@ class Turn:
         """Return a copy with `changes` and the outcome of a node, by which the topology selects the next node."""
         return Turn(**{**vars(self), "outcome": outcome, **changes})  # `dataclasses.replace` takes longer than most nodes
 
-    # The arguments of calls are dicts, which have no hash; an exploration of the graph collects turns in a set.
-    def __hash__(self) -> int:
-        return hash((self.decision_id, self.outcome, self.iterations, self.adapter_calls, len(self.calls)))
-
 
 @dataclass(frozen=True, slots=True)
 class TurnRuntime:

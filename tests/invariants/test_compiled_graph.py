@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -142,6 +142,14 @@ CONSENTS = [PortAnswers(verified=verified, unused=unused, late=late)
 FEW_ANSWERS = (5, [ENDINGS[0], ENDINGS[2], *ROUNDS[1:2], *ROUNDS[8:9]], RESULTS[:2])
 
 
+def key_of(turn: Turn) -> tuple[Hashable, ...]:
+    """Return values that are equal for equal turns: a turn has no hash, and to compare it with every other one takes long."""
+    response = turn.response
+    calls = tuple((call.call.name, call.disposition, call.result.error_code, call.receipt) for call in turn.calls)
+    answered = None if response is None else (response.finish_reason, response.content, len(response.function_calls or ()))
+    return turn.outcome, turn.iterations, turn.adapter_calls, turn.ending, turn.notices, calls, answered
+
+
 async def explore(
     graph: CompiledGraph,
     start: Turn,
@@ -153,7 +161,7 @@ async def explore(
     `runtimes` returns factories of the runtimes that a node may run with; turns that are equal after `forget` count as one.
     """
     frontier: list[tuple[str, Turn]] = [(START, start)]
-    seen: set[tuple[str, Turn]] = set(frontier)
+    seen: dict[Hashable, list[Turn]] = {}
     while frontier:
         following: list[tuple[str, Turn]] = []
         for state, before in frontier:
@@ -161,10 +169,11 @@ async def explore(
                 update = await graph.nodes[state].bound.ainvoke({"turn": before}, runtime=Runtime(context=make()))
                 after: Turn = update["turn"]
                 yield state, before, after
-                reached = (TOPOLOGY[state][after.outcome], forget(after))
-                if reached[0] != END and reached not in seen:
-                    seen.add(reached)
-                    following.append(reached)
+                entered, after = TOPOLOGY[state][after.outcome], forget(after)
+                alike = seen.setdefault((entered, *key_of(after)), [])
+                if entered != END and after not in alike:
+                    alike.append(after)
+                    following.append((entered, after))
         frontier = following
 
 
