@@ -83,7 +83,9 @@ class ParquetExport:
 
     async def _write(self, table: AnalyticsTable, day: str, start: datetime, summary: str) -> None:
         path = self._path(table, day)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # One by one: with `parents` the mode applies to the last one only.
+        for directory in (self._directory, path.parent.parent, path.parent):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         schema = table.schema.with_metadata({_SUMMARY: summary.encode()})
         # Messages are as private here as they are in the log.
         with replace_private_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:

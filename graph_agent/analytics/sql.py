@@ -27,7 +27,8 @@ def run_sql(directory: Path, sql: str) -> Iterator[QueryResult]:
     """Run one SELECT over the tables in `directory`, which `ParquetExport` has written, and yield its result.
 
     Raises `ServiceError` VALIDATION_ERROR for any other statement, for more than one, and with DuckDB's message for one that
-    fails. The statement can open no other file and no address.
+    fails. Reading the rows raises it too, also for a value that Python does not have, such as the year 20000. The statement can
+    open no other file and no address.
     """
     with duckdb.connect(":memory:", config={"custom_user_agent": "graph-agent"}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -44,9 +45,7 @@ def run_sql(directory: Path, sql: str) -> Iterator[QueryResult]:
             result = connection.sql(sql)
             yield QueryResult(result.columns, _rows(result))
         except duckdb.Error as exc:
-            # The further lines of DuckDB's message repeat the query.
-            reason = str(exc).partition("\n")[0]
-            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"DuckDB: {reason}") from exc
+            raise _failed(exc) from exc
 
 
 def _create_view(connection: duckdb.DuckDBPyConnection, directory: Path, table: AnalyticsTable) -> None:
@@ -66,8 +65,20 @@ def _check_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def _rows(result: duckdb.DuckDBPyRelation) -> Iterator[tuple[Any, ...]]:
-    for batch in result.to_arrow_reader(_BATCH):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    try:
+        for batch in result.to_arrow_reader(_BATCH):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    except (ArithmeticError, ValueError) as exc:
+        text = f"a value of the result does not exist in Python ({exc}): select it with CAST(... AS VARCHAR)"
+        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, text) from exc
+    except OSError as exc:
+        # Arrow's error for a statement that fails after its first rows.
+        raise _failed(exc) from exc
+
+
+def _failed(exc: Exception) -> ServiceError:
+    # The further lines of DuckDB's message repeat the query.
+    return ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"DuckDB: {str(exc).splitlines()[0]}")
 
 
 def _quote(text: str) -> str:

@@ -113,10 +113,14 @@ async def test_a_time_range_exports_the_whole_days_that_it_touches(log: Database
     assert [day for day, _, _ in days] == ["2026-03-12", "2026-03-13"]
 
 
-async def test_only_the_owner_can_read_the_files(log: Database, tmp_path: Path) -> None:
+async def test_only_the_owner_can_read_the_files_and_directories(log: Database, tmp_path: Path) -> None:
     store_records(log, make_record(1))
-    await export(log, tmp_path / "new")
-    files = list((tmp_path / "new").rglob("*.parquet"))
+    new = tmp_path / "upper" / "new"
+    await export(log, new)
+    files = list(new.rglob("*.parquet"))
+    directories = {directory for file in files for directory in list(file.parents)[:3]}
+    assert new in directories
+    assert {stat.S_IMODE(directory.stat().st_mode) for directory in directories} == {0o700}
     assert len(files) == len(TABLES)
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
@@ -149,6 +153,9 @@ REFUSED = {
     "the environment": "SELECT getenv('HOME')",
     "no SQL": "show me everything",
     "an error at execution": "SELECT CAST(message AS INT) FROM decisions",
+    "an error after the first rows": "SELECT CASE WHEN i = 50000 THEN error('no') END FROM range(100000) AS t(i)",
+    "a date that Python does not have": "SELECT DATE '20000-01-01'",
+    "a time finer than microseconds": "SELECT TIMESTAMP_NS '2026-11-22 00:00:00.000000001'",
 }
 
 
