@@ -12,7 +12,7 @@ from graph_agent.db import Database
 from graph_agent.record.statements import read
 from graph_agent.record.tables import CLOSED, decision_logs
 
-SIZE = 500
+SIZE = 2_000
 """Decisions of a partition: few, so that little is repeated after a crash; enough, so that opening the log costs little."""
 
 _SPLIT_SECONDS = 600.0
@@ -24,6 +24,12 @@ class Partition(NamedTuple):
     since: datetime
     until: datetime
     decisions: int
+
+    @property
+    def name(self) -> str:
+        """The name of a file for its results. A turn that ends late changes the number of decisions, and so the name."""
+        times = "_".join(f"{at:%Y%m%dT%H%M%S.%f}" for at in (self.since, self.until))
+        return f"{times}_{self.decisions}"
 
 
 async def split_log(database: Database, filters: DecisionFilter, size: int | None = None) -> list[Partition]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap.adapters import open_adapter
@@ -12,12 +13,17 @@ from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools, pins_of
 from graph_agent.db import Database, migrate
+from graph_agent.models.canonical import digest
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
 from graph_agent.settings import Settings
 from graph_agent.task_server.case_tasks import CaseTasks
+from graph_agent.validation.fixtures import Fixture
 from graph_agent.validation.runner import EngineRunner
 from graph_agent.validation.service import ValidationService
+
+CASES = 20
+"""Cases of a part: opening a model and tools for them costs as much as a few cases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +35,57 @@ class Validation:
     adapter_reason: str
 
 
+class CasePart(NamedTuple):
+    """Cases that one process plays, each in an environment of its own."""
+
+    fixtures: tuple[Fixture, ...]
+
+    @property
+    def name(self) -> str:
+        """The digest of the cases."""
+        return digest([one.model_dump(mode="json", exclude_unset=True) for one in self.fixtures])
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationJob:
+    """A validation whose cases are divided. The constitution and the file of MCP servers are read by each process."""
+
+    settings: Settings
+    model: str | None
+    parallel: int
+
+    def to_json(self) -> list[Any]:
+        """Return what the results depend on, besides the cases and the MCP servers."""
+        constitution = Constitution.load(self.settings.constitution).text
+        return [self.model or self.settings.model, constitution, str(self.settings.mcp), self.settings.timeout_seconds]
+
+
+def split_cases(fixtures: Sequence[Fixture]) -> list[CasePart]:
+    """Divide the cases into parts of `CASES`, in order."""
+    return [CasePart(tuple(fixtures[first : first + CASES])) for first in range(0, len(fixtures), CASES)]
+
+
+async def play_part(job: ValidationJob, part: CasePart) -> list[dict[str, Any]]:
+    """Play the cases of one part; return the JSON of each `PlayedCase`."""
+    async with _open_runner(job.settings, job.model) as (runner, _):
+        return [case.to_json() for case in await ValidationService(runner).play(part.fixtures, parallel=job.parallel)]
+
+
 @asynccontextmanager
 async def open_validation(settings: Settings, *, model: str | None = None) -> AsyncGenerator[Validation]:
     """Open a validation service. Raises `ConfigurationError`."""
+    async with _open_runner(settings, model) as (runner, reason), open_stores(settings) as stores:
+        keys = chain_keys(settings)
+        service = ValidationService(runner, stores.log, chain_key=keys)
+        yield Validation(service, BaselineService(stores.log, chain_key=keys), reason)
+
+
+@asynccontextmanager
+async def _open_runner(settings: Settings, model: str | None) -> AsyncGenerator[tuple[EngineRunner, str]]:
+    """Open a runner and say in one line which model it uses."""
     constitution = Constitution.load(settings.constitution)
     async with AsyncExitStack() as stack:
         adapter, reason = await stack.enter_async_context(open_adapter(settings, model))
-        stores = await stack.enter_async_context(open_stores(settings))
         tasks = Database.open("sqlite://")
         stack.push_async_callback(tasks.close)
         migrate(tasks, "graph_agent.task_server")
@@ -43,7 +93,4 @@ async def open_validation(settings: Settings, *, model: str | None = None) -> As
             open_tools(tasks, file=settings.mcp, constitution=constitution, pins=pins_of(settings))
         )
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
-        runner = EngineRunner(adapter, tools, constitution.text, CaseTasks(tools), config=config)
-        keys = chain_keys(settings)
-        service = ValidationService(runner, stores.log, chain_key=keys)
-        yield Validation(service, BaselineService(stores.log, chain_key=keys), reason)
+        yield EngineRunner(adapter, tools, constitution.text, CaseTasks(tools), config=config), reason

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graph_agent.chat.conversations.references import answered_turns
 from graph_agent.db import Database
 from graph_agent.ledger.operations import OperationLedger
 from graph_agent.record.chain import ChainKey
 from graph_agent.record.tamper.chain_check import Progress
+from graph_agent.record.tamper.chain_parts import CheckedPart
 from graph_agent.record.tamper.heads import SignedHeads
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
@@ -21,10 +24,13 @@ async def verify_installation(
     key: ChainKey,
     heads: SignedHeads | None = None,
     on_progress: Progress | None = None,
+    checked: Sequence[CheckedPart] | None = None,
 ) -> VerifyReport:
     """Verify the log, and that it has every decision that a turn or a change of a task names. See `verify_log`.
 
     `reads` is a replica of the log, or the log itself. It may be behind, so `log` is compared with other sources.
     """
     references = {"a turn": answered_turns(tasks), "an operation": OperationLedger(tasks, operations).deciding()}
-    return await verify_log(reads, current=log, key=key, heads=heads, references=references, on_progress=on_progress)
+    return await verify_log(
+        reads, current=log, key=key, heads=heads, references=references, on_progress=on_progress, checked=checked
+    )

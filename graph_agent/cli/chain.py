@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +12,14 @@ from rich.text import Text
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.verification import verify_installation
+from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
 from graph_agent.cli.filters import open_log
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import DONE, FAILED, AsJson, open_in_loop, option, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.clock import SystemClock
+from graph_agent.record.chain import Sealer
+from graph_agent.record.tamper.chain_parts import ChainJob, ChainPart, CheckedPart, check_stored_part, split_chains
 from graph_agent.record.tamper.heads import MAX_CHARACTERS, SignedHeads, sign_heads
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.settings import read_settings
@@ -26,6 +30,9 @@ def verify(
         Path | None,
         option("--heads", "FILE", "Compare with the heads that `log heads` wrote earlier."),
     ] = None,
+    workers: Workers = 1,
+    dask: Dask = None,
+    checkpoint: CheckpointDirectory = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify the log: compare every row with its record and every record with its chain.
@@ -35,18 +42,34 @@ def verify(
     """
     given = None if heads is None else read_text(heads, MAX_CHARACTERS + 1)
     settings = read_settings()
+    key, division = chain_keys(settings), Division(workers, dask, checkpoint)
     with open_in_loop(open_stores(settings)) as (stores, run), progress_bar("verifying") as advance:
         signed = None if given is None else SignedHeads.from_text(given)
-        report = run(
-            verify_installation(
-                stores.log, stores.tasks, reads=stores.log_reads, key=chain_keys(settings), heads=signed, on_progress=advance
-            )
+        checked = None
+        if division:
+            parts = run(split_chains(stores.log_reads))
+            checked = _check_divided(parts, ChainJob(settings.log_reads, key), division, advance)
+        verified = verify_installation(
+            stores.log, stores.tasks, reads=stores.log_reads, key=key, heads=signed, on_progress=advance, checked=checked
         )
+        report = run(verified)
     if as_json:
         typer.echo(json_line({"intact": report.intact, **report.to_json()}))
     else:
         print_report(report, compared=heads is not None)
     raise typer.Exit(DONE if report.intact else FAILED)
+
+
+def _check_divided(
+    parts: list[ChainPart], job: ChainJob, division: Division, advance: Callable[[int, int | None], None]
+) -> list[CheckedPart]:
+    checked: list[CheckedPart] = []
+    identity = ["verify", [one.key_id for one in Sealer(job.key).all]]
+    with division.run(check_stored_part, job, parts, identity) as finished:
+        for (result,) in finished:
+            checked.append(CheckedPart.model_validate(result))
+            advance(sum(part.links for part in parts[: len(checked)]), sum(part.links for part in parts))
+    return checked
 
 
 def heads(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import AsyncExitStack, closing, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,26 +17,23 @@ from graph_agent.audit.partitions import Partition, split_log
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.cli.escape import plain
+from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.progress import progress_bar
-from graph_agent.cli.running import DONE, FAILED, AsJson, Model, Run, import_extra, option, print_stderr, read_text, wrong_usage
+from graph_agent.cli.running import DONE, FAILED, AsJson, Model, Run, option, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import json_line, print_answer, stdout_console
 from graph_agent.cli.step import print_step
 from graph_agent.cli.trace import shorten
 from graph_agent.db import Database
-from graph_agent.errors import ConfigurationError
 from graph_agent.policy.constitution import MAX_CHARACTERS, Constitution
 from graph_agent.ports import LLMAdapter
 from graph_agent.replay import Replayer, ReplayReport
-from graph_agent.replay.partitions import Checkpoint, ReplayJob, replay_in_order
-from graph_agent.replay.pool import start_worker
+from graph_agent.replay.partitions import ReplayJob, replay_partition
 from graph_agent.replay.replayer import replay_interruptibly
 from graph_agent.replay.report import unreadable_report
 from graph_agent.replay.sources import LoadedRecord, load_from_log, read_file, read_log
 from graph_agent.settings import read_settings
 
-_DASK_SECONDS = 10
-"""The time limit for connecting to a Dask scheduler."""
 _VALUE = 300
 """Characters of a value that are printed; --json prints all of them."""
 
@@ -65,11 +60,9 @@ def replay(
     steps: Annotated[bool, typer.Option("--step", help="Print each state and its changes.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Ask the current model; use the recorded tool results.")] = False,
     model: Model = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Replay --all in this many processes.")] = 1,
-    dask: Annotated[str | None, option("--dask", "ADDRESS", "Replay --all on the workers of this Dask scheduler.")] = None,
-    checkpoint: Annotated[
-        Path | None, option("--checkpoint", "DIR", "Store the finished parts of --all here, and continue from those found.")
-    ] = None,
+    workers: Workers = 1,
+    dask: Dask = None,
+    checkpoint: CheckpointDirectory = None,
     mcp: Annotated[  # noqa: ARG001 (accepted, so that all commands take the same options)
         Path | None, option("--mcp", "FILE", "Ignored: the record has the tools.")
     ] = None,
@@ -85,15 +78,15 @@ def replay(
         wrong_usage("name a decision or an exported file, or ask for --all")
     if live and everything:
         wrong_usage("--live asks the model again for every decision: name one decision, or a file")
-    in_partitions = workers > 1 or dask is not None or checkpoint is not None
-    if in_partitions and (not everything or steps):
+    division = Division(workers, dask, checkpoint)
+    if division and (not everything or steps):
         wrong_usage("--workers, --dask and --checkpoint are for --all, without --step")
     other = None if policy is None else read_text(policy, MAX_CHARACTERS + 1)
     with _open_source(target) as (run, database):
         printer = _Printer(steps, as_json, alone=target is not None and database is not None)
-        if in_partitions:
+        if division:
             job = ReplayJob(read_settings().log_reads, filters, other)
-            tally = _replay_partitions(run(split_log(database, filters)), job, printer, workers, dask, checkpoint)
+            tally = _replay_partitions(run(split_log(database, filters)), job, printer, division)
         elif target is None:
             sources, expected = read_log(database, filters), run(_count(database, filters))
             tally = run(_replay_all(sources, expected, printer, policy=other, live=live, model=model))
@@ -153,18 +146,14 @@ class _Printer:
             console.print(Text.assemble(("    replayed  ", "dim"), shorten(one["replayed"], _VALUE)))
 
 
-def _replay_partitions(
-    partitions: list[Partition], job: ReplayJob, printer: _Printer, workers: int, dask: str | None, checkpoint: Path | None
-) -> _Tally:
+def _replay_partitions(partitions: list[Partition], job: ReplayJob, printer: _Printer, division: Division) -> _Tally:
     tally = _Tally()
     if job.policy is not None:
         Constitution.parse(job.policy)
-    stored = None if checkpoint is None else Checkpoint(checkpoint, job)
     expected = sum(partition.decisions for partition in partitions)
     with (
-        _open_executor(workers, dask) as (executor, ahead),
+        division.run(replay_partition, job, partitions, ["replay", *job.to_json()]) as finished,
         progress_bar("replaying") as advance,
-        closing(replay_in_order(executor, job, partitions, ahead=ahead, checkpoint=stored)) as finished,
     ):
         for reports in finished:
             for report in reports:
@@ -172,27 +161,6 @@ def _replay_partitions(
                 printer.print(report)
             advance(tally.total, expected)
     return tally
-
-
-@contextmanager
-def _open_executor(workers: int, dask: str | None) -> Iterator[tuple[Executor, int]]:
-    """Open worker processes, or a client of a Dask scheduler. Yields the executor and the partitions to submit ahead."""
-    if dask is None:
-        # Spawned: the open log has threads, which a forked process would not have.
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=start_worker) as executor:
-            try:
-                yield executor, 2 * workers
-            except BaseException:
-                executor.shutdown(wait=False, cancel_futures=True)
-                raise
-        return
-    distributed = import_extra("distributed", "dask")
-    try:
-        client = distributed.Client(dask, timeout=_DASK_SECONDS)
-    except (OSError, ValueError) as exc:
-        raise ConfigurationError(f"there is no Dask scheduler at {dask}") from exc
-    with client:
-        yield client.get_executor(), 2 * max(1, sum(client.nthreads().values()))
 
 
 async def _replay_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +11,10 @@ from xml.etree import ElementTree
 import typer
 from rich.text import Text
 
-from graph_agent.bootstrap.validating import Validation, open_validation
+from graph_agent.bootstrap.validating import Validation, ValidationJob, open_validation, play_part, split_cases
 from graph_agent.cli.baseline import print_drift
 from graph_agent.cli.escape import plain
+from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import (
@@ -28,8 +30,8 @@ from graph_agent.cli.running import (
 )
 from graph_agent.cli.runtime import check_model
 from graph_agent.cli.show import json_line, stdout_console
-from graph_agent.validation.fixtures import shipped_suite
-from graph_agent.validation.report import FixtureResult, ValidationReport
+from graph_agent.validation.fixtures import Fixture, load_fixtures, shipped_suite
+from graph_agent.validation.report import FixtureResult, PlayedCase, ValidationReport
 
 
 def validate(
@@ -55,6 +57,9 @@ def validate(
         option("--save-baseline", "NAME", "Store the results as a baseline of this name."),
     ] = None,
     parallel: Annotated[int, typer.Option("--parallel", min=1, max=32, help="Run this many cases at a time.")] = 1,
+    workers: Workers = 1,
+    dask: Dask = None,
+    checkpoint: CheckpointDirectory = None,
     as_json: AsJson = False,
     junit: Annotated[bool, typer.Option("--junit", help="Print JUnit XML.")] = False,
 ) -> None:
@@ -66,9 +71,24 @@ def validate(
         wrong_usage("--json and --junit exclude each other")
     settings = command_settings(mcp, constitution)
     check_model(settings, model)
+    division = Division(workers, dask, checkpoint)
+    if division and (model or settings.model or "").startswith("scripted:"):
+        wrong_usage("a scripted model answers in the order of the cases, which --workers, --dask and --checkpoint divide")
+    job = ValidationJob(settings, model, parallel)
     with open_in_loop(open_validation(settings, model=model)) as (validation, run):
         print_stderr(f"model: {validation.adapter_reason}")
-        report = run(_validated(validation, file or shipped_suite(), only, baseline, save_baseline, parallel))
+        source = file or shipped_suite()
+        fixtures = [one for one in load_fixtures(source) if only is None or fnmatchcase(one.test_id, only)]
+        if not fixtures:
+            wrong_usage(f"no case matches '{only}'")
+        compared = run(validation.service.find_baseline(baseline))
+        started = time.monotonic()
+        played = _play_divided(fixtures, job, division) if division else run(_play(validation, fixtures, parallel))
+        seconds = time.monotonic() - started
+        report = run(validation.service.report(played, compared, suite=source.stem, seconds=seconds))
+        if save_baseline is not None:
+            named = f"validation of {source.stem}"
+            run(validation.baselines.store_profiles(save_baseline, report.profiles, description=named))
     if as_json:
         typer.echo(json_line(report.to_json()))
     elif junit:
@@ -82,13 +102,7 @@ def validate(
         raise typer.Exit(FAILED)
 
 
-async def _validated(
-    validation: Validation, source: Path, only: str | None, baseline: str | None, save_baseline: str | None, parallel: int
-) -> ValidationReport:
-    service = validation.service
-    fixtures = [one for one in service.load_fixtures(source) if only is None or fnmatchcase(one.test_id, only)]
-    if not fixtures:
-        wrong_usage(f"no case matches '{only}'")
+async def _play(validation: Validation, fixtures: list[Fixture], parallel: int) -> list[PlayedCase]:
     done = 0
     with progress_bar("validating") as advance:
 
@@ -97,11 +111,17 @@ async def _validated(
             done += 1
             advance(done, len(fixtures))
 
-        report = await service.run_validation(fixtures, baseline, suite=source.stem, parallel=parallel, on_result=on_result)
-    if save_baseline is not None:
-        named = f"validation of {source.stem}"
-        await validation.baselines.store_profiles(save_baseline, report.profiles, description=named)
-    return report
+        return await validation.service.play(fixtures, parallel=parallel, on_result=on_result)
+
+
+def _play_divided(fixtures: list[Fixture], job: ValidationJob, division: Division) -> list[PlayedCase]:
+    played: list[PlayedCase] = []
+    identity = ["validate", *job.to_json()]
+    with division.run(play_part, job, split_cases(fixtures), identity) as finished, progress_bar("validating") as advance:
+        for results in finished:
+            played += map(PlayedCase.model_validate, results)
+            advance(len(played), len(fixtures))
+    return played
 
 
 def _print(report: ValidationReport) -> None:

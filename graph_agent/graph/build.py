@@ -53,7 +53,7 @@ CompiledGraph = CompiledStateGraph[GraphState, TurnRuntime, GraphState, GraphSta
 def build_graph() -> CompiledGraph:
     """Compile the state machine. It has no state of its own: one compiled graph serves all turns of a process."""
     graph = langgraph.StateGraph(GraphState, context_schema=TurnRuntime)
-    checked = {name: _checked(name, node) for name, node in NODES.items()}
+    checked = checked_nodes()
     for name, outcomes in topology.TOPOLOGY.items():
         graph.add_node(name, _node(checked[name]))
         targets: dict[Hashable, str] = {outcome: _target(target) for outcome, target in outcomes.items()}
@@ -67,6 +67,11 @@ def build_graph() -> CompiledGraph:
     return compiled
 
 
+def checked_nodes() -> dict[str, Node]:
+    """Return the nodes by name; each raises `UndeclaredOutcomeError` if the topology does not have its outcome."""
+    return {name: _checked(name, node) for name, node in NODES.items()}
+
+
 def _node(work: Node) -> Callable[..., Awaitable[GraphState]]:
     async def run(state: GraphState, runtime: Runtime[TurnRuntime]) -> GraphState:
         return {"turn": await work(state["turn"], runtime.context)}
@@ -75,7 +80,6 @@ def _node(work: Node) -> Callable[..., Awaitable[GraphState]]:
 
 
 def _checked(name: str, work: Node) -> Node:
-    """Return a node that runs `work` and raises `UndeclaredOutcomeError` if the topology does not have its outcome."""
     outcomes = topology.TOPOLOGY[name]
 
     async def run(turn: Turn, runtime: TurnRuntime) -> Turn:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from graph_agent.graph.build import CompiledGraph
+from langgraph.errors import GraphRecursionError
+
+from graph_agent.graph import topology
+from graph_agent.graph.build import CompiledGraph, Node
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.topology import recursion_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,24 @@ async def walk(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncG
         context=runtime,
         stream_mode="updates",
         output_keys="turn",  # an update is then the turn itself, not a dict of channels
-        config={"recursion_limit": recursion_limit(runtime.config.max_iterations)},
+        config={"recursion_limit": topology.recursion_limit(runtime.config.max_iterations)},
     )
     async for update in updates:
         for name, after in update.items():
             yield Step(name, after.outcome, turn, after)
             turn = after
+
+
+async def walk_table(nodes: Mapping[str, Node], turn: Turn, runtime: TurnRuntime) -> AsyncGenerator[Step]:
+    """Take the steps of `walk` by the table of transitions, without LangGraph, which is most of what a replay would cost.
+
+    `nodes` are those of `checked_nodes`. There is no checkpoint and no callback.
+    """
+    state, limit = topology.START, topology.recursion_limit(runtime.config.max_iterations)
+    for _ in range(limit):
+        after = await nodes[state](turn, runtime)
+        yield Step(state, after.outcome, turn, after)
+        state, turn = topology.TOPOLOGY[state][after.outcome], after
+        if state == topology.END:
+            return
+    raise GraphRecursionError(f"the turn has not ended after {limit} states")

@@ -1,17 +1,18 @@
-"""The replayer: it runs a turn on the compiled graph again, with ports that answer from its record."""
+"""The replayer: it runs a turn through the nodes of the graph again, with ports that answer from its record."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 
 from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError, ConstitutionError, GraphAgentError
-from graph_agent.graph.build import build_graph
+from graph_agent.graph.build import checked_nodes
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.stepping import Step, walk
+from graph_agent.graph.stepping import Step, walk_table
 from graph_agent.graph.topology import INVOKE_LLM, START, TOPOLOGY
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import DecisionType, OutcomeCategory
@@ -29,6 +30,8 @@ from graph_agent.turn.recorder import Recorder
 
 _MAX_SNAPSHOTS = 64
 """Policy snapshots that are kept, because compiling one costs more than replaying a turn."""
+_parse = lru_cache(maxsize=4)(Constitution.parse)
+"""The same constitution decides all decisions of a log."""
 _BEFORE_THE_GRAPH = frozenset({OutcomeCategory.RATE_LIMITED, OutcomeCategory.USER_INPUT})
 """Outcomes of messages that are refused before the graph runs."""
 
@@ -73,12 +76,12 @@ async def replay_interruptibly(
 
 
 class Replayer:
-    """Replays any number of decisions with one compiled graph."""
+    """Replays any number of decisions, and keeps the policies that it has compiled."""
 
     def __init__(self, seconds: float = REPLAY_SECONDS) -> None:
         """A replay that takes longer than `seconds` ends at its next step or `await`."""
         self.seconds = seconds
-        self._graph = build_graph()
+        self._nodes = checked_nodes()
         self._snapshots: dict[tuple[str, ...], PolicySnapshot] = {}
 
     async def replay(
@@ -90,7 +93,7 @@ class Replayer:
         live: LLMAdapter | None = None,
     ) -> ReplayReport:
         """Replay one decision; see the function `replay`."""
-        other = None if policy is None else Constitution.parse(policy)
+        other = None if policy is None else _parse(policy)
         try:
             async with asyncio.timeout(self.seconds) as limit:
                 return await self._replay(record, texts, other, live)
@@ -104,8 +107,10 @@ class Replayer:
     ) -> ReplayReport:
         if invalid := (*_invalid_fields(record), *_invalid_texts(record.header, texts)):
             return ReplayReport(record, invalid)
+        digests = record.header.digests
+        key = tuple(digests.values())
         try:
-            snapshot = self._snapshot_of(record.header, texts)
+            snapshot = recorded = self._compile(key, lambda: PolicySnapshot.from_texts(texts, digests))
         except (GraphAgentError, ValueError, TypeError, LookupError) as exc:
             return ReplayReport(record, (), f"the policy snapshot of the record cannot be read: {_message(exc)}")
         if not record.states:
@@ -116,8 +121,9 @@ class Replayer:
         if not report.identical or (other is None and live is None):
             return report
         if other is not None:
+            of_policy = (*key, other.text, str(snapshot is recorded))
             try:
-                snapshot = _with_constitution(snapshot, other)
+                snapshot = self._compile(of_policy, lambda: _with_constitution(snapshot, other))
             except ConfigurationError as exc:
                 return ReplayReport(record, (), f"the other constitution does not fit the recorded tools: {exc}")
         return await self._replay_what_if(record, snapshot, WhatIfPorts(record, played, live))
@@ -153,7 +159,7 @@ class Replayer:
         header = record.header
         turn = Turn(context=header.context, decision_id=header.decision_id)
         try:
-            async for step in walk(self._graph, turn, TurnRuntime(ports, snapshot)):
+            async for step in walk_table(self._nodes, turn, TurnRuntime(ports, snapshot)):
                 steps.append(step)
                 # A step need not wait for anything. Here the time limit of the replay can end it.
                 await asyncio.sleep(0)
@@ -163,11 +169,11 @@ class Replayer:
             return tuple(steps), f"{at}: {_message(exc)}"
         return tuple(steps), None if steps else "the graph ran no step"
 
-    def _snapshot_of(self, header: RecordHeader, texts: Mapping[str, str]) -> PolicySnapshot:
-        key = tuple(header.digests.values())
+    def _compile(self, key: tuple[str, ...], compiled: Callable[[], PolicySnapshot]) -> PolicySnapshot:
+        """Return the snapshot that was compiled under this key, or compile it."""
         snapshot = self._snapshots.get(key)
         if snapshot is None:
-            snapshot = PolicySnapshot.from_texts(texts, header.digests)
+            snapshot = compiled()
             if len(self._snapshots) >= _MAX_SNAPSHOTS:
                 self._snapshots.clear()
             self._snapshots[key] = snapshot

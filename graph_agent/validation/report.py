@@ -7,6 +7,7 @@ from pydantic import Field
 from graph_agent.audit.drift.profiles import Profile
 from graph_agent.audit.drift.result import Drift
 from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.record import DecisionRecord
 
 
 class FixtureResult(Frozen):
@@ -19,6 +20,13 @@ class FixtureResult(Frozen):
     outcomes: list[str]
     replies: list[str]
     duration_ms: int
+
+
+class PlayedCase(Frozen):
+    """The result of one case and the records of its turns, without those of a scripted model."""
+
+    result: FixtureResult
+    records: list[DecisionRecord]
 
 
 class ValidationReport(Frozen):

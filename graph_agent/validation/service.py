@@ -11,19 +11,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from graph_agent.audit.drift.baselines import BaselineService
+from graph_agent.audit.drift.baselines import Baseline, BaselineService
 from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, compare
 from graph_agent.audit.drift.profiles import build_profiles, observe
 from graph_agent.audit.drift.reports import ReportKind, store_report
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import GraphAgentError
-from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.validation.fixtures import Fixture, load_fixtures
 from graph_agent.validation.judge import judge, outcome_of
-from graph_agent.validation.report import FixtureResult, ValidationReport
+from graph_agent.validation.report import FixtureResult, PlayedCase, ValidationReport
 from graph_agent.validation.runner import EngineRunner, PlayedFixture
 
 _log = logging.getLogger(__name__)
@@ -67,23 +66,44 @@ class ValidationService:
         `on_result` is called after each fixture. Raises `ServiceError` BASELINE_NOT_FOUND before the first fixture is played,
         and STORAGE_ERROR.
         """
-        baseline = None
-        if baseline_id is not None and self._database is not None:
-            baseline = await BaselineService(self._database).get_baseline(baseline_id)
+        baseline = await self.find_baseline(baseline_id)
         started = time.monotonic()
-        records: list[DecisionRecord] = []
+        played = await self.play(fixtures, parallel=parallel, on_result=on_result)
+        return await self.report(played, baseline, suite=suite, threshold=threshold, seconds=time.monotonic() - started)
+
+    async def find_baseline(self, baseline_id: str | None) -> Baseline | None:
+        """Return the baseline of this id or name; None if none is named. Raises `ServiceError` BASELINE_NOT_FOUND."""
+        if baseline_id is None or self._database is None:
+            return None
+        return await BaselineService(self._database).get_baseline(baseline_id)
+
+    async def play(
+        self, fixtures: Sequence[Fixture], *, parallel: int = 1, on_result: Callable[[FixtureResult], None] | None = None
+    ) -> list[PlayedCase]:
+        """Play `fixtures`, `parallel` of them at a time, and judge them."""
         slots = asyncio.Semaphore(parallel)
 
-        async def play_one(fixture: Fixture) -> FixtureResult:
+        async def play_one(fixture: Fixture) -> PlayedCase:
             async with slots:
-                result, played = await self._play(fixture)
-            # A scripted fixture says nothing about the behaviour of the model.
-            records.extend(played if fixture.script is None else [])
+                played = await self._play(fixture)
             if on_result is not None:
-                on_result(result)
-            return result
+                on_result(played.result)
+            return played
 
-        results = list(await asyncio.gather(*(play_one(fixture) for fixture in fixtures)))
+        return list(await asyncio.gather(*(play_one(fixture) for fixture in fixtures)))
+
+    async def report(
+        self,
+        played: Sequence[PlayedCase],
+        baseline: Baseline | None,
+        *,
+        suite: str | None,
+        seconds: float,
+        threshold: float = DEFAULT_THRESHOLD,
+    ) -> ValidationReport:
+        """Compare the behaviour of cases that were played, here or in other processes, and store the report."""
+        results = [case.result for case in played]
+        records = [record for case in played for record in case.records]
         profiles = build_profiles(observe(record) for record in records)
         drift = None if baseline is None else compare(baseline.profiles, profiles, threshold)
         failed = sum(not result.passed for result in results)
@@ -97,7 +117,7 @@ class ValidationService:
             pass_count=len(results) - failed,
             fail_count=failed,
             results=results,
-            duration_ms=round((time.monotonic() - started) * 1000),
+            duration_ms=round(seconds * 1000),
             baseline_id=None if baseline is None else baseline.baseline_id,
             drift_detected=drift is not None and drift.drift_detected,
             drift=drift,
@@ -115,7 +135,7 @@ class ValidationService:
             )
         return report
 
-    async def _play(self, fixture: Fixture) -> tuple[FixtureResult, list[DecisionRecord]]:
+    async def _play(self, fixture: Fixture) -> PlayedCase:
         started = time.monotonic()
         try:
             played = await self._runner.play(fixture)
@@ -137,4 +157,5 @@ class ValidationService:
             replies=[record.decision.reply for record in records],
             duration_ms=round((time.monotonic() - started) * 1000),
         )
-        return result, records
+        # A scripted fixture says nothing about the behaviour of the model.
+        return PlayedCase(result=result, records=records if fixture.script is None else [])

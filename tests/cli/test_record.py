@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -156,3 +157,34 @@ def test_a_baseline_is_created_listed_and_compared(cli: Cli, log: Database) -> N
     assert (drifted.code, "DRIFT" in drifted.out) == (1, True)
     assert cli("baseline", "compare", "good", "--json").json()["drift_detected"] is True
     assert cli("baseline", "compare", "bad").code == 1
+
+
+@pytest.mark.parametrize("options", [["--workers", "2"], ["--checkpoint", "checkpoint"]])
+def test_a_divided_validation_reports_what_one_process_reports(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("graph_agent.bootstrap.validating.CASES", 2)
+    cases = [f"- {{test_id: case-{n}, input: add milk, expected_tool: {'none' if n == 3 else 'add_task'}}}\n" for n in range(5)]
+    (tmp_path / "cases.yaml").write_text("".join(cases))
+
+    def report(*more: str) -> dict[str, Any]:
+        ended = cli("validate", "cases.yaml", "--json", *more)
+        assert (ended.code, "failed: case-3" in ended.err) == (1, True)
+        found = ended.json()
+        for varying in ("report_id", "created_at", "duration_ms"):
+            del found[varying]
+        for result in found["results"]:
+            del result["duration_ms"]
+        for profile in found["profiles"]:
+            del profile["durations"], profile["users"]
+        return found
+
+    alone = report()
+    assert report(*options) == alone
+    assert report(*options) == alone
+
+
+def test_a_validation_with_a_scripted_model_cannot_be_divided(cli: Cli) -> None:
+    ended = cli("validate", "--model", "scripted:script.json", "--workers", "2")
+    assert ended.code == 2

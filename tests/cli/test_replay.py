@@ -195,7 +195,7 @@ def test_a_replay_in_partitions_prints_what_one_process_prints(
 def test_wrong_options_of_a_replay_in_partitions_get_one_sentence(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, options: list[str], code: int, sentence: str
 ) -> None:
-    monkeypatch.setattr("graph_agent.cli.replay._DASK_SECONDS", 0.1)
+    monkeypatch.setattr("graph_agent.cli.executors._DASK_SECONDS", 0.1)
     ended = cli("replay", *options)
     assert (ended.code, ended.out) == (code, "")
     assert sentence in ended.err

@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Cli
 
 
@@ -54,3 +56,21 @@ def test_pruned_decisions_are_not_missing(cli: Cli, home: Path) -> None:
 def test_a_call_without_a_decision_is_not_compared(cli: Cli) -> None:
     assert cli("tools", "call", "add_task", '{"description": "call mom"}').code == 0
     assert cli("log", "verify").out == "intact: 0 records in 0 chains\n"
+
+
+@pytest.mark.parametrize(("options", "runs"), [(["--workers", "2"], 1), (["--checkpoint", "checkpoint"], 2)])
+def test_a_verification_in_parts_prints_what_one_process_prints(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], runs: int
+) -> None:
+    monkeypatch.chdir(home)
+    monkeypatch.setattr("graph_agent.record.tamper.chain_parts.SEGMENT", 1)
+    for text in ("hello", "add a task to call mom", "show my tasks"):
+        cli("ask", text)
+    execute(home / "log.db", "UPDATE decision_logs SET message = 'goodbye' WHERE message = 'hello'")
+    for form in ([], ["--json"]):
+        alone = cli("log", "verify", *form)
+        assert alone.code == 1
+        for _ in range(runs):
+            divided = cli("log", "verify", *options, *form)
+            assert (divided.code, divided.out, divided.err) == (alone.code, alone.out, alone.err)
+    assert (home / "checkpoint").exists() == ("--checkpoint" in options)

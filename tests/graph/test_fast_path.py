@@ -11,10 +11,10 @@ from langchain_core.callbacks import AsyncCallbackHandler
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError
 from graph_agent.graph import fast_path
-from graph_agent.graph.build import NODES, CompiledGraph, build_graph
+from graph_agent.graph.build import NODES, CompiledGraph, build_graph, checked_nodes
 from graph_agent.graph.fast_path import FastNode
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.stepping import Step, walk
+from graph_agent.graph.stepping import Step, walk, walk_table
 from graph_agent.turn.engine import step
 from graph_agent.turn.recorder import Recorder
 from tests.graph.test_transitions import WALKS
@@ -65,7 +65,7 @@ async def test_every_walk_has_the_same_steps_and_record_on_both_paths(name: str,
 
 
 @pytest.mark.parametrize("name", WALKS)
-async def test_ainvoke_and_astream_give_the_same_steps_and_the_same_turn(name: str, plain: CompiledGraph) -> None:
+async def test_ainvoke_astream_and_the_walk_of_a_replay_give_the_same_steps(name: str, plain: CompiledGraph) -> None:
     context, script = WALKS[name]
     engine = engine_of(*script)
     record = (await engine.run(context)).record
@@ -82,7 +82,8 @@ async def test_ainvoke_and_astream_give_the_same_steps_and_the_same_turn(name: s
         updates = [update async for update in graph.astream({"turn": first}, context=runtime(), stream_mode="updates")]
         assert updates == [{taken.state: {"turn": taken.turn}} for taken in walked[0]]
         ended.append((await graph.ainvoke({"turn": first}, context=runtime()))["turn"])
-    assert walked[0] == walked[1] == walked[2]
+    walked.append([taken async for taken in walk_table(checked_nodes(), first, runtime())])
+    assert walked[0] == walked[1] == walked[2] == walked[3]
     assert all(turn == walked[0][-1].turn for turn in ended)
     assert ended[0].decision is not None
 

@@ -20,12 +20,13 @@ import pytest
 from distributed import Client, LocalCluster
 
 from graph_agent.audit.filters import DecisionFilter
+from graph_agent.audit.parallel import Checkpoint, run_in_order, run_part
 from graph_agent.audit.partitions import Partition, split_log
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ConfigurationError
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replay import Replayer
-from graph_agent.replay.partitions import Checkpoint, ReplayJob, replay_in_order, replay_partition
+from graph_agent.replay.partitions import ReplayJob, replay_partition
 from graph_agent.replay.pool import start_worker
 from graph_agent.replay.report import unreadable_report
 from graph_agent.replay.sources import read_log
@@ -87,8 +88,8 @@ def replay_one_by_one(url: str, filters: DecisionFilter) -> list[dict[str, Any]]
 
 def replay_with(executor: Executor, url: str, filters: DecisionFilter, checkpoint: Path | None = None) -> list[dict[str, Any]]:
     job = ReplayJob(url, filters, None)
-    stored = None if checkpoint is None else Checkpoint(checkpoint, job)
-    with closing(replay_in_order(executor, job, split(url, filters), ahead=3, checkpoint=stored)) as finished:
+    stored = None if checkpoint is None else Checkpoint(checkpoint, job.to_json())
+    with closing(run_in_order(executor, replay_partition, job, split(url, filters), ahead=3, checkpoint=stored)) as finished:
         return [report for reports in finished for report in reports]
 
 
@@ -153,7 +154,7 @@ def test_a_dask_cluster_reports_what_one_process_reports_although_a_worker_is_ki
     job = ReplayJob(url, DecisionFilter(), None)
     with Client(cluster) as client:  # type: ignore[no-untyped-call]  # it has no types
         executor = client.get_executor()
-        finished = replay_in_order(executor, job, split(url), ahead=100)
+        finished = run_in_order(executor, replay_partition, job, split(url), ahead=100)
         reports = next(finished)
         os.kill(next(iter(cluster.workers.values())).process.pid, signal.SIGKILL)
         for more in finished:
@@ -165,7 +166,9 @@ def test_a_replay_continues_from_its_checkpoint(url: str, threads: CountingExecu
     directory = tmp_path / "checkpoint"
     job = ReplayJob(url, DecisionFilter(), None)
     partitions = split(url)
-    with closing(replay_in_order(threads, job, partitions, ahead=0, checkpoint=Checkpoint(directory, job))) as finished:
+    with closing(
+        run_in_order(threads, replay_partition, job, partitions, ahead=0, checkpoint=Checkpoint(directory, job.to_json()))
+    ) as finished:
         next(finished)
         next(finished)
 
@@ -179,17 +182,17 @@ def test_a_replay_continues_from_its_checkpoint(url: str, threads: CountingExecu
 
 def test_a_partition_that_has_gained_a_decision_is_replayed_again(url: str, tmp_path: Path) -> None:
     job = ReplayJob(url, DecisionFilter(), None)
-    checkpoint = Checkpoint(tmp_path, job)
+    checkpoint = Checkpoint(tmp_path, job.to_json())
     partition = split(url)[0]
-    checkpoint.store(partition, replay_partition(job, partition))
+    checkpoint.store(partition, run_part(replay_partition, job, partition))
     assert checkpoint.load(partition) is not None
     assert checkpoint.load(partition._replace(decisions=partition.decisions + 1)) is None
 
 
 def test_a_checkpoint_of_another_filter_is_refused(url: str, tmp_path: Path) -> None:
-    Checkpoint(tmp_path, ReplayJob(url, DecisionFilter(), None))
-    with pytest.raises(ConfigurationError, match="another filter or constitution"):
-        Checkpoint(tmp_path, ReplayJob(url, DecisionFilter(user_id="ann"), None))
+    Checkpoint(tmp_path, ReplayJob(url, DecisionFilter(), None).to_json())
+    with pytest.raises(ConfigurationError, match="results of another job"):
+        Checkpoint(tmp_path, ReplayJob(url, DecisionFilter(user_id="ann"), None).to_json())
 
 
 def test_a_replay_that_is_closed_cancels_what_waits(url: str) -> None:
@@ -201,7 +204,9 @@ def test_a_replay_that_is_closed_cancels_what_waits(url: str) -> None:
     waiting: list[Any] = []
     with (
         Waiting(1) as executor,
-        closing(replay_in_order(executor, ReplayJob(url, DecisionFilter(), None), split(url), ahead=50)) as reports,
+        closing(
+            run_in_order(executor, replay_partition, ReplayJob(url, DecisionFilter(), None), split(url), ahead=50)
+        ) as reports,
     ):
         next(reports)
     assert any(future.cancelled() for future in waiting)
@@ -209,6 +214,6 @@ def test_a_replay_that_is_closed_cancels_what_waits(url: str) -> None:
 
 def test_a_log_that_a_worker_cannot_open_ends_the_replay_with_one_sentence(url: str, tmp_path: Path) -> None:
     job = ReplayJob(f"sqlite:///{tmp_path / 'missing' / 'log.db'}", DecisionFilter(), None)
-    with pytest.raises(ConfigurationError, match="cannot be replayed") as failed:
-        replay_partition(job, split(url)[0])
+    with pytest.raises(ConfigurationError, match="failed in its process") as failed:
+        run_part(replay_partition, job, split(url)[0])
     assert str(pickle.loads(pickle.dumps(failed.value))) == str(failed.value)

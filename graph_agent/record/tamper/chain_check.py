@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, Dialect, func, select
@@ -23,9 +23,29 @@ from graph_agent.record.tamper.violations import ViolationKind, ViolationList
 READ_SECONDS = 60.0
 """Time limit of each read: it is long because a verification competes with writers."""
 
+SEGMENT = 2_000
+"""Links of a segment: a multiple of the links of a read, so that segments are read like the whole chain."""
 _LINKS_PER_READ = 200
 _NEIGHBOURS = 50
 """How many positions around a broken link are tried to find where its record was sealed."""
+
+
+class Segment(NamedTuple):
+    """The links of a chain after the position `after`, whose seal is `mac`, up to the position `last`.
+
+    `end` is the length of the chain. The link at a border is the last one of its segment, and its seal is where the next
+    segment begins: so every link is checked against the one before it, whoever checks the two segments.
+    """
+
+    chain: str
+    after: int
+    mac: str
+    last: int
+    end: int
+
+    @property
+    def is_first(self) -> bool:
+        return self.after == 0
 
 
 Progress = Callable[[int, int], None]
@@ -47,26 +67,23 @@ class _Section:
 
 @dataclass(slots=True)
 class ChainCheck:
-    """A walk over chains, section by section; violations and counts add up over all chains."""
+    """A walk over chains, section by section; violations and counts add up over all segments."""
 
     database: Database
     sealer: Sealer
     violations: ViolationList
-    total: int
-    """The number of links, for `on_progress`."""
-    on_progress: Progress | None = None
     records: int = 0
     pruned: int = 0
     referenced_texts: dict[str, str] = field(default_factory=dict)
     """Digests of shared texts, each with one decision that references it."""
 
-    async def check(self, end: ChainHead) -> None:
-        """Check one chain from its start to `end`; links that are appended meanwhile are ignored."""
-        chain, position, mac = end.chain, 0, ""
-        first = True
-        while first or position < end.n:
-            section = await read(self.database, _read_section(chain, position, end.n), seconds=READ_SECONDS)
-            sealer = self._sealer_of(chain, section.chain)
+    async def check(self, segment: Segment) -> None:
+        """Check one segment of a chain, and with the first one the signatures of the chain."""
+        _, position, mac, last, end = segment
+        chain, first = segment.chain, segment.is_first
+        while first or position < last:
+            section = await read(self.database, _read_section(chain, position, last), seconds=READ_SECONDS)
+            sealer = self._sealer_of(chain, section.chain, report=segment.is_first)
             if sealer is None:
                 return
             if first:
@@ -74,15 +91,14 @@ class ChainCheck:
             first = False
             if section.chain.cut_n > position:
                 # The start of the chain is pruned, possibly while it was being read: continue after the prune marker.
-                self.pruned += section.chain.cut_n - position
+                self.pruned += min(section.chain.cut_n, last) - position
                 position, mac = section.chain.cut_n, section.chain.cut_mac
             links = [link for link in section.links if link.n > position]
-            if not links:
+            if links:
+                mac = self._check_links(section, sealer, links, position, mac)
+                position = links[-1].n
+            elif not section.links:
                 return
-            mac = self._check_links(section, sealer, links, position, mac)
-            position = links[-1].n
-            if self.on_progress is not None:
-                self.on_progress(self.records, max(self.total, self.records))
 
     async def check_decision(self, decision_id: str) -> None:
         """Check the link, the record and the rows of one closed decision, and the signatures of its chain."""
@@ -92,14 +108,16 @@ class ChainCheck:
             self.violations.add(ViolationKind.ADDED, text, decision_id=decision_id)
         for link, before, last in found:
             section = await read(self.database, _read_section(link.chain, link.n - 1, link.n), seconds=READ_SECONDS)
-            sealer = self._sealer_of(link.chain, section.chain)
+            sealer = self._sealer_of(link.chain, section.chain, report=True)
             if sealer is not None:
-                self._check_signatures(section.chain, ChainHead(chain=link.chain, n=last, mac=link.mac), sealer)
+                self._check_signatures(section.chain, last, sealer)
                 mac = section.chain.cut_mac if section.chain.cut_n == link.n - 1 else before
                 self._check_links(section, sealer, section.links, link.n - 1, mac or "")
 
-    def _sealer_of(self, chain: str, row: Any) -> Sealer | None:
+    def _sealer_of(self, chain: str, row: Any, *, report: bool) -> Sealer | None:
         """Return the sealer of a chain, None if no seal of it can be verified. A chain has one key: that of its process."""
+        if not report:
+            return None if row is None else self.sealer.of_key(row.key_id)
         if row is None:
             self.violations.add(ViolationKind.REMOVED, f"chain {chain} is missing", chain=chain)
             return None
@@ -110,13 +128,13 @@ class ChainCheck:
             self.violations.add(ViolationKind.SIGNATURE, text, chain=chain)
         return sealer
 
-    def _check_signatures(self, chain: Any, end: ChainHead, sealer: Sealer) -> None:
-        """Check the signatures in the chain's own row."""
+    def _check_signatures(self, chain: Any, end: int, sealer: Sealer) -> None:
+        """Check the signatures in the chain's own row; `end` is the position of its last link."""
         if chain.signature != sealer.head(chain.chain, chain.signed_n, chain.signed_mac):
             text = f"the signature of the head of chain {chain.chain} is invalid"
             self.violations.add(ViolationKind.SIGNATURE, text, chain=chain.chain)
-        elif end.n < chain.signed_n:
-            text = f"the end of chain {chain.chain} is missing: it is signed up to {chain.signed_n} and stops at {end.n}"
+        elif end < chain.signed_n:
+            text = f"the end of chain {chain.chain} is missing: it is signed up to {chain.signed_n} and stops at {end}"
             self.violations.add(ViolationKind.REMOVED, text, chain=chain.chain)
         marker = (chain.chain, chain.cut_n, chain.cut_mac)
         # A chain that was sealed with a previous key is pruned with the current one.
@@ -204,6 +222,25 @@ class ChainCheck:
         for table, rows in expected.items():
             for text in row_differences(section.dialect, table, rows, stored[table]):
                 self.violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {text}", decision_id=decision_id)
+
+
+async def split_chain(database: Database, end: ChainHead, size: int) -> list[Segment]:
+    """Divide a chain up to `end` into segments of `size` links; links that are appended meanwhile are in none."""
+    segments: list[Segment] = []
+    position, mac = 0, ""
+    while True:
+        border = await read(database, _read_border(end, position, size), seconds=READ_SECONDS)
+        if border is None or border.n >= end.n:
+            return [*segments, Segment(end.chain, position, mac, end.n, end.n)]
+        segments.append(Segment(end.chain, position, mac, border.n, end.n))
+        position, mac = border.n, border.mac
+
+
+def _read_border(end: ChainHead, after: int, size: int) -> Callable[[Connection], Any]:
+    """Return a read of the link that is `size` links after a position, None if there are fewer."""
+    columns = record_links.c
+    links = select(columns.n, columns.mac).where(columns.chain == end.chain, columns.n > after, columns.n <= end.n)
+    return lambda connection: connection.execute(links.order_by(columns.n).offset(size - 1).limit(1)).one_or_none()
 
 
 def _read_section(chain: str, after: int, last: int) -> Callable[[Connection], _Section]:

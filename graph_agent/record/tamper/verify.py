@@ -26,7 +26,8 @@ from graph_agent.record.sealed_rows import SEALED_TABLES, count_rows, read_tally
 from graph_agent.record.statements import read
 from graph_agent.record.tables import decision_logs, record_blobs
 from graph_agent.record.tamper.chain_check import READ_SECONDS, ChainCheck, Progress
-from graph_agent.record.tamper.heads import ChainHead, SignedHeads, current_heads
+from graph_agent.record.tamper.chain_parts import CheckedPart, check_part, split_chains
+from graph_agent.record.tamper.heads import ChainHead, SignedHeads
 from graph_agent.record.tamper.pruned import pruned_until
 from graph_agent.record.tamper.row_comparison import select_raw
 from graph_agent.record.tamper.violations import VerifyReport, Violation, ViolationKind, ViolationList
@@ -45,20 +46,24 @@ async def verify_log(
     heads: SignedHeads | None = None,
     references: Mapping[str, References] = MappingProxyType({}),
     on_progress: Progress | None = None,
+    checked: Sequence[CheckedPart] | None = None,
 ) -> VerifyReport:
     """Verify the whole log under `key`; `heads` are signed heads that were kept outside, to be compared with the chains.
 
     `references` are decisions that other databases name, under the noun for what names them ("a turn"). One that is neither in
     the log nor pruned is missing. If `database` is a replica, `current` is its original: it is compared with `heads` and
-    `references`, which may be newer than the replica. Records that are closed meanwhile are not covered. Raises `ServiceError`
+    `references`, which may be newer than the replica. Records that are closed meanwhile are not covered. `checked` has the
+    results of all parts of `split_chains`, in order, if other processes have checked the chains. Raises `ServiceError`
     STORAGE_ERROR.
     """
     sealer, violations, current = Sealer(key), ViolationList(), current or database
-    ends = await read(database, current_heads, seconds=READ_SECONDS)
-    total = await read(database, lambda connection: connection.scalar(select(func.count()).select_from(record_links)) or 0)
-    chains = ChainCheck(database, sealer, violations, total, on_progress)
-    for end in ends:
-        await chains.check(end)
+    if checked is None:
+        checked = await _check_chains(database, sealer, on_progress)
+    texts: dict[str, str] = {}
+    for part in checked:
+        violations.extend(part.count, part.violations)
+        # The first decision that references a text is named.
+        texts = {**part.texts, **texts}
     if heads is not None:
         await _compare_heads(current, sealer, heads, violations)
     compared = [await _find_missing_decisions(current, sealer, *named, violations) for named in references.items()]
@@ -66,11 +71,11 @@ async def verify_log(
     await _find_unsealed_openings(database, sealer, violations)
     await _find_links_without_chain(database, violations)
     await _check_sealed_rows(database, sealer, heads, violations)
-    await _check_texts(database, chains.referenced_texts, violations)
+    await _check_texts(database, texts, violations)
     return VerifyReport(
-        records=chains.records,
-        chains=len(ends),
-        pruned=chains.pruned,
+        records=sum(part.records for part in checked),
+        chains=sum(part.chains for part in checked),
+        pruned=sum(part.pruned for part in checked),
         open=await read(database, _count_open),
         references=sum(compared),
         keyed=key is not None,
@@ -82,8 +87,18 @@ async def verify_log(
 async def verify_decision(database: Database, decision_id: str, *, key: ChainKey) -> list[Violation]:
     """Verify the seal, the record and the rows of one closed decision under `key`. Raises `ServiceError` STORAGE_ERROR."""
     violations = ViolationList()
-    await ChainCheck(database, Sealer(key), violations, total=1).check_decision(decision_id)
+    await ChainCheck(database, Sealer(key), violations).check_decision(decision_id)
     return violations.listed
+
+
+async def _check_chains(database: Database, sealer: Sealer, on_progress: Progress | None) -> list[CheckedPart]:
+    parts = await split_chains(database)
+    checked: list[CheckedPart] = []
+    for part in parts:
+        checked.append(await check_part(database, sealer, part))
+        if on_progress is not None:
+            on_progress(sum(one.links for one in parts[: len(checked)]), sum(one.links for one in parts))
+    return checked
 
 
 async def _compare_heads(database: Database, sealer: Sealer, heads: SignedHeads, violations: ViolationList) -> None:

@@ -72,3 +72,8 @@ class ViolationList:
         self.count += 1
         if len(self.listed) < MAX_VIOLATIONS:
             self.listed.append(Violation(kind=kind, text=text, decision_id=decision_id, chain=chain, n=n))
+
+    def extend(self, count: int, listed: list[Violation]) -> None:
+        """Add violations that were found elsewhere, of which `listed` are the first."""
+        self.count += count
+        self.listed += listed[: MAX_VIOLATIONS - len(self.listed)]

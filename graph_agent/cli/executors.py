@@ -1,0 +1,75 @@
+"""The options that divide a command's work, and the processes that do it: worker processes or a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graph_agent.audit.parallel import Checkpoint, J, P, Results, Work, run_in_order
+from graph_agent.cli.running import import_extra, option
+from graph_agent.errors import ConfigurationError
+from graph_agent.replay.pool import start_worker
+
+_DASK_SECONDS = 10
+"""The time limit for connecting to a Dask scheduler."""
+
+Workers = Annotated[int, typer.Option("--workers", min=1, max=256, help="Divide the work among this many processes.")]
+Dask = Annotated[str | None, option("--dask", "ADDRESS", "Divide the work among the workers of this Dask scheduler.")]
+CheckpointDirectory = Annotated[
+    Path | None, option("--checkpoint", "DIR", "Store the finished parts here, and continue from those found.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The values of the options."""
+
+    workers: int
+    dask: str | None
+    checkpoint: Path | None
+
+    def __bool__(self) -> bool:
+        """True if the work is to be divided."""
+        return self.workers > 1 or self.dask is not None or self.checkpoint is not None
+
+    @contextmanager
+    def run(self, work: Work[J, P], job: J, parts: Sequence[P], identity: Any) -> Iterator[Iterator[Results]]:
+        """Yield an iterator over the results of each part, in order. Leaving the block early cancels the parts that wait.
+
+        `identity` is JSON that identifies the job in a checkpoint.
+        """
+        stored = None if self.checkpoint is None else Checkpoint(self.checkpoint, identity)
+        with (
+            self._open_executor() as (executor, ahead),
+            closing(run_in_order(executor, work, job, parts, ahead=ahead, checkpoint=stored)) as finished,
+        ):
+            yield finished
+
+    @contextmanager
+    def _open_executor(self) -> Iterator[tuple[Executor, int]]:
+        """Yield the executor and the number of parts to submit ahead."""
+        if self.dask is None:
+            # Spawned: the open log has threads, which a forked process would not have.
+            with ProcessPoolExecutor(self.workers, mp_context=get_context("spawn"), initializer=start_worker) as executor:
+                try:
+                    yield executor, 2 * self.workers
+                except BrokenExecutor as exc:
+                    raise ConfigurationError("a worker process was killed: with --checkpoint DIR the rest can be done") from exc
+                except BaseException:
+                    executor.shutdown(wait=False, cancel_futures=True)
+                    raise
+            return
+        distributed = import_extra("distributed", "dask")
+        try:
+            client = distributed.Client(self.dask, timeout=_DASK_SECONDS)
+        except (OSError, ValueError) as exc:
+            raise ConfigurationError(f"there is no Dask scheduler at {self.dask}") from exc
+        with client:
+            yield client.get_executor(), 2 * max(1, sum(client.nthreads().values()))
