@@ -73,6 +73,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "compare": Command("baseline:compare", "Compare later decisions with a baseline."),
     },
     "db": {
+        "migrate": Command("db_migrate:migrate", "Create the tables of both databases, or update them to this version."),
         "copy": Command(
             "db_copy:copy", "Copy tasks, conversations or the record, whatever a database contains, to an empty one."
         ),
@@ -139,7 +140,7 @@ app = typer.Typer(
 for _name, _help in {
     "log": "Read the record of decisions.",
     "baseline": "Store how the agent behaves, and detect drift.",
-    "db": "Move the databases.",
+    "db": "Update and move the databases.",
     "constitution": "Write and explain the file that says what may be done.",
     "tools": "Use the tools directly, without a model.",
 }.items():

@@ -191,3 +191,10 @@ def test_a_clock_that_was_wrong(cli: Cli, home: Path) -> None:
     assert "deleted" not in cli("ask", "--yes", pending).out
     assert "1. [ ] call mom" in cli("ask", "show my tasks", "--conversation", conversation).out
     assert cli("log", "verify").code == 0
+
+
+def test_migrate_creates_the_tables_of_both_databases(cli: Cli, home: Path) -> None:
+    assert cli("db", "migrate").code == 0
+    for file, table in (("graph_agent.db", "tasks"), ("log.db", "decision_logs")):
+        with closing(sqlite3.connect(home / file)) as database:
+            assert database.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)

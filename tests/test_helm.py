@@ -1,0 +1,122 @@
+"""The Helm chart: rendered by Helm's own library, and checked against the schemas of Kubernetes. No cluster is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import helm_python as helm
+import kubernetes_validate
+import pytest
+import yaml
+from helm_python.errors import HelmRenderError, HelmValuesError
+
+from graph_agent.settings import Settings
+
+CHART = Path(__file__).parents[1] / "deploy" / "helm" / "graph-agent"
+SECRETS = {"DATABASE_URL": "postgresql://a", "LOG_DATABASE_URL": "postgresql://b", "GRAPH_AGENT_SECRET": "c"}
+VALUES: dict[str, dict[str, Any]] = {
+    "own secret": {"secrets": SECRETS},
+    "existing secret": {"existingSecret": "ours"},
+    "everything": {
+        "secrets": SECRETS,
+        "constitution": "# Rules\n\n- add_task: Adds a task\n",
+        "autoscaling": {"enabled": False},
+        "storage": {"className": "fast"},
+        "networkPolicy": {"enabled": True, "from": [{"podSelector": {}}]},
+        "imagePullSecrets": [{"name": "registry"}],
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "a", "operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}},
+        "serviceAccount": {"annotations": {"example.org/role": "reader"}},
+    },
+}
+
+
+def render(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the resources of the chart with these values."""
+    with helm.Chart.load(str(CHART)) as chart:
+        files = chart.render(values, name="demo", namespace="prod")
+    texts = (text for name, text in files.items() if name.endswith(".yaml"))
+    return [resource for text in texts for resource in yaml.safe_load_all(text) if resource]
+
+
+def of_kind(values: dict[str, Any], kind: str) -> dict[str, Any]:
+    (found,) = (resource for resource in render(values) if resource["kind"] == kind)
+    return found
+
+
+def pods(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the specifications of the pods of the replicas and of the migration."""
+    return [of_kind(values, kind)["spec"]["template"]["spec"] for kind in ("StatefulSet", "Job")]
+
+
+def test_lint_has_no_warning_and_no_error() -> None:
+    report = helm.lint(str(CHART), values={"secrets": SECRETS})
+    assert report["errors"] == []
+    assert [message["error"] for message in report["messages"]] == ["icon is recommended"]
+
+
+@pytest.mark.parametrize("version", ["1.27", "1.34"])
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+def test_every_resource_matches_the_schema_of_kubernetes(values: dict[str, Any], version: str) -> None:
+    resources = render(values)
+    for resource in resources:
+        kubernetes_validate.validate(resource, version, strict=True)
+    kinds = {resource["kind"] for resource in resources}
+    assert {"StatefulSet", "Job", "Service", "ServiceAccount", "PodDisruptionBudget"} <= kinds
+    assert ("HorizontalPodAutoscaler" in kinds) is values.get("autoscaling", {}).get("enabled", True)
+    assert ("Secret" in kinds) is ("secrets" in values)
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+def test_the_containers_are_not_root_and_write_to_their_volumes_only(values: dict[str, Any]) -> None:
+    for pod in pods(values):
+        (container,) = pod["containers"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["automountServiceAccountToken"] is False
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert container["resources"]["requests"].keys() >= {"cpu", "memory"}
+        writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+        assert writable == {"/data", "/tmp"}
+
+
+def test_the_services_select_the_replicas_and_not_the_migration() -> None:
+    resources = render(VALUES["own secret"])
+    replicas, migration = (
+        of_kind(VALUES["own secret"], kind)["spec"]["template"]["metadata"] for kind in ("StatefulSet", "Job")
+    )
+    for service in (resource for resource in resources if resource["kind"] in ("Service", "PodDisruptionBudget")):
+        selector = service["spec"]["selector"]
+        labels = selector.get("matchLabels", selector).items()
+        assert labels <= replicas["labels"].items()
+        assert not labels <= migration["labels"].items()
+
+
+def test_a_replica_has_time_to_finish_its_turns_and_a_place_for_its_constitution() -> None:
+    values = {**VALUES["everything"], "timeoutSeconds": 45}
+    replica, _ = pods(values)
+    assert replica["terminationGracePeriodSeconds"] >= 45 + 5
+    (container,) = replica["containers"]
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    assert variables["GRAPH_AGENT_TIMEOUT_SECONDS"] == "45"
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "constitution")
+    (name,) = of_kind(values, "ConfigMap")["data"]
+    assert variables["GRAPH_AGENT_CONSTITUTION"] == f"{mount['mountPath']}/{name}"
+    assert variables.keys() <= {field.alias for field in Settings.model_fields.values()}
+
+
+def test_a_changed_constitution_restarts_the_replicas() -> None:
+    annotations = [
+        of_kind({"existingSecret": "ours", "constitution": text}, "StatefulSet")["spec"]["template"]["metadata"]["annotations"]
+        for text in ("", "# One\n", "# Two\n")
+    ]
+    assert len({one["checksum/constitution"] for one in annotations}) == 3
+
+
+def test_values_without_secrets_or_with_a_misspelt_name_are_refused() -> None:
+    with pytest.raises(HelmRenderError, match=r"set existingSecret, or secrets\.GRAPH_AGENT_SECRET"):
+        render({"secrets": {**SECRETS, "GRAPH_AGENT_SECRET": ""}})
+    with pytest.raises(HelmValuesError, match="'replica' not allowed"):
+        render({"secrets": SECRETS, "replica": 3})
