@@ -85,7 +85,7 @@ def test_links_of_llms_txt_lead_to_the_markdown_of_the_site(site: Path) -> None:
 def test_the_search_finds_a_word_of_every_part(site: Path) -> None:
     found = json.loads((site / "search.json").read_text(encoding="utf-8"))
     locations = {item["location"].partition("#")[0] for item in found["items"]}
-    assert {"", "tutorial/", "reference/cli/"} <= locations
+    assert {"", "tutorial/", "reference/cli/", "threat_model/"} <= locations
 
 
 @pytest.mark.parametrize("name", PAGES)
