@@ -83,6 +83,8 @@ class ServerMetrics:
 
 
 class _TurnMetrics(TurnHook):
+    """The hook of one turn, which adds the turn and its tool calls to the counters."""
+
     def __init__(self, metrics: ServerMetrics) -> None:
         self._metrics = metrics
 
@@ -99,7 +101,7 @@ class _TurnMetrics(TurnHook):
 
 
 def _tool_outcome(outcome: Any) -> str:
-    """Return what the ledger, or the tool without one, has said about the effect."""
+    """Return the outcome of a tool call as the value of a label: "unknown" if it may or may not have taken effect."""
     if not isinstance(outcome, ToolResult) or outcome.unknown:
         return "unknown"
     return "succeeded" if outcome.success else "failed"

@@ -61,7 +61,7 @@ class Settings(BaseModel):
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
     """The limit for each user, across all replicas."""
     retention_days: int = Field(default=30, ge=1, alias="GRAPH_AGENT_RETENTION_DAYS")
-    """How long decisions are kept."""
+    """The time for which decisions are kept."""
 
     otel: bool = Field(default=False, alias="GRAPH_AGENT_OTEL")
     """Trace turns with OpenTelemetry; its SDK reads its own OTEL_* variables."""
@@ -75,7 +75,7 @@ class Settings(BaseModel):
     jwt_issuer: str | None = Field(default=None, alias="GRAPH_AGENT_JWT_ISSUER")
     """The authorization server: its URL, as tokens have it in `iss`. Unset: the issuer is not checked."""
     jwt_max_hours: float = Field(default=24, gt=0, alias="GRAPH_AGENT_JWT_MAX_HOURS")
-    """How long a bearer token may still be valid."""
+    """The longest remaining lifetime of a bearer token that is accepted."""
     oidc_issuer: str | None = Field(default=None, alias="GRAPH_AGENT_OIDC_ISSUER")
     """The issuer at which users of the page sign in; without `jwt_issuer` the bearer tokens must be this issuer's."""
     oidc_client_id: str | None = Field(default=None, alias="GRAPH_AGENT_OIDC_CLIENT_ID")

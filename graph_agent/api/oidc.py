@@ -46,7 +46,7 @@ class SignInStart(Frozen):
 
 
 class AuthorizationCode(Frozen):
-    """The code that the issuer has given to the browser, and the secret that proves who has asked for it."""
+    """The code that the issuer has given to the browser, and the PKCE secret of the browser that asked for it."""
 
     code: str = Field(min_length=1, max_length=4096)
     code_verifier: str = Field(pattern=r"^[A-Za-z0-9._~-]{43,128}$")
@@ -162,7 +162,7 @@ def oidc_issuer(settings: Settings, authenticator: Authenticator) -> OidcIssuer 
 
 @router.get("/sign-in", responses=errors(503))
 async def start(request: Request) -> SignInStart:
-    """Return where a browser signs in. It needs no token."""
+    """Return the values with which the page sends the browser to the issuer. The request needs no token."""
     issuer: OidcIssuer = request.app.state.oidc
     return await issuer.start()
 

@@ -33,12 +33,12 @@ from graph_agent.replay.sources import LoadedRecord, load_from_log
 router = APIRouter(prefix="/api", tags=["replay"])
 
 MAX_STREAMS = 8
-"""Replays that are served at the same time; they share the worker processes."""
+"""The number of requests that are served at the same time; they share the worker processes."""
 MAX_DECISIONS = 500
 
 
 class ReplayRequest(DecisionFilter):
-    """The decisions to run again: the last ones that match the filters. With `decision_id` it is that decision."""
+    """The decisions to run again: the last ones that match the filters, or the one with `decision_id`."""
 
     last: int = Field(default=20, ge=1, le=MAX_DECISIONS)
     policy: str | None = Field(default=None, min_length=1, description="The text of another constitution to decide by.")

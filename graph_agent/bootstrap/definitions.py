@@ -1,4 +1,4 @@
-"""What an operator writes down about MCP servers: the pinned definitions, and a constitution for their tools."""
+"""The files that an operator keeps about MCP servers: the pinned definitions, and a constitution for their tools."""
 
 from __future__ import annotations
 

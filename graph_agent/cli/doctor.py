@@ -128,7 +128,7 @@ async def _key(context: _Context) -> str:
 
 
 def _location(url: str) -> str:
-    """Return where a database is, without the parts of its URL that could be secret."""
+    """Return the file of a SQLite database, or the name of another kind of database: the rest of its URL may be secret."""
     scheme, _, rest = url.partition("://")
     return rest.removeprefix("/") if scheme.startswith("sqlite") else scheme.partition("+")[0]
 

@@ -15,20 +15,20 @@ REPEATS_PER_MINUTE = 10
 _WINDOW_SECONDS = 60.0
 _MAX_MESSAGES = 1000
 
-# A password may contain "@", so the last one before the path ends the credentials.
 _TALKATIVE = {
     "httpx": logging.WARNING,
     "httpx2": logging.WARNING,
     "httpcore": logging.WARNING,
     "httpcore2": logging.WARNING,
-    # Its warnings and tracebacks contain URLs too. The session of a server says in words why it has failed.
+    # Its warnings and tracebacks contain URLs too. `graph_agent.tools` logs the reason of a failure without them.
     "mcp.client": logging.CRITICAL,
 }
 """Libraries whose lines below a level contain URLs, headers and messages, which may have secret values."""
 
 MCP_LIBRARIES = ("httpx2", "httpcore2", "mcp.client")
-"""Those that talk to MCP servers, whose URLs may have a secret in any part."""
+"""The libraries that talk to MCP servers. The URL of a server may have a secret in any part."""
 
+# A password may contain "@", so the last one before the path ends the credentials.
 _USER_INFO = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/?#'\"<>]*@")
 _SECRET_PARAMETER = re.compile(r"(?i)([?&](?:key|api_?key|(?:access_)?token|password|secret)=)[^&#\s'\"<>]+")
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 CONNECTIONS = 12
 """The default number of connections of a process to one database."""
 CLOSING_CONNECTIONS = 2
-"""Those of them that only close turns."""
+"""The number of these connections that are used only to close turns."""
 CONNECT_TIMEOUT_SECONDS = 5
 LOCK_TIMEOUT_MS = 5000
 """Time that a statement of a write waits for a lock of another transaction."""

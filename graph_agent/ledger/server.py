@@ -69,9 +69,9 @@ class LedgerServer(MCPServer[Any]):
     def __init__(
         self, name: str, database: Database, tables: MetaData, *, default_user: str | None = None, **options: Any
     ) -> None:
-        """Create those of `tables` that are missing, and the table of operations, which is added to them.
+        """Create the missing `tables` and the table of operations, which is added to `tables`.
 
-        `default_user` is the user of requests that name none, as those of an ordinary MCP client. `options` are those of
+        `default_user` is the user of requests that name none, such as those of an ordinary MCP client. `options` are passed to
         `MCPServer`. The caller closes the database.
         """
         super().__init__(name, **{"log_level": "WARNING", "subscriptions": False, **options})

@@ -15,7 +15,7 @@ DEFAULT_MODEL = "gemini-3.8-flash"
 """The default model, defined only here."""
 
 Effort = Literal["low", "medium", "high"]
-"""How much a model may think before it answers. Low suits short turns with tools."""
+"""The amount of reasoning before an answer. Low suits short turns with tools."""
 
 
 @dataclass(frozen=True)

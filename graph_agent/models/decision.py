@@ -156,7 +156,7 @@ class PendingAction(Frozen):
     created_at: UtcDatetime
     expires_at: UtcDatetime
     asked: int = Field(default=1, ge=1, le=MAX_TIMES_ASKED, exclude_if=lambda asked: asked == 1)
-    """How often the user has been asked. Left out of the JSON while it is 1, as in records that do not have it."""
+    """The number of times the user was asked. Left out of the JSON while it is 1, as in records that do not have it."""
     # Left out of the JSON if it is empty, as in records that do not have it.
     whole_digest: str = Field(default="", exclude_if=lambda value: not value)
     """SHA-256 of the title, the arguments and the preview, if `description` does not show all of them."""

@@ -27,9 +27,9 @@ class Consent(StrEnum):
     YES = "yes"
     NO = "no"
     UNCLEAR = "unclear"
-    """It starts like an answer and is none: the question is asked again."""
+    """The message begins like an answer but is not one: the question is asked again."""
     OTHER = "other"
-    """It is a new request: the action is dropped."""
+    """The message is a new request: the action is dropped."""
 
 
 _AGREEING = "👍👌✅✔🆗💯"

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 * 1024 * 1024
 LOG_SECONDS = 1.5
-"""How long the log database may take to close a decision before its record is spooled."""
+"""The time that the log database may take to close a decision before its record is spooled."""
 
 
 class SpoolError(RecordUnavailableError):

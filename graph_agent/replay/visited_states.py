@@ -35,7 +35,7 @@ _SYSTEM_CHARACTERS = 300
 
 
 class LedgerOutcome(StrEnum):
-    """What the operation ledger of the server says about a call that was sent, or repeats one."""
+    """The effect of a call that was sent, or of the call that it repeats, as the operation ledger of its server reports it."""
 
     DONE_ONCE = "done_once"
     NOT_DONE = "not_done"

@@ -30,7 +30,7 @@ MAX_STDERR_BYTES = 4 * 1024
 
 _FLUSH_SECONDS = 0.5
 _EXIT_SECONDS = 2.0
-"""How long the process may take to exit after each of: its stdin is closed, SIGTERM, SIGKILL."""
+"""The time that the process may take to exit after each of: its stdin is closed, SIGTERM, SIGKILL."""
 
 
 @asynccontextmanager

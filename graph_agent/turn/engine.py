@@ -59,7 +59,7 @@ To close one takes milliseconds of the event loop, so that this many end well wi
 """
 
 _LATE_OPENING_SECONDS = 30.0
-"""How long an opening row may be committed after its turn was refused, so that this process still closes it."""
+"""The time after the refusal of a turn within which its opening row may be committed, so that this process still closes it."""
 _LATE_CLOSE_SECONDS = (1.0, 2.0, 4.0)
 """The waits between the attempts to close an opening row whose commit is not known."""
 

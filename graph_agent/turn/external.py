@@ -49,11 +49,11 @@ class ExternalPorts:
     signer: Signer
     confirmations: Confirmations
     call_seconds: float = 10.0
-    """How long one tool call may take."""
+    """The time limit of one tool call."""
     settle_seconds: float = 2.0
-    """How long one settlement may take, also after the deadline. A change is not sent with less time than this left."""
+    """The time limit of one settlement, also after the deadline. A change is not sent with less time than this left."""
     generate_seconds: float | None = None
-    """How long one model call may take; None leaves it to the adapter and the turn's deadline."""
+    """The time limit of one model call; None leaves it to the adapter and the turn's deadline."""
 
     async def consume(self, pending_id: str, decision_id: str) -> bool:
         """Use up a confirmation; False if it was used before, or if that cannot be known."""

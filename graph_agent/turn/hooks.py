@@ -56,7 +56,7 @@ class HookList:
 
     def __init__(self, hooks: Iterable[TurnHook] = ()) -> None:
         self._hooks = tuple(hooks)
-        # Otherwise servers are not asked for it. A hook need not be a subclass, and may have only some of the methods.
+        # Servers are asked for progress only if a hook shows it. A hook need not be a subclass, and may lack some methods.
         inherited = (None, TurnHook.tool_progress)
         self._shows_progress = any(getattr(type(hook), "tool_progress", None) not in inherited for hook in self._hooks)
 

@@ -79,7 +79,7 @@ class Recorder:
         self._writer = writer
         self.interrupted = False
         self.saved = saved
-        """How many entries are in the log; None while there is no opening row."""
+        """The number of entries that are in the log; None while there is no opening row."""
         self._next = 0
         self._hooks = HookList() if hooks is None else hooks
         self._model_calls = 0

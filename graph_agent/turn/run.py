@@ -32,12 +32,12 @@ class TurnRun(Generic[T_co]):
         """None if only the record knows it."""
         self.hooks = HookList(hooks)
         self.arrived_at = arrived_at
-        """When the request arrived, if it had to wait: the deadline counts from then."""
+        """The time at which the request arrived, if it had to wait: the deadline counts from then."""
         self.deadline: float | None = None
-        """When the turn must have ended, in seconds of the engine's monotonic clock; None until the graph is started."""
+        """The deadline of the turn, in seconds of the engine's monotonic clock; None until the graph is started."""
         self.steps: list[Step] = []
         self.requested: asyncio.Semaphore | None = None
-        """Where a turn is stepped: each node but the first waits until it is released once more."""
+        """Set for a turn that is run step by step: each node but the first waits until the semaphore is released once more."""
         self.cancelled_for: InterruptReason | None = None
         self.fenced = False
         """True if another process may have this turn: this run must neither act nor write."""

@@ -74,11 +74,11 @@ class FixtureTask(Frozen):
 
 
 class FixtureTurn(Frozen):
-    """One message and the expectations of its decision. A field that is not set is not checked; None is an expectation."""
+    """One message and the expectations of its decision. Only fields that are set are checked, also if set to None."""
 
     input: str
     minutes_later: float = Field(default=0, ge=0)
-    """How long the user waits before sending the message."""
+    """The time that the user waits before sending the message."""
     expected_intent: IntentType | None = None
     expected_tool: str | list[str] | None = None
     expected_outcome: str | None = None

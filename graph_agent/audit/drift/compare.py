@@ -110,7 +110,7 @@ class _Tested(Comparison):
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """The two profiles of one group."""
+    """The two profiles of one group: `then` is the baseline, `now` is compared with it."""
 
     then: Profile
     now: Profile
@@ -124,7 +124,8 @@ class _Pair:
         return compares_users(self.then, self.now)
 
     @property
-    def freedom(self) -> float:
+    def degrees_of_freedom(self) -> float:
+        """The degrees of freedom of Student's t-distribution; infinite if the comparison does not take users into account."""
         return degrees_of_freedom(self.then, self.now) if self.by_users else math.inf
 
     def design_effects(self, correlation: float) -> tuple[float, float]:
@@ -134,6 +135,7 @@ class _Pair:
 
 
 def _test_all(pair: _Pair) -> list[_Tested]:
+    """Return the comparison of every dimension of the two profiles."""
     tests = []
     for dimension in ("intents", "decision_types", "outcomes"):
         tests += _test_mix(pair, dimension)
@@ -149,6 +151,7 @@ def _test_all(pair: _Pair) -> list[_Tested]:
 
 
 def _test_mix(pair: _Pair, dimension: str) -> list[_Tested]:
+    """Compare the shares of a dimension such as the outcomes, each by itself and then the whole mix."""
     then: Mapping[str, int] = getattr(pair.then, dimension)
     now: Mapping[str, int] = getattr(pair.now, dimension)
     names = sorted(then.keys() | now.keys())
@@ -164,7 +167,9 @@ def _test_mix(pair: _Pair, dimension: str) -> list[_Tested]:
     moved = sum(abs(share.deviation) for share in shares) / 2
     effect_then, effect_now = pair.design_effects(common)
     p_value = homogeneity(
-        [then.get(name, 0) / effect_then for name in names], [now.get(name, 0) / effect_now for name in names], pair.freedom
+        [then.get(name, 0) / effect_then for name in names],
+        [now.get(name, 0) / effect_now for name in names],
+        pair.degrees_of_freedom,
     )
     whole = _Tested(dimension=dimension, name="*", baseline=0.0, current=moved, deviation=moved, p_value=p_value)
     return [whole, *shares]
@@ -176,6 +181,7 @@ def _share_figure(profile: Profile, dimension: str, name: str) -> Figure:
 
 
 def _test_share(pair: _Pair, dimension: str, name: str, then: int, now: int, correlation: float) -> _Tested:
+    """Compare a share of the decisions: `then` of those of the baseline, and `now` of the current ones, are of this kind."""
     effect_then, effect_now = pair.design_effects(correlation)
     before, after = then / pair.then.decisions, now / pair.now.decisions
     return _Tested(
@@ -189,12 +195,13 @@ def _test_share(pair: _Pair, dimension: str, name: str, then: int, now: int, cor
             pair.then.decisions / effect_then,
             now / effect_now,
             pair.now.decisions / effect_now,
-            pair.freedom,
+            pair.degrees_of_freedom,
         ),
     )
 
 
 def _test_frequency(pair: _Pair, name: str) -> _Tested:
+    """Compare the mean number of calls of the tool `name` in a decision."""
     frequencies = [profile.tools.get(name, _NO_CALLS) for profile in (pair.then, pair.now)]
     profiles = (pair.then, pair.now)
     total = sum(frequency.total for frequency in frequencies)
@@ -219,13 +226,14 @@ def _test_frequency(pair: _Pair, name: str) -> _Tested:
         then, now = (count / effect for count, effect in zip(callers, effects, strict=True))
         p_value = fisher_exact(round(then), max(round(sizes[0]), round(then)), round(now), max(round(sizes[1]), round(now)))
     else:
-        p_value = two_means(before, sizes[0], after, sizes[1], variance, pair.freedom)
+        p_value = two_means(before, sizes[0], after, sizes[1], variance, pair.degrees_of_freedom)
     return _Tested(
         dimension="tool_frequency", name=name, baseline=before, current=after, deviation=after - before, p_value=p_value
     )
 
 
 def _test_latency(pair: _Pair) -> _Tested:
+    """Compare the median duration of the decisions."""
     before, after = percentile(pair.then.durations, 0.5), percentile(pair.now.durations, 0.5)
     figures = [
         Figure.of_share(profile, profile.users.slow, profile.users.slow_sums)
@@ -244,7 +252,7 @@ def _test_latency(pair: _Pair) -> _Tested:
             pair.then.durations,
             pair.now.durations,
             inflation=(effect_then * of_then + effect_now * of_now) / (of_then + of_now),
-            freedom=pair.freedom,
+            freedom=pair.degrees_of_freedom,
         ),
         noticeable=abs(after - before) >= LATENCY_FLOOR_MS,
     )

@@ -42,7 +42,7 @@ class UserSums(Frozen):
 
 
 class UserCounts(Frozen):
-    """How the decisions of a profile are distributed over users; the users themselves are not stored."""
+    """The distribution of a profile's decisions over users; the users themselves are not stored."""
 
     count: int
     decisions_squared: int

@@ -14,11 +14,11 @@ from graph_agent.db import Database
 from graph_agent.ports import Clock
 
 KEEP_TURNS = timedelta(days=30)
-"""How long an answer is kept for a repetition of its key."""
+"""The time for which an answer is kept for a request that repeats its idempotency key."""
 KEEP_CONFIRMATIONS = timedelta(days=1)
 """Much longer than a confirmation is valid, so that no expired one can be used again."""
 KEEP_QUESTIONS = timedelta(days=30)
-"""How long a late answer to a question still finds its conversation."""
+"""The time for which a late answer to a question still finds its conversation."""
 BATCH = 200
 
 

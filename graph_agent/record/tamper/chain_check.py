@@ -27,7 +27,7 @@ SEGMENT = 2_000
 """Links of a segment: a multiple of the links of a read, so that segments are read like the whole chain."""
 _LINKS_PER_READ = 200
 _NEIGHBOURS = 50
-"""How many positions around a broken link are tried to find where its record was sealed."""
+"""The number of positions around a broken link that are tried, to find where its record was sealed."""
 
 
 class Segment(NamedTuple):

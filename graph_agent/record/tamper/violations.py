@@ -49,8 +49,9 @@ class VerifyReport(Frozen):
     open: int
     """Turns that are not closed yet: only their opening rows are sealed."""
     references: int = 0
-    """References of other databases to decisions of the log, which were looked up."""
+    """The number of references in other databases to decisions of the log; each was looked up."""
     keyed: bool
+    """True if the seals were checked with a key; without one they reveal accidents, not forgery."""
     count: int
     violations: list[Violation]
 
