@@ -23,11 +23,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Table, func, insert, select
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.clock import ManualClock, SequentialIds
+from graph_agent.clock import ManualClock, SequentialIds, uuid7
 from graph_agent.db import Database, migrate
 from graph_agent.errors import LLMError, RateLimitError
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -36,6 +36,9 @@ from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import LLMAdapter
 from graph_agent.record.blobs import store_texts
+from graph_agent.record.chain import Sealer
+from graph_agent.record.chain_tables import record_chains, record_links
+from graph_agent.record.partitions import create_days
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
 from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
 from graph_agent.rules_model import RuleBasedAdapter
@@ -49,6 +52,7 @@ USERS = 5_000
 BATCH = 2_000
 
 _USER, _CONVERSATION, _DECISION = "user-template", "conversation-template", str(uuid.UUID(int=1))
+_CHAIN = str(uuid.UUID(int=2))
 _MESSAGES = {
     "add a task to call mom": 28,
     "remind me to buy groceries": 14,
@@ -110,9 +114,9 @@ def rows(kinds: list[Template], count: int) -> Iterator[tuple[dict[str, Any], li
     step = timedelta(days=1) / PER_DAY
     for number in range(count):
         kind = chance.choices(kinds, weights)[0]
-        decision_id = str(uuid.UUID(int=chance.getrandbits(128), version=4))
-        user, conversation = f"user-{chance.randrange(USERS)}", f"conversation-{chance.randrange(count // 5 + 1)}"
         at = ENDS - step * (count - number)
+        decision_id = uuid7(at, chance.getrandbits(74))
+        user, conversation = f"user-{chance.randrange(USERS)}", f"conversation-{chance.randrange(count // 5 + 1)}"
         ms = round(chance.lognormvariate(6, 0.6))
         changed = {"decision_id": decision_id, "user_id": user, "conversation_id": conversation, "created_at": at}
         texts = {
@@ -139,16 +143,18 @@ def rows(kinds: list[Template], count: int) -> Iterator[tuple[dict[str, Any], li
 def fill(database: Database, count: int) -> None:
     """Write `count` decisions, `BATCH` of them in each transaction."""
     kinds, texts = asyncio.run(templates())
-    for at in (ENDS - timedelta(days=1) * count / PER_DAY, ENDS):
+    begins = ENDS - timedelta(days=1) * count / PER_DAY
+    database.write_now(lambda connection: create_days(connection, begins, ENDS))
+    for at in (begins, ENDS):
         database.write_now(lambda connection, at=at: store_texts(connection, texts, at))
-    tables = (decision_logs, tool_invocation_logs, llm_call_logs)
-    waiting: tuple[list[dict[str, Any]], ...] = ([], [], [])
+    tables = (decision_logs, tool_invocation_logs, llm_call_logs, record_links)
+    waiting: tuple[list[dict[str, Any]], ...] = ([], [], [], [])
+    sealer, mac = Sealer(None), ""
 
     def flush() -> None:
         def work(connection: Connection) -> None:
             for table, batch in zip(tables, waiting, strict=True):
-                if batch:
-                    connection.execute(insert(table), batch)
+                _write(connection, table, batch)
 
         database.write_now(work)
         for batch in waiting:
@@ -158,15 +164,34 @@ def fill(database: Database, count: int) -> None:
         waiting[0].append(decision)
         waiting[1].extend(invocations)
         waiting[2].extend(calls)
+        mac = sealer.link(_CHAIN, number, mac, decision["record"])
+        waiting[3].append({"chain": _CHAIN, "n": number, "decision_id": decision["decision_id"], "mac": mac})
         if number % BATCH == 0:
             flush()
             if number % (BATCH * 25) == 0:
                 print(f"{number:,} decisions", file=sys.stderr)
     flush()
+    head = {"signed_n": count, "signed_mac": mac, "signature": sealer.head(_CHAIN, count, mac)}
+    chain = {"chain": _CHAIN, "started_at": ENDS, "key_id": None, "cut_n": 0, "cut_mac": "", **head}
+    database.write_now(lambda connection: _write(connection, record_chains, [chain]))
+
+
+def _write(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert `rows`, which have the same columns; into PostgreSQL with COPY."""
+    if not rows:
+        return
+    if connection.dialect.name != "postgresql":
+        connection.execute(insert(table), rows)
+        return
+    converters = {name: table.c[name].type.bind_processor(connection.dialect) for name in rows[0]}
+    driver: Any = connection.connection.driver_connection
+    with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({', '.join(converters)}) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row([row[name] if convert is None else convert(row[name]) for name, convert in converters.items()])
 
 
 async def time_queries(database: Database) -> None:
-    """Run each query ten times, and print the median and the longest time in milliseconds."""
+    """Run each query ten times, and print the shortest, the median and the longest time in milliseconds."""
     service = LogQueryService(database, seconds=60)
     newest = (await service.query_decisions(limit=1)).items[0]
     rare = (await service.query_decisions(DecisionFilter(outcome="ERROR:RESPONSE_GENERATION"), limit=1)).items[0]
@@ -205,7 +230,7 @@ async def time_queries(database: Database) -> None:
             started = time.perf_counter()
             await query()
             spent.append((time.perf_counter() - started) * 1000)
-        print(f"{name:32}{statistics.median(spent):9.1f} ms{max(spent):9.1f} ms")
+        print(f"{name:32}{min(spent):9.1f} ms{statistics.median(spent):9.1f} ms{max(spent):9.1f} ms")
 
 
 def main() -> None:
@@ -222,7 +247,7 @@ def main() -> None:
             started = time.perf_counter()
             fill(database, arguments.decisions)
             print(f"wrote {arguments.decisions:,} decisions in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-        print(f"{'':32}{'median':>12}{'slowest':>12}")
+        print(f"{'':32}{'fastest':>12}{'median':>12}{'slowest':>12}")
         asyncio.run(time_queries(database))
         database.close_now()
 

@@ -1,4 +1,4 @@
-"""Retention: removes old decisions, a few per transaction, so that writers never wait long.
+"""Retention: removes old decisions, a day's partition or a few rows per transaction, so that writers never wait long.
 
 Baselines and reports stay. A shared text is removed when no remaining decision can reference it.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, true
 
 from graph_agent.db import Database
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.record import RecordStatus
 from graph_agent.record.blobs import TOUCH_EVERY
 from graph_agent.record.chain import ChainKey, Sealer
+from graph_agent.record.partitions import drop_day, outside_of_kept_days
 from graph_agent.record.settlements import remove_settlements
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import (
@@ -48,17 +49,24 @@ async def prune(
     *,
     mark: MarkPruned | None = None,
     chain_key: ChainKey = None,
+    whole_days: bool = False,
     on_batch: Callable[[int], None] | None = None,
 ) -> PruneReport:
     """Remove the closed decisions that started before this time, oldest first, then the texts that are no longer referenced.
 
-    `mark` signs the removed records in their chains, and `chain_key` seals the count of the settlements that are left.
+    On PostgreSQL whole days are dropped first, with their partitions. With `whole_days` a day is kept until all of it is
+    older, so that no rows have to be deleted from its partition. `mark` signs the removed records in their chains, and
+    `chain_key` seals those of whole days and the count of the settlements that are left.
     `on_batch` is called with the number of decisions removed so far. If it is interrupted, only complete decisions are removed
     and it can be run again. Raises `ServiceError` STORAGE_ERROR.
     """
     removed = 0
+    while (dropped := await write(database, lambda connection: drop_day(connection, before, key=chain_key))) is not None:
+        removed += dropped
+        if on_batch is not None:
+            on_batch(removed)
     while True:
-        batch = await read(database, lambda connection: _oldest(connection, before))
+        batch = await read(database, lambda connection: _oldest(connection, before, whole_days))
         if not batch:
             break
         removed += await write(database, _remove(batch, mark))
@@ -71,10 +79,11 @@ async def prune(
     )
 
 
-def _oldest(connection: Connection, before: datetime) -> list[str]:
+def _oldest(connection: Connection, before: datetime, whole_days: bool) -> list[str]:
+    removable = outside_of_kept_days(connection, before) if whole_days else true()
     wanted = (
         select(decision_logs.c.decision_id)
-        .where(decision_logs.c.created_at < before, decision_logs.c.status != RecordStatus.PENDING)
+        .where(decision_logs.c.created_at < before, decision_logs.c.status != RecordStatus.PENDING, removable)
         .order_by(decision_logs.c.created_at)
         .limit(BATCH)
     )

@@ -13,7 +13,9 @@ from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.ledger.operations import OperationLedger
 from graph_agent.ports import Clock, ToolServer
 from graph_agent.record.chain import ChainKey
+from graph_agent.record.partitions import CREATED_AHEAD, create_days
 from graph_agent.record.spool import SpoolingAuditWriter
+from graph_agent.record.statements import write
 from graph_agent.record.tamper.pruned import mark_pruned
 from graph_agent.task_server.tables import operations
 
@@ -31,12 +33,18 @@ def maintenance_jobs(
 
     async def prune_log() -> int:
         before = clock.now() - timedelta(days=days)
-        return (await prune(stores.log, before, mark=partial(mark_pruned, key=chain_key), chain_key=chain_key)).decisions
+        mark = partial(mark_pruned, key=chain_key)
+        return (await prune(stores.log, before, mark=mark, chain_key=chain_key, whole_days=True)).decisions
+
+    async def create_partitions() -> int:
+        now = clock.now()
+        return await write(stores.log, lambda connection: create_days(connection, now, now + CREATED_AHEAD))
 
     return [
         audit.drain,
         OutcomeSettler(tools, stores.log, clock=clock, chain_key=chain_key).settle_unknown,
         ConversationPruning(stores.tasks, clock=clock).prune,
         prune_operations,
+        create_partitions,
         prune_log,
     ]

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text, UniqueConstraint, text
+from sqlalchemy import (
+    DDL,
+    Boolean,
+    Column,
+    Float,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    event,
+    text,
+)
+from sqlalchemy.sql.schema import Constraint
 
 from graph_agent.db import JsonText, UtcDateTime, enum_by_value, new_metadata
 from graph_agent.models.record import CallDisposition, RecordStatus
 
 _OPEN = text("status = 'PENDING'")
+_BY_ID = "RANGE (decision_id)"
+"""The partitions of the large tables on PostgreSQL; see `partitions`."""
+
+
+def _of_decision() -> Constraint:
+    # Not on PostgreSQL, where a partition that other tables reference could not be dropped.
+    return ForeignKeyConstraint(["decision_id"], ["decision_logs.decision_id"]).ddl_if(dialect="sqlite")
+
 
 # Core tables, not ORM classes: nothing here loads objects, and importing sqlalchemy.orm would slow down every command.
 metadata = new_metadata()
@@ -57,6 +80,7 @@ decision_logs = Table(
     Index("ix_decision_logs_intent", "intent_type", "created_at", "outcome_category", "decision_type"),
     Index("ix_decision_logs_model", "model", "created_at"),
     Index("ix_decision_logs_open", "created_at", sqlite_where=_OPEN, postgresql_where=_OPEN),
+    postgresql_partition_by=_BY_ID,
 )
 
 CLOSED = decision_logs.c.record.is_not(None)
@@ -65,7 +89,7 @@ CLOSED = decision_logs.c.record.is_not(None)
 tool_invocation_logs = Table(
     "tool_invocation_logs",
     metadata,
-    Column("decision_id", ForeignKey("decision_logs.decision_id"), primary_key=True),
+    Column("decision_id", String(64), primary_key=True),
     Column("sequence", Integer, primary_key=True),
     Column("tool_name", Text, nullable=False),
     Column("parameters", JsonText),
@@ -78,13 +102,15 @@ tool_invocation_logs = Table(
     Column("invoked_at", UtcDateTime, nullable=False),
     # A covering index: the metrics of tools never read a row.
     Index("ix_tool_invocation_logs_sent", "invoked_at", "tool_name", "error_code", "success", "disposition", "duration_ms"),
+    _of_decision(),
+    postgresql_partition_by=_BY_ID,
 )
 
 llm_call_logs = Table(
     "llm_call_logs",
     metadata,
     # A response is committed before anything acts on it; of two processes, the primary key lets one win.
-    Column("decision_id", ForeignKey("decision_logs.decision_id"), primary_key=True),
+    Column("decision_id", String(64), primary_key=True),
     Column("sequence", Integer, primary_key=True),
     Column("response", JsonText, nullable=False),
     Column("finish_reason", String(16), nullable=False),
@@ -96,15 +122,26 @@ llm_call_logs = Table(
     Column("cached_tokens", Integer),
     Column("duration_ms", Integer, nullable=False),
     Column("request_digest", String(64), nullable=False),
+    _of_decision(),
+    postgresql_partition_by=_BY_ID,
 )
+
+PARTITIONED = (decision_logs, tool_invocation_logs, llm_call_logs)
+"""Nearly all of the size of a log."""
+
+for _table in PARTITIONED:
+    # Without a partition a table takes no rows. The migrations create more of them.
+    _default = DDL(f"CREATE TABLE {_table.name}_default PARTITION OF {_table.name} DEFAULT")  # type: ignore[no-untyped-call]  # SQLAlchemy's
+    event.listen(_table, "after_create", _default.execute_if(dialect="postgresql"))
 
 # The entries of open decisions. Closing a decision moves its entries into the record and deletes them here.
 record_entries = Table(
     "record_entries",
     metadata,
-    Column("decision_id", ForeignKey("decision_logs.decision_id"), primary_key=True),
+    Column("decision_id", String(64), primary_key=True),
     Column("n", Integer, primary_key=True),
     Column("entry", JsonText, nullable=False),
+    _of_decision(),
 )
 
 # Texts that many records name by digest: constitutions, prompts, tool schemas, settings.

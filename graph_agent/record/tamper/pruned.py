@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, select, update
 
 from graph_agent.db.insert import insert_or_replace
 from graph_agent.record.chain import ChainKey, Sealer
@@ -35,19 +35,23 @@ def mark_pruned(connection: Connection, decision_ids: Sequence[str], *, key: Cha
     )
     if newest is not None:
         store_prune_horizon(connection, newest, sealer)
-    # The column `cut` has the signature of a pruned link; it is NULL as long as the record is kept.
-    unsigned = select(record_links).where(record_links.c.decision_id.in_(list(decision_ids)), record_links.c.cut.is_(None))
-    # Ordered: two processes that prune at the same time lock the rows in the same order, so they cannot deadlock.
-    links = connection.execute(unsigned.order_by(record_links.c.chain, record_links.c.n)).all()
-    if not links:
-        return
-    signatures = [
-        {"of_chain": link.chain, "position": link.n, "cut": sealer.pruned(link.chain, link.n, link.mac, link.decision_id)}
-        for link in links
-    ]
-    connection.execute(_SIGN_LINK, signatures)
-    for chain in sorted({link.chain for link in links}):
+    for chain in sorted(_sign_links(connection, record_links.c.decision_id.in_(list(decision_ids)), sealer)):
         _advance_prune_marker(connection, chain, sealer)
+
+
+def mark_subset_pruned(connection: Connection, which: ColumnElement[bool], newest: datetime, *, key: ChainKey) -> None:
+    """Like `mark_pruned`, for all closed decisions that match, of any number; the newest of them started at `newest`.
+
+    Where they are the start of a chain, no link is signed: the prune marker replaces the links.
+    """
+    sealer = Sealer(key)
+    store_prune_horizon(connection, newest, sealer)
+    # Not the links of decisions that are missing: verification goes on to report those.
+    pruned = record_links.c.decision_id.in_(select(decision_logs.c.decision_id).where(which))
+    chains = connection.execute(select(record_links.c.chain).where(pruned).distinct()).scalars()
+    for chain in sorted(chains):
+        _advance_prune_marker(connection, chain, sealer, pruned)
+    _sign_links(connection, pruned, sealer)
 
 
 def store_prune_horizon(connection: Connection, until: datetime, sealer: Sealer) -> None:
@@ -67,11 +71,30 @@ def pruned_until(connection: Connection, sealer: Sealer) -> datetime | None:
     return connection.scalar(select(reports_table.c.created_at).where(reports_table.c.report_id == PRUNE_HORIZON))
 
 
-def _advance_prune_marker(connection: Connection, chain: str, sealer: Sealer) -> None:
-    """Replace the pruned links at the start of a chain, up to the first link that is kept, by its prune marker."""
-    kept = (
-        select(func.min(record_links.c.n)).where(record_links.c.chain == chain, record_links.c.cut.is_(None)).scalar_subquery()
-    )
+def _sign_links(connection: Connection, which: ColumnElement[bool], sealer: Sealer) -> set[str]:
+    """Sign the links that match as pruned; return their chains."""
+    # The column `cut` has the signature of a pruned link; it is NULL as long as the record is kept.
+    unsigned = select(record_links).where(which, record_links.c.cut.is_(None))
+    # Ordered: two processes that prune at the same time lock the rows in the same order, so they cannot deadlock.
+    links = connection.execute(unsigned.order_by(record_links.c.chain, record_links.c.n)).all()
+    signatures = [
+        {"of_chain": link.chain, "position": link.n, "cut": sealer.pruned(link.chain, link.n, link.mac, link.decision_id)}
+        for link in links
+    ]
+    if signatures:
+        connection.execute(_SIGN_LINK, signatures)
+    return {link.chain for link in links}
+
+
+def _advance_prune_marker(
+    connection: Connection, chain: str, sealer: Sealer, pruned: ColumnElement[bool] | None = None
+) -> None:
+    """Replace the pruned links at the start of a chain, up to the first link that is kept, by its prune marker.
+
+    Links that match `pruned` count as pruned without a signature.
+    """
+    is_kept = [record_links.c.chain == chain, record_links.c.cut.is_(None), *([] if pruned is None else [~pruned])]
+    kept = select(func.min(record_links.c.n)).where(*is_kept).scalar_subquery()
     newest = select(func.max(record_links.c.n)).where(record_links.c.chain == chain).scalar_subquery()
     first_kept, last = connection.execute(select(kept, newest)).one()
     end = last if first_kept is None else first_kept - 1
