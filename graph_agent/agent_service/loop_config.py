@@ -14,12 +14,12 @@ class AgentLoopConfig(Frozen):
 
     max_iterations: int = Field(default=15, ge=1, le=50)
     iteration_timeout: int = Field(default=30, gt=0)
-    """Seconds that one model call, or one tool call, may take."""
+    """The time limit of one model call, or of one tool call, in seconds."""
     enable_retry: bool = False
     retry_attempts: int = Field(default=1, ge=0)
     """The number of retries of a failed read; ignored unless `enable_retry` is set."""
     turn_timeout: float | None = Field(default=None, gt=0, le=600)
-    """Seconds for the whole turn. None stands for `max_iterations` times `iteration_timeout`, but at most 120."""
+    """The time limit of the whole turn in seconds. None means `max_iterations` times `iteration_timeout`, at most 120."""
 
     @property
     def turn_seconds(self) -> float:

@@ -2,7 +2,7 @@
 
 To make a transport and a protocol for a connection takes several times as long as to read a request and to send a refusal, and
 the last connection of a burst would wait for all of that work. Therefore the first bytes of each connection are looked at: an
-excess request for a turn is refused here, another one waits here, and every other connection gets its protocol at once.
+excess request for a turn is refused here, other requests for turns wait here, and any other connection gets its protocol.
 """
 
 from __future__ import annotations

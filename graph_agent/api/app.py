@@ -115,7 +115,7 @@ def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool
 async def _finish_remaining_turns(runtime: Runtime) -> int | None:
     """Finish the turns that could not be closed during the shutdown; return how many are still open, None if unknown.
 
-    A turn whose terminal record is only in the spool counts as open: its row in the log is.
+    A turn whose terminal record is only in the spool counts as open, because its row in the log is still open.
     """
     try:
         await runtime.chat.sweep()

@@ -108,7 +108,7 @@ def _confirmation(record: DecisionRecord) -> Iterator[str]:
 
 
 def _answer(record: DecisionRecord, pending: PendingAction) -> str:
-    """The user's answer to `pending`, which was valid, as the decision shows it."""
+    """Return the user's answer to `pending`, which was valid, as the decision shows it."""
     decision, answers = record.decision, record.header.context.answers
     asked_anew = decision.pending_action is not None and EntryKind.MODEL not in {entry.kind for entry in record.entries}
     if answers is not None and answers.pending_action != pending.id:

@@ -1,4 +1,4 @@
-"""Work that is divided into parts. Any process does a part alone, and the results come in the order of the parts."""
+"""Work that is divided into parts. Each part is done by one process, and the results are returned in the order of the parts."""
 
 from __future__ import annotations
 

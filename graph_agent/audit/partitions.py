@@ -13,7 +13,7 @@ from graph_agent.record.statements import read
 from graph_agent.record.tables import CLOSED, decision_logs
 
 SIZE = 2_000
-"""Decisions of a partition: few, so that little is repeated after a crash; enough, so that opening the log costs little."""
+"""The number of decisions in a partition: few, so that little is repeated after a crash; enough to outweigh opening the log."""
 
 _SPLIT_SECONDS = 600.0
 

@@ -23,7 +23,7 @@ from graph_agent.validation.runner import EngineRunner
 from graph_agent.validation.service import ValidationService
 
 CASES = 20
-"""Cases of a part: opening a model and tools for them costs as much as a few cases."""
+"""The number of cases in a part. Opening a model and tools for a part takes as long as a few cases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class CasePart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ValidationJob:
-    """A validation whose cases are divided. The constitution and the file of MCP servers are read by each process."""
+    """A validation whose cases are distributed over processes. Each of them reads the constitution and the file of servers."""
 
     settings: Settings
     model: str | None

@@ -35,7 +35,7 @@ from graph_agent.replay.sources import LoadedRecord, load_from_log, read_file, r
 from graph_agent.settings import read_settings
 
 _VALUE = 300
-"""Characters of a value that are printed; --json prints all of them."""
+"""The number of characters of a value that are printed; --json prints all of them."""
 
 
 @filter_by("user_id", "conversation_id", "since", "until", "decision_type", "outcome", "intent_type", "status", "model")

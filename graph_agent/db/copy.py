@@ -1,4 +1,4 @@
-"""The copy of a database into an empty one, also of the other kind."""
+"""The copy of a database into an empty one, also from SQLite to PostgreSQL or back."""
 
 from __future__ import annotations
 

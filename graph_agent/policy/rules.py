@@ -24,7 +24,7 @@ MAX_TITLE = 200
 """Limit for a tool's title in characters, because it is part of questions and receipts."""
 
 _MAX_SERVER_TEXT = 4_000
-"""Characters of a server's text that are searched for tool names, so that a long text costs little time."""
+"""The number of characters of a server's text that are kept and searched for tool names, so that a long text costs little."""
 
 
 @dataclass(frozen=True, slots=True)

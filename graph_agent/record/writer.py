@@ -173,7 +173,7 @@ class DatabaseAuditWriter(AuditWriter):
         await self._write(lambda connection: store_texts(connection, {digest(""): ""}, now), "")
 
     async def sign_heads(self) -> None:
-        """Sign the heads of this writer's chains. A log database that does not take them is only reported in the log."""
+        """Sign the heads of this writer's chains. If the log database does not accept them, only a warning is logged."""
         try:
             await self._write(self._chain.sign_heads, "")
         except RecordUnavailableError:

@@ -25,7 +25,7 @@ from graph_agent.replay.time_limit import REPLAY_SECONDS, ReplayTimeout, interru
 
 WORKERS = 2
 _QUEUED = 2 * WORKERS
-"""Replays that are prepared before their results are needed: enough to keep the workers busy."""
+"""The number of replays that are prepared before their results are needed: enough to keep the workers busy."""
 _NICENESS = 10
 """Added to the niceness of a worker, so that a server's own process comes first."""
 

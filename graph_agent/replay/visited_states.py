@@ -52,7 +52,7 @@ class LedgerOutcome(StrEnum):
 
 
 class ModelRequest(Frozen):
-    """A request to the model. Tools are named, and the system prompt is shortened."""
+    """A request to the model, with the names of the tools instead of their declarations, and a shortened system prompt."""
 
     system_instruction: str
     """The first characters of the system prompt."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 _MAX_INPUT = 4_000
-"""Characters that are read; the rest of a very long text cannot change the short result."""
+"""The number of characters that are read; the rest of a very long text cannot change the short result."""
 
 
 def one_line(text: str, limit: int = 80) -> str:

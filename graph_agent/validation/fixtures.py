@@ -49,7 +49,7 @@ from graph_agent.models.record import DecisionRecord
 MAX_CHARACTERS = 4 * 1024 * 1024
 """Maximum size of one fixture file."""
 _MAX_TURNS = 20
-"""Turns of a case from the log; earlier ones of the conversation are left out."""
+"""The number of turns in a case from the log; earlier turns of the conversation are left out."""
 _MAX_DEPTH = 50
 """Maximum nesting of a fixture file: the YAML loader is recursive, and a deep file would exhaust the stack."""
 

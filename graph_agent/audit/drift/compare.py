@@ -252,7 +252,7 @@ def _test_latency(pair: _Pair) -> _Tested:
             pair.then.durations,
             pair.now.durations,
             inflation=(effect_then * of_then + effect_now * of_now) / (of_then + of_now),
-            freedom=pair.degrees_of_freedom,
+            degrees_of_freedom=pair.degrees_of_freedom,
         ),
         noticeable=abs(after - before) >= LATENCY_FLOOR_MS,
     )

@@ -53,7 +53,7 @@ class UserCounts(Frozen):
     tools: dict[str, UserSums]
     errors: UserSums
     slow: int
-    """Decisions that took longer than the median."""
+    """The number of decisions that took longer than the median."""
     slow_sums: UserSums
 
 
@@ -68,7 +68,7 @@ class Profile(Frozen):
     outcomes: dict[str, int]
     tools: dict[str, ToolFrequency]
     errors: int
-    """Decisions of the category ERROR."""
+    """The number of decisions of the category ERROR."""
     durations: dict[int, int] = Field(default_factory=dict)
     """The number of decisions for each duration in milliseconds."""
     response_models: dict[str, int] = Field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Statistical tests for the comparison of two samples. All are two-sided and return a p-value.
 
 Counts and sizes may be fractions: effective numbers, reduced because decisions of one user resemble each other (`clustering`).
-`freedom` is then the number of degrees of freedom of that reduction; with infinitely many the tests are the usual ones.
+`degrees_of_freedom` are those of that reduction; if they are infinite, the tests are the usual ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NEARLY_EQUAL = 1 + 1e-7
 """Tables whose probabilities differ only by rounding are equally likely."""
 
 
-def two_proportions(one: float, of_one: float, other: float, of_other: float, freedom: float = math.inf) -> float:
+def two_proportions(one: float, of_one: float, other: float, of_other: float, degrees_of_freedom: float = math.inf) -> float:
     """Test whether `one` of `of_one` and `other` of `of_other` come from the same proportion.
 
     z-test with the pooled variance, or Fisher's exact test if an expected count is small.
@@ -27,7 +27,7 @@ def two_proportions(one: float, of_one: float, other: float, of_other: float, fr
     if smallest_expected < FEW:
         return fisher_exact(round(one), round(of_one), round(other), round(of_other))
     variance = pooled * (1 - pooled) * (1 / of_one + 1 / of_other)
-    return student_tail((one / of_one - other / of_other) / math.sqrt(variance), freedom)
+    return student_tail((one / of_one - other / of_other) / math.sqrt(variance), degrees_of_freedom)
 
 
 def fisher_exact(one: int, of_one: int, other: int, of_other: int) -> float:
@@ -43,33 +43,35 @@ def fisher_exact(one: int, of_one: int, other: int, of_other: int) -> float:
     return min(1.0, math.fsum(probability for probability in probabilities if probability <= observed))
 
 
-def two_means(one: float, of_one: float, other: float, of_other: float, variance: float, freedom: float = math.inf) -> float:
+def two_means(
+    one: float, of_one: float, other: float, of_other: float, variance: float, degrees_of_freedom: float = math.inf
+) -> float:
     """Test whether two samples with the means `one` and `other` and a pooled `variance` come from the same mean."""
     if one == other:
         return 1.0
     if variance <= 0:
         return 0.0
-    return student_tail((one - other) / math.sqrt(variance * (1 / of_one + 1 / of_other)), freedom)
+    return student_tail((one - other) / math.sqrt(variance * (1 / of_one + 1 / of_other)), degrees_of_freedom)
 
 
-def homogeneity(one: Sequence[float], other: Sequence[float], freedom: float = math.inf) -> float:
+def homogeneity(one: Sequence[float], other: Sequence[float], degrees_of_freedom: float = math.inf) -> float:
     """Test whether two rows of counts come from the same mix: the chi-squared test. Rare categories are merged."""
     cells = _merge_rare(one, other)
     if len(cells) < 2:
         return 1.0
     size_one, size_other = sum(a for a, _ in cells), sum(b for _, b in cells)
     if len(cells) == 2:
-        return two_proportions(cells[0][0], size_one, cells[0][1], size_other, freedom)
+        return two_proportions(cells[0][0], size_one, cells[0][1], size_other, degrees_of_freedom)
     statistic = 0.0
     for a, b in cells:
         for count, size in ((a, size_one), (b, size_other)):
             expected = (a + b) * size / (size_one + size_other)
             statistic += (count - expected) ** 2 / expected
-    return f_tail(statistic / (len(cells) - 1), len(cells) - 1, freedom)
+    return f_tail(statistic / (len(cells) - 1), len(cells) - 1, degrees_of_freedom)
 
 
 def mann_whitney(
-    one: Mapping[int, int], other: Mapping[int, int], *, inflation: float = 1.0, freedom: float = math.inf
+    one: Mapping[int, int], other: Mapping[int, int], *, inflation: float = 1.0, degrees_of_freedom: float = math.inf
 ) -> float:
     """Test whether the values of one histogram tend to be larger than those of the other: the rank test, corrected for ties.
 
@@ -89,7 +91,7 @@ def mann_whitney(
     variance = size_one * size_other / 12 * (total + 1 - ties / (total * (total - 1)))
     if variance <= 0:
         return 1.0
-    return student_tail((u - size_one * size_other / 2) / math.sqrt(variance * inflation), freedom)
+    return student_tail((u - size_one * size_other / 2) / math.sqrt(variance * inflation), degrees_of_freedom)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -116,18 +118,23 @@ def chi_squared_tail(statistic: float, degrees: int) -> float:
     return min(1.0, tail)
 
 
-def student_tail(statistic: float, freedom: float = math.inf) -> float:
+def student_tail(statistic: float, degrees_of_freedom: float = math.inf) -> float:
     """Return the probability that the absolute value of a Student t variable exceeds that of `statistic`."""
-    if math.isinf(freedom):
+    if math.isinf(degrees_of_freedom):
         return math.erfc(abs(statistic) / math.sqrt(2))
-    return regularized_beta(freedom / (freedom + statistic**2), freedom / 2, 0.5)
+    return regularized_beta(degrees_of_freedom / (degrees_of_freedom + statistic**2), degrees_of_freedom / 2, 0.5)
 
 
-def f_tail(statistic: float, degrees: int, freedom: float) -> float:
-    """Return the probability that an F variable with `degrees` and `freedom` degrees of freedom exceeds `statistic`."""
-    if math.isinf(freedom):
-        return chi_squared_tail(statistic * degrees, degrees)
-    return regularized_beta(freedom / (freedom + degrees * statistic), freedom / 2, degrees / 2)
+def f_tail(statistic: float, numerator: int, degrees_of_freedom: float) -> float:
+    """Return the probability that an F variable exceeds `statistic`.
+
+    Its degrees of freedom are `numerator` and `degrees_of_freedom`.
+    """
+    if math.isinf(degrees_of_freedom):
+        return chi_squared_tail(statistic * numerator, numerator)
+    return regularized_beta(
+        degrees_of_freedom / (degrees_of_freedom + numerator * statistic), degrees_of_freedom / 2, numerator / 2
+    )
 
 
 def regularized_beta(x: float, a: float, b: float) -> float:

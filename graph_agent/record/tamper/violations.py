@@ -47,7 +47,7 @@ class VerifyReport(Frozen):
     chains: int
     pruned: int
     open: int
-    """Turns that are not closed yet: only their opening rows are sealed."""
+    """The number of turns that are not closed yet: only their opening rows are sealed."""
     references: int = 0
     """The number of references in other databases to decisions of the log; each was looked up."""
     keyed: bool
