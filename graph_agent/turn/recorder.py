@@ -332,7 +332,7 @@ def call_digest(tool_name: str, arguments: dict[str, Any], user_id: str, operati
 def request_digest(request: LLMRequest, version: int = RECORD_VERSION) -> str:
     """Return the digest of a model request, as a record of `version` has it.
 
-    It covers the names of the tools; a digest of their declarations is in the header. `tool_choice` is left out if it is "auto".
+    It covers the names of the tools; the header has a digest of their declarations. `tool_choice` is left out if it is "auto".
     """
     messages = [message.to_json() for message in request.messages]
     tools = [tool.name for tool in request.tools]
