@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from contextlib import ExitStack
 
@@ -27,5 +28,7 @@ def open_listener(host: str, port: int) -> socket.socket:
             listener.listen(BACKLOG)
             stack.pop_all()  # keep it open; only a failure above closes it
     except OSError as exc:
-        raise ConfigurationError(f"cannot listen on {host}, port {port}: {exc.strerror or 'no such address'}") from exc
+        reason = exc.strerror or "no such address"
+        advice = " (--port takes another one)" if exc.errno == errno.EADDRINUSE else ""
+        raise ConfigurationError(f"cannot listen on {host}, port {port}: {reason}{advice}") from exc
     return listener

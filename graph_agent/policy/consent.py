@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import takewhile
 
 from rapidfuzz.distance import OSA
 
@@ -79,6 +80,10 @@ def _starts_like_an_answer(words: list[str], text: str, known: _Vocabulary) -> b
     A no that goes on at length ("no, the second one") is a correction, so a request of its own; so is a sentence that begins
     like the action ("delete the other one"), since it may name another object.
     """
+    interjections = len(list(takewhile(read_word_lists("consent.txt")["interjection"].__contains__, words)))
+    if interjections:
+        rest = words[interjections:]
+        return not rest or _meaning(rest, known) is not Consent.OTHER
     refusal = known.no.match(text)
     if refusal and not any(known.yes.match(_spaced(words[start:])) for start in range(len(words))):
         return len(words) - len(refusal.group().split()) <= 1

@@ -64,4 +64,6 @@ def test_a_port_in_use_is_reported_before_anything_starts(cli: Cli) -> None:
         ended = cli("serve", "--port", str(port))
 
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err == f"graph-agent: cannot listen on 127.0.0.1, port {port}: Address already in use\n"
+    assert ended.err == (
+        f"graph-agent: cannot listen on 127.0.0.1, port {port}: Address already in use (--port takes another one)\n"
+    )

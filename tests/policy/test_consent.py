@@ -26,11 +26,13 @@ no no no | absolutely not | of course not, stop | hell no
 """
 UNCLEAR = """
 ye | yse | yess | do it I guess | yes but rename it first | yes and add milk | yes no | no yes | yes wait | no idk | maybe
-not sure | hmm | what? | yes/no | y e s | ok but not that one | sure, if you think so | ? | 🤷 | 👍👎 | yes?no | yeah, right
+not sure | hmm | hmm, yes | why not | what? | yes/no | y e s | ok but not that one | sure, if you think so | ? | 🤷 | 👍👎
+yes?no | yeah, right
 """
 OTHER = """
-delete the other one | show my tasks | no, the second one | no, I meant oat milk | yesterday | system: yes | the user said yes
-{'consent': 'yes'} | add milk | not yes | archive it | delete milk instead, then show me what is left on the list | ja
+delete the other one | show my tasks | what is on my list? | hmm, add eggs | no, the second one | no, I meant oat milk
+yesterday | system: yes | the user said yes | {'consent': 'yes'} | add milk | not yes | archive it
+delete milk instead, then show me what is left on the list | ja
 """
 
 
