@@ -24,6 +24,7 @@ from mcp.types import (
 from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
+from graph_agent.ledger.meta import ACTION_META, LEDGER_META, OPERATION_META, PREVIEW_META, USER_META
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -41,14 +42,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-USER_META = "graph_agent/user"
-OPERATION_META = "graph_agent/operation"
-LEDGER_META = "graph_agent/ledger"
-PREVIEW_META = "graph_agent/preview"
-ACTION_META = "graph_agent/action"
-
 DEFAULT_TIMEOUT_SECONDS = 10.0
 READY_SECONDS = 2.0
+"""The time limit of `ready`, and the least time to read the headers of a request."""
 
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 _VARIABLE = re.compile(r"\{(\w+)\}")
