@@ -112,6 +112,10 @@ soak: $(STAMP) ## serve mixed turns for MINUTES=5 and print the slopes of memory
 package: setup ## build the wheel, and use it in an empty environment of each installed Python from 3.11 to 3.14
 	@$(BIN)/python -m tests.package_check
 
+.PHONY: sbom
+sbom: $(STAMP) ## write sbom.cdx.json, the CycloneDX bill of materials of the package and its extras
+	@$(BIN)/python deploy/sbom.py sbom.cdx.json
+
 .PHONY: check
 check: lint types page-types arch test ## everything CI runs
 	@$(MAKE) --no-print-directory diagrams docs

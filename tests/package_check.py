@@ -1,12 +1,15 @@
 """Build the wheel and the sdist, and use the wheel as a new user would, in an empty environment of each installed Python.
 
     python -m tests.package_check        # make package
+    python -m tests.package_check --python 3.13 --wheel dist/graph_agent-0.1.0-py3-none-any.whl
 
-Prints one line for each Python, and those of `PYTHONS` that are not installed. Exits with 1 if the package fails in one.
+Prints one line for each Python, and those that are not installed. The first one also runs the wheel with uvx and pipx, as
+users who want the command alone do. Exits with 1 if the package fails in one, or if no Python is installed.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -32,16 +35,20 @@ for name in graph_agent.__all__:
 
 def main() -> int:
     """Run the checks and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.package_check", description=__doc__.splitlines()[0])
+    parser.add_argument("--python", action="append", help="check this Python only; may be repeated")
+    parser.add_argument("--wheel", type=Path, help="check this wheel instead of building one")
+    arguments = parser.parse_args()
+    pythons = arguments.python or PYTHONS
     with tempfile.TemporaryDirectory(prefix="graph-agent-package-") as folder:
-        wheel = _build(Path(folder))
-        results = {python: _check(wheel, python, Path(folder)) for python in PYTHONS}
-    failed = [python for python, result in results.items() if result is False]
-    missing = [python for python, result in results.items() if result is None]
+        wheel = arguments.wheel.resolve() if arguments.wheel else _build(Path(folder))
+        results = {python: _check(wheel, python, Path(folder)) for python in pythons}
+        missing = [python for python, result in results.items() if result is None]
+        tested = [python for python in pythons if python not in missing]
+        tools = tested and _check_tools(wheel, tested[0], Path(folder))
     if missing:
         print(f"not installed here, so not tested: Python {', '.join(missing)}")
-    if len(missing) == len(PYTHONS):
-        failed.append("no Python")
-    return 1 if failed else 0
+    return 0 if tools and all(results[python] for python in tested) else 1
 
 
 def _build(folder: Path) -> Path:
@@ -87,6 +94,23 @@ def _check(wheel: Path, python: str, folder: Path) -> bool | None:
             print(used.stdout[-800:], used.stderr[-800:])
             return False
     print(f"Python {python}: {len(uses)} commands work")
+    return True
+
+
+def _check_tools(wheel: Path, python: str, folder: Path) -> bool:
+    """Return True if uvx and pipx run the command of the wheel."""
+    tool = [UV, "tool", "run", "--quiet", "--python", python]
+    ways = {
+        "uvx": [*tool, "--from", str(wheel), "graph-agent", "--version"],
+        "pipx": [*tool, "pipx", "run", "--spec", str(wheel), "graph-agent", "--version"],
+    }
+    variables = {**os.environ, "PIPX_HOME": str(folder / "pipx"), "GRAPH_AGENT_HOME": str(folder / "home-tools")}
+    for name, arguments in ways.items():
+        used = subprocess.run(arguments, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+        if used.returncode or not used.stdout.startswith("graph-agent "):
+            print(f"{name} exited with {used.returncode}", used.stdout[-800:], used.stderr[-800:])
+            return False
+    print(f"{' and '.join(ways)} run the command")
     return True
 
 
