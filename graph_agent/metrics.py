@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import DecisionRecord
 from graph_agent.models.tools import ToolResult
+from graph_agent.telemetry import LAST_SPANS_SECONDS, service_resource
 from graph_agent.turn.hooks import ToolCallMode, TurnHook
 
 Readings = Mapping[str, Callable[[], Mapping[str, int]]]
@@ -31,13 +34,14 @@ _call: ContextVar[tuple[str, ToolCallMode]] = ContextVar("call")
 class ServerMetrics:
     """The instruments of one server, and the text that Prometheus reads."""
 
-    def __init__(self, *, gauges: Readings, refusals: Callable[[], Mapping[str, int]]) -> None:
-        """`gauges` and `refusals` are read when Prometheus asks."""
+    def __init__(self, *, gauges: Readings, refusals: Callable[[], Mapping[str, int]], export: bool = False) -> None:
+        """`gauges` and `refusals` are read when Prometheus asks. With `export` the metrics are also sent over OTLP/HTTP."""
         self._registry = CollectorRegistry()
-        reader = PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)
-        provider = MeterProvider([reader], shutdown_on_exit=False)
-        meter = provider.get_meter("graph_agent")
-        self.close = provider.shutdown
+        readers: list[MetricReader] = [PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)]
+        if export:
+            readers.append(PeriodicExportingMetricReader(OTLPMetricExporter()))
+        self._provider = MeterProvider(readers, resource=service_resource(), shutdown_on_exit=False)
+        meter = self._provider.get_meter("graph_agent")
         self.turns = meter.create_counter("graph_agent_turns", description="Ended turns")
         self.duration = meter.create_histogram(
             "graph_agent_turn_duration",
@@ -62,6 +66,10 @@ class ServerMetrics:
         )
         for name, read in gauges.items():
             meter.create_observable_gauge(name, [observed(read, "")])
+
+    def close(self) -> None:
+        """Send the last metrics, for a limited time."""
+        self._provider.shutdown(timeout_millis=LAST_SPANS_SECONDS * 1000)
 
     def hook(self) -> TurnHook:
         """Return the hook of one turn."""

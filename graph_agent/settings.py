@@ -64,7 +64,7 @@ class Settings(BaseModel):
     """The time for which decisions are kept."""
 
     otel: bool = Field(default=False, alias="GRAPH_AGENT_OTEL")
-    """Trace turns with OpenTelemetry; its SDK reads its own OTEL_* variables."""
+    """Export traces, metrics and logs by OpenTelemetry; its SDK reads its own OTEL_* variables."""
 
     jwt_secret: SecretStr | None = Field(default=None, alias="GRAPH_AGENT_JWT_SECRET")
     """HS256 key of the bearer tokens, at least 32 bytes."""

@@ -1,23 +1,26 @@
-"""OpenTelemetry spans of turns, named by the GenAI semantic conventions; off unless GRAPH_AGENT_OTEL is set.
+"""OpenTelemetry spans of turns, named by the GenAI semantic conventions, and log records; off unless GRAPH_AGENT_OTEL is set.
 
     invoke_agent graph-agent          one for each turn: usage, decision, outcome
     ├── chat MODEL                    one for each model call: finish reason, tokens
     └── execute_tool NAME             one for each call that was sent: run, settle or preview
 
 Spans contain no text: no message, prompt, argument, result or user id. An error is given by its code. The standard OTEL_*
-variables configure the exporter; the tracer provider is our own, so that spans of other libraries are not exported with ours.
+variables configure the exporters; the providers are our own, so that spans of other libraries are not exported with ours.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+import logging
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar, Token
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
+from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from graph_agent.errors import ConfigurationError, ServiceError
@@ -28,6 +31,9 @@ from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
 from graph_agent.ports import LLMAdapter
 from graph_agent.turn.hooks import ToolCallMode, TurnHook
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
 
 SERVICE = "graph-agent"
 
@@ -53,13 +59,11 @@ async def open_tracing() -> AsyncGenerator[Tracer]:
     try:
         # Imported here, because the extra may not be installed.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as exc:
         raise ConfigurationError("GRAPH_AGENT_OTEL needs the extra 'otel': pip install 'graph-agent[otel]'") from exc
-    # The detector reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES; they take precedence over our own name.
-    provider = TracerProvider(resource=Resource({"service.name": SERVICE}).merge(OTELResourceDetector().detect()))
+    provider = TracerProvider(resource=service_resource())
     exporter = OTLPSpanExporter()
     provider.add_span_processor(BatchSpanProcessor(exporter))
     try:
@@ -70,6 +74,65 @@ async def open_tracing() -> AsyncGenerator[Tracer]:
         if late:
             exporter.shutdown()  # type: ignore[no-untyped-call]  # it has no types
             await sending
+
+
+def service_resource() -> Resource:
+    """Return what spans, metrics and log records say about this process."""
+    # Imported here, because the extra may not be installed.
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    # The detector reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES; they take precedence over our own name.
+    return Resource({"service.name": SERVICE}).merge(OTELResourceDetector().detect())
+
+
+@contextmanager
+def open_log_handler() -> Iterator[logging.Handler]:
+    """Open a handler that exports log records over OTLP/HTTP, in batches and from its own thread; flush it on leaving.
+
+    A record has the text that the handler's formatter gives it. Raises `ConfigurationError` if the extra is not installed.
+    """
+    try:
+        # Imported here, because the extra may not be installed.
+        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+        from opentelemetry.sdk._logs import LoggerProvider
+        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+    except ImportError as exc:
+        raise ConfigurationError("GRAPH_AGENT_OTEL needs the extra 'otel': pip install 'graph-agent[otel]'") from exc
+    provider, exporter = LoggerProvider(resource=service_resource(), shutdown_on_exit=False), OTLPLogExporter()
+    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    try:
+        yield CollectorHandler(provider.get_logger("graph_agent"))
+    finally:
+        sending = threading.Thread(target=provider.shutdown)
+        sending.start()
+        sending.join(LAST_SPANS_SECONDS)
+        if sending.is_alive():
+            exporter.shutdown()  # type: ignore[no-untyped-call]  # it has no types
+            sending.join()
+
+
+class CollectorHandler(logging.Handler):
+    """Gives each record to OpenTelemetry, with the span during which it was logged."""
+
+    def __init__(self, logger: Logger) -> None:
+        super().__init__()
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # What the exporter says about a failed export would be exported next.
+        if not record.name.startswith(("opentelemetry", "urllib3")):
+            # The steps of both scales are equal: DEBUG is 10 and 5, INFO 20 and 9, CRITICAL 50 and 21.
+            severity = SeverityNumber(min(21, max(1, record.levelno // 10 * 4 + 1)))
+            self._logger.emit(
+                LogRecord(
+                    timestamp=int(record.created * 1e9),
+                    context=context.get_current(),
+                    severity_number=severity,
+                    severity_text=record.levelname,
+                    body=self.format(record),
+                    attributes={"logger.name": record.name},
+                )
+            )
 
 
 def turn_spans(tracer: Tracer, adapter: LLMAdapter) -> Callable[[], TurnHook]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import logging
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -18,6 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode, Tracer
 
 from graph_agent import telemetry
 from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
+from graph_agent.cli.log_lines import log_to_collector
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.errors import RecordUnavailableError, ServiceError, ToolErrorCode
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
@@ -30,6 +29,7 @@ from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.telemetry import turn_spans
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.otlp_collector import Collected, collecting
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
 
 TOKENS = TokenUsage(prompt_tokens=100, completion_tokens=7, total_tokens=107)
@@ -195,32 +195,9 @@ async def test_the_provider_attribute_names_the_provider_of_the_adapter(tracer: 
 
 
 @pytest.fixture
-def collector() -> Iterator[dict[str, Any]]:
-    """An OTLP collector: it puts what it receives into "spans" and "resources"; its address is "url"."""
-    found: dict[str, Any] = {"spans": [], "services": set()}
-
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"])))
-            for resource in request.resource_spans:
-                named = {one.key: one.value.string_value for one in resource.resource.attributes}
-                found["services"].add(named["service.name"])
-                found["spans"] += [span.name for scope in resource.scope_spans for span in scope.spans]
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Collector)
-    found["url"] = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield found
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def collector() -> Iterator[Collected]:
+    with collecting() as collected:
+        yield collected
 
 
 async def _one_turn(**variables: Any) -> None:
@@ -230,17 +207,17 @@ async def _one_turn(**variables: Any) -> None:
 
 
 async def test_spans_are_exported_as_the_standard_variables_say(
-    collector: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    collector: Collected, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector["url"])
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     monkeypatch.setattr(telemetry, "LAST_SPANS_SECONDS", 60)
     await _one_turn(GRAPH_AGENT_HOME=tmp_path)
-    assert collector["spans"] == []
+    assert collector.spans == []
     await _one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1")
-    assert collector["spans"] == ["chat rules", "execute_tool add_task", "chat rules", "invoke_agent graph-agent"]
+    assert collector.spans == ["chat rules", "execute_tool add_task", "chat rules", "invoke_agent graph-agent"]
     monkeypatch.setenv("OTEL_SERVICE_NAME", "ours")
     await _one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1")
-    assert collector["services"] == {"graph-agent", "ours"}
+    assert collector.services == {"graph-agent", "ours"}
 
 
 async def test_without_the_variable_the_engine_has_no_hooks(tmp_path: Path) -> None:
@@ -258,3 +235,24 @@ async def test_an_unreachable_collector_does_not_delay_the_end(
     monkeypatch.setattr(telemetry, "LAST_SPANS_SECONDS", 0.05)
     with caplog.at_level("CRITICAL"):
         await asyncio.wait_for(_one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1"), timeout=60)
+
+
+def test_log_records_are_exported_without_credentials_and_without_those_of_the_exporter(
+    collector: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    monkeypatch.setattr(telemetry, "LAST_SPANS_SECONDS", 60)
+    logger = logging.getLogger("graph_agent.test")
+    with log_to_collector(enabled=True):
+        logger.warning("cannot reach %s", "postgresql://ann:secret@db/log")
+        try:
+            raise ValueError("at https://x.org/?token=secret")
+        except ValueError:
+            logger.exception("it failed")
+        logging.getLogger("opentelemetry.exporter").error("the export failed")
+    logger.warning("after the end")
+    (warning, error) = collector.logs
+    assert warning == ("WARNING", "cannot reach postgresql://***@db/log")
+    assert error[0] == "ERROR"
+    assert error[1].startswith("it failed\nTraceback")
+    assert "secret" not in error[1]

@@ -75,6 +75,8 @@ def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool
             await asyncio.wait({sweeping})
             await runtime.chat.aclose()
             app.state.open_turns = await _finish_remaining_turns(runtime)
+            if app.state.metrics is not None:
+                await asyncio.to_thread(app.state.metrics.close)
 
     app = FastAPI(
         title="graph-agent",

@@ -47,6 +47,7 @@ def server_metrics(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics 
             "graph_agent_admission_limit": lambda: {"": admission.max_in_flight},
         },
         refusals=refusals,
+        export=runtime.settings.otel,
     )
     runtime.engine.add_hook(found.hook)
     admission.on_refusal = found.refusal_duration.record

@@ -7,7 +7,8 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -121,6 +122,25 @@ class RepeatLimit(logging.Filter):
         if left_out:
             record.msg, record.args = f"{record.getMessage()} (and {left_out} times more in the last minute)", ()
         return count < REPEATS_PER_MINUTE
+
+
+@contextmanager
+def log_to_collector(*, enabled: bool) -> Iterator[None]:
+    """If `enabled`, send the records that go to stderr to the OpenTelemetry collector too; not the lines of requests."""
+    if not enabled:
+        yield
+        return
+    # Imported here, because OpenTelemetry is an extra.
+    from graph_agent.telemetry import open_log_handler
+
+    with open_log_handler() as handler:
+        handler.setFormatter(RedactingFormatter())
+        handler.addFilter(RepeatLimit())
+        logging.getLogger().addHandler(handler)
+        try:
+            yield
+        finally:
+            logging.getLogger().removeHandler(handler)
 
 
 def log_to_stderr(

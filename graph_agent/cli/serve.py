@@ -15,7 +15,7 @@ from graph_agent.api.server import Server, ServerConfig
 from graph_agent.api.static_page import LaunchSession, Page, read_page
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.listening import open_listener, serve_until_stopped
-from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_stderr
+from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
 from graph_agent.cli.loopback import is_loopback
 from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime
@@ -52,7 +52,11 @@ def serve(
     log_to_stderr(log_level, log_format, access_log=access_log)
     # The event loop gives up the interpreter lock at each system call; a database thread then keeps it for this long.
     sys.setswitchinterval(SWITCH_SECONDS)
-    with closing(open_listener(host, port)) as listener, open_command_runtime(settings, model=model) as (runtime, run):
+    with (
+        log_to_collector(enabled=settings.otel),
+        closing(open_listener(host, port)) as listener,
+        open_command_runtime(settings, model=model) as (runtime, run),
+    ):
         shown, bound = (f"[{host}]" if ":" in host else host), listener.getsockname()[1]
         who = "bearer tokens" if settings.authenticates else "one local user, no authentication"
         url = f"http://{shown}:{bound}"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.otlp_collector import collecting
 from tests.serving import address_of
 
 ROOT = Path(__file__).parents[2]
@@ -61,3 +62,32 @@ def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_que
         ("GET", "/healthz", 200),
         ("GET", "/metrics", 200),
     ]
+
+
+def test_a_server_exports_traces_metrics_and_logs_with_one_configuration(home: Path, tmp_path: Path) -> None:
+    log = tmp_path / "stderr"
+    with collecting() as collected:
+        variables = {
+            "GRAPH_AGENT_HOME": str(home),
+            "GRAPH_AGENT_OTEL": "1",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collected.url,
+            "OTEL_SERVICE_NAME": "ours",
+        }
+        command = [sys.executable, "-c", COMMAND, *OPTIONS, "--log-level", "info"]
+        with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env={**os.environ, **variables}) as server:
+            try:
+                with httpx.Client(base_url=address_of(server, log), trust_env=False, timeout=60) as client:
+                    assert client.post("/api/chat", json={"content": "add a task to call mom"}).status_code == 200
+                    scraped = client.get("/metrics").text
+                server.terminate()
+                assert server.wait(60) == 0
+            finally:
+                server.kill()
+    assert collected.services == {"ours"}
+    assert "invoke_agent graph-agent" in collected.spans
+    assert {"graph_agent_turns", "graph_agent_turn_duration", "graph_agent_tool_calls"} <= collected.metrics
+    assert {
+        name.removesuffix("_total") for name in re.findall(r"^# TYPE (\S+) counter", scraped, re.MULTILINE)
+    } <= collected.metrics
+    assert collected.logs
+    assert "call mom" not in str(collected.logs)
