@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import record as record_benchmark
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.retention import PruneReport, prune
 from graph_agent.bootstrap.runtime import open_runtime
@@ -17,7 +20,7 @@ from graph_agent.db import Database, migrate
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.record.chain import derive_chain_key
 from graph_agent.record.partitions import create_days
-from graph_agent.record.tamper.heads import sign_heads
+from graph_agent.record.tamper.heads import current_heads, sign_heads
 from graph_agent.record.tamper.pruned import mark_pruned
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import ViolationKind
@@ -153,6 +156,18 @@ async def test_a_day_that_is_created_late_takes_its_rows_from_the_default_partit
     assert (log.write_now(create), log.write_now(create)) == (1, 0)
     assert {partition_of(log, one) for one in (closed, still_open)} == {f"{late:%Y%m%d}"}
     assert (await verify_log(log, key=KEY)).intact
+
+
+async def test_a_decision_is_found_by_its_id_in_one_partition(with_days: Database) -> None:
+    # As the benchmark writes them: with COPY, and with the partitions of their days.
+    await asyncio.to_thread(record_benchmark.fill, with_days, 300)
+    newest = (await LogQueryService(with_days).query_decisions(limit=1)).items[0].decision_id
+    plan = f"EXPLAIN SELECT * FROM decision_logs JOIN llm_call_logs USING (decision_id) WHERE decision_id = '{newest}'"
+    lines = with_days.read_now(lambda connection: connection.exec_driver_sql(plan).scalars().all())
+    assert sorted(set(re.findall(r"on (\w+_\d{8})", "\n".join(lines)))) == ["decision_logs_20260930", "llm_call_logs_20260930"]
+    assert (await LogQueryService(with_days).get_decision_trace(newest)).llm_calls
+    heads = await with_days.read(current_heads)
+    assert [head.n for head in heads] == [300]
 
 
 async def test_an_upgrade_moves_all_rows_into_partitions(log: Database) -> None:
