@@ -1,33 +1,48 @@
-// Bundles the page into the folder named by the first argument: index.html, app.js and app.css.
+// Bundles the page into the folder named by the first argument: index.html, the files that it loads, and these files compressed.
 import { build } from "esbuild";
-import { copyFile, mkdir, readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { gzipSync } from "node:zlib";
+import { copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
 const MAX_GZIP_BYTES = 60 * 1024;
 
 const target = process.argv[2];
 if (!target) throw new Error("usage: node build.mjs FOLDER");
 await mkdir(target, { recursive: true });
-await build({
-  entryPoints: { app: "src/main.tsx" },
+const { metafile } = await build({
+  entryPoints: { main: "src/main.tsx" },
   outdir: target,
   bundle: true,
   minify: true,
   format: "esm",
-  // What is imported later has a file of its own.
+  // What is imported later has a file of its own. A name changes with its content, so a browser may keep a file for ever.
   splitting: true,
+  entryNames: "[name]-[hash]",
   chunkNames: "[name]-[hash]",
+  metafile: true,
   target: "es2022",
   jsx: "automatic",
   jsxImportSource: "preact",
   legalComments: "none",
   logLevel: "warning",
 });
-await copyFile("index.html", join(target, "index.html"));
+
+const [main, { cssBundle }] = Object.entries(metafile.outputs).find(([, output]) => output.entryPoint === "src/main.tsx");
+const document = (await readFile("index.html", "utf8"))
+  .replace("/page/main.css", `/page/${basename(cssBundle)}`)
+  .replace("/page/main.js", `/page/${basename(main)}`);
+await writeFile(join(target, "index.html"), document);
 await copyFile("icon.svg", join(target, "icon.svg"));
 
-const sizes = await Promise.all((await readdir(target)).map(async (name) => gzipSync(await readFile(join(target, name))).length));
-const total = sizes.reduce((sum, size) => sum + size, 0);
+let total = 0;
+for (const name of await readdir(target)) {
+  const content = await readFile(join(target, name));
+  const zipped = gzipSync(content, { level: 9 });
+  total += zipped.length;
+  if (!/\.(js|css)$/.test(name)) continue;
+  await writeFile(join(target, `${name}.gz`), zipped);
+  const text = { [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT, [constants.BROTLI_PARAM_SIZE_HINT]: content.length };
+  await writeFile(join(target, `${name}.br`), brotliCompressSync(content, { params: text }));
+}
 if (total > MAX_GZIP_BYTES) throw new Error(`the page has ${total} bytes gzip; ${MAX_GZIP_BYTES} are allowed`);
 console.log(`page: ${(total / 1024).toFixed(1)} KB gzip`);

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from ag_ui.core import (
+    ActivitySnapshotEvent,
     BaseEvent,
     Interrupt,
     ResumeEntry,
@@ -131,21 +132,23 @@ def _parse_answer(entries: list[ResumeEntry]) -> ConfirmationAnswer:
         raise invalid("The interrupt id is not valid.") from None
 
 
-async def _messages(run: RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[ServerSentEvent]:
+async def _messages(run: RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[bytes]:
     translation = _Translation(run)
     try:
-        yield _encode(RunStartedEvent(thread_id=run.thread_id, run_id=run.run_id))
+        ready = _encode(RunStartedEvent(thread_id=run.thread_id, run_id=run.run_id))
         async for numbered in events:
-            for event in translation.of(numbered.event):
-                yield _encode(event)
+            ready += b"".join(map(_encode, translation.of(numbered.event)))
+            if not numbered.more:
+                yield ready
+                ready = b""
     except Exception as failure:
         error = stream_error_body(failure)["error"]
         yield _encode(RunErrorEvent(message=error["message"], code=error["code"]))
 
 
-def _encode(event: BaseEvent) -> ServerSentEvent:
+def _encode(event: BaseEvent) -> bytes:
     # With plain line feeds, because the protocol's own client does not know CRLF.
-    return ServerSentEvent(event.model_dump_json(by_alias=True), sep="\n")
+    return ServerSentEvent(event.model_dump_json(by_alias=True), sep="\n").encode()
 
 
 class _Translation:
@@ -163,6 +166,8 @@ class _Translation:
                 yield from self._leave_state()
                 self._state = data["state"]
                 yield StepStartedEvent(step_name=data["state"])
+            case EventKind.PROGRESS:
+                yield ActivitySnapshotEvent(message_id=f"{self._run.run_id}:progress", activity_type="PROGRESS", content=data)
             case EventKind.TOOL_CALL:
                 call_id = self._call_id(data["sequence"])
                 yield ToolCallStartEvent(tool_call_id=call_id, tool_call_name=data["tool_name"])

@@ -1,7 +1,7 @@
 """POST /api/chat/stream and GET /api/decisions/{id}/events: a turn as server-sent events.
 
-Every event except `error` has an id, `DECISION:NUMBER`. A client that sends it as Last-Event-ID, on either route, gets the
-events after it; no turn is run again.
+Every event except `progress` and `error` has an id, `DECISION:NUMBER`. A client that sends it as Last-Event-ID, on either
+route, gets the events after it; no turn is run again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
-from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from graph_agent.api.auth import AuthenticatedCaller
@@ -37,7 +36,7 @@ LastEventId = Annotated[
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     **stream_response(
-        "The turn's events: state, model_call, tool_call, receipt, and at the end decision or error.",
+        "The turn's events: state, model_call, progress, tool_call, receipt, and at the end decision or error.",
         [kind.value for kind in EventKind],
     ),
     204: {"description": "The turn has ended, and there is no event after Last-Event-ID."},
@@ -108,9 +107,7 @@ def _event_stream(request: Request, caller: Caller, decision_id: str, events: As
     return Response(status_code=204) if events is None else stream_of(request, caller, _messages(decision_id, events))
 
 
-def stream_of(
-    request: Request, caller: Caller, messages: AsyncIterator[ServerSentEvent], *, admitted: bool = False
-) -> Response:
+def stream_of(request: Request, caller: Caller, messages: AsyncIterator[bytes], *, admitted: bool = False) -> Response:
     """Return a response that streams `messages`; unless it is `admitted`, only if there is a place for one more subscriber."""
     state = request.app.state
     # On shutdown the running turns are ended first, and their last events are still sent.
@@ -118,6 +115,17 @@ def stream_of(
     return EventStream(messages, state.streams, caller.user_id, grace_seconds, admitted=admitted)
 
 
-async def _messages(decision_id: str, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[ServerSentEvent]:
+async def _messages(decision_id: str, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[bytes]:
+    """Yield the messages of the events; those that are there at the same time are sent at once."""
+    ready = b""
     async for numbered in events:
-        yield event(numbered.event.kind, numbered.event.data, f"{decision_id}:{numbered.number}")
+        ready += _message(decision_id, numbered)
+        if not numbered.more:
+            yield ready
+            ready = b""
+
+
+def _message(decision_id: str, numbered: NumberedEvent) -> bytes:
+    # Without an id the client continues after the last event that has one.
+    event_id = None if numbered.number is None else f"{decision_id}:{numbered.number}"
+    return event(numbered.event.kind, numbered.event.data, event_id).encode()

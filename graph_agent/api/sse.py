@@ -42,7 +42,7 @@ class EventStream(EventSourceResponse):
 
     def __init__(
         self,
-        messages: AsyncIterator[ServerSentEvent],
+        messages: AsyncIterator[bytes | ServerSentEvent],
         places: StreamPlaces,
         user_id: str,
         grace_seconds: float = 0,
@@ -88,7 +88,7 @@ def stream_response(description: str, kinds: Iterable[str]) -> dict[int | str, d
     return {200: {"description": description, "content": {"text/event-stream": {"itemSchema": schema}}}}
 
 
-async def _until_failure(messages: AsyncIterator[ServerSentEvent]) -> AsyncIterator[ServerSentEvent]:
+async def _until_failure(messages: AsyncIterator[bytes | ServerSentEvent]) -> AsyncIterator[bytes | ServerSentEvent]:
     try:
         async for message in messages:
             yield message

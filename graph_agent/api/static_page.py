@@ -6,6 +6,7 @@ The files are built from `ui/` into the folder `page/` beside this module, which
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,18 +23,24 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 
 PAGE_FOLDER = Path(__file__).parent / "page"
 
-VIEWS = (
-    "/",
-    "/chat",
-    "/chat/{conversation_id}",
-    "/decisions",
-    "/decisions/{decision_id}",
-    "/replay",
-    "/replay/{decision_id}",
-    "/behavior",
-    "/signed-in",
+_CHAT_REQUESTS = ("/api/conversations?limit=40", "/api/topology")
+VIEWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "/": _CHAT_REQUESTS,
+        "/chat": _CHAT_REQUESTS,
+        "/chat/{conversation_id}": _CHAT_REQUESTS,
+        "/decisions": ("/api/decisions?limit=50",),
+        "/decisions/{decision_id}": ("/api/topology",),
+        "/replay": ("/api/constitution",),
+        "/replay/{decision_id}": (),
+        "/behavior": (),
+        "/signed-in": (),
+    }
 )
-"""The URLs of the page. All of them return the same document, whose script shows the view of the address."""
+"""The URLs of the page, and the first requests of each view. All return the same document, whose script shows the view.
+
+The browser is told to send these requests before it has the script, so that they take no time of their own.
+"""
 
 PAGE_POLICY = "; ".join(
     [
@@ -48,6 +55,10 @@ PAGE_POLICY = "; ".join(
 _API_PATHS = ("/api/", "/agui")
 _DOCUMENT = "index.html"
 _SIGN_IN_MARK = "SIGN-IN"
+_NAMED_BY_CONTENT = re.compile(r".+-[A-Z0-9]{8}\.(js|css)")
+_FOREVER = "public, max-age=31536000, immutable"
+_ENCODINGS = MappingProxyType({"br": ".br", "gzip": ".gz"})
+"""The encodings in which the build stores files beside the plain ones, the smallest first."""
 _MEDIA_TYPES = MappingProxyType({".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"})
 
 
@@ -73,6 +84,10 @@ class LaunchSession:
     def _admits(self, request: Request) -> bool:
         if "sec-fetch-site" not in request.headers and "origin" not in request.headers:
             return True
+        return self.has_cookie(request)
+
+    def has_cookie(self, request: Request) -> bool:
+        """True if the request comes from a browser that has opened the link."""
         sent = request.cookies.get(_cookie_name(request.headers.get("host", "")), "")
         return secrets.compare_digest(sent.encode(), self.cookie.encode())
 
@@ -89,6 +104,17 @@ class Page:
         way = "link" if self.session is not None else "oidc" if with_oidc else "bearer"
         return self.files[_DOCUMENT].replace(_SIGN_IN_MARK.encode(), escape(way).encode())
 
+    def encoded(self, name: str, accepted: str) -> tuple[str | None, bytes]:
+        """Return a file as the build compressed it, with its encoding, or as it is.
+
+        `accepted` is the Accept-Encoding header. An encoding with a weight is not used: browsers send none.
+        """
+        names = {part.strip() for part in accepted.split(",")}
+        for encoding, suffix in _ENCODINGS.items():
+            if encoding in names and name + suffix in self.files:
+                return encoding, self.files[name + suffix]
+        return None, self.files[name]
+
 
 def read_page(session: LaunchSession | None, folder: Path = PAGE_FOLDER) -> Page | None:
     """Return the page from the folder that it is built into; None if it has not been built."""
@@ -102,28 +128,44 @@ def page_router(page: Page, *, with_oidc: bool = False) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     document = page.document(with_oidc=with_oidc)
 
-    async def view(request: Request) -> Response:
-        token = request.query_params.get("token", "")
-        if page.session is not None and secrets.compare_digest(token.encode(), page.session.token.encode()):
-            return _sign_in(request, page.session)
-        return Response(document, media_type="text/html", headers={"Content-Security-Policy": PAGE_POLICY})
+    def add_view(path: str, requests: tuple[str, ...]) -> None:
+        headers = {"Content-Security-Policy": PAGE_POLICY}
+        # With a bearer token only the script can send them.
+        early = {"Link": ", ".join(map(_preload, requests))} if requests and page.session is not None else {}
 
-    for path in VIEWS:
+        async def view(request: Request) -> Response:
+            token = request.query_params.get("token", "")
+            if page.session is not None and secrets.compare_digest(token.encode(), page.session.token.encode()):
+                return _sign_in(request, page.session)
+            # A view with a query, such as a filtered list, sends other requests; without the session they would be refused.
+            is_plain = not request.query_params and page.session is not None and page.session.has_cookie(request)
+            return Response(document, media_type="text/html", headers={**headers, **early} if is_plain else headers)
+
         router.add_api_route(path, view, methods=["GET", "HEAD"])
+
+    for path, requests in VIEWS.items():
+        add_view(path, requests)
 
     @router.get("/page/{name}")
     async def file(request: Request, name: str) -> Response:
-        content = page.files.get(name)
         media_type = _MEDIA_TYPES.get(Path(name).suffix)
-        if content is None or media_type is None:
+        if name not in page.files or media_type is None:
             raise HTTPException(404)
+        encoding, content = page.encoded(name, request.headers.get("accept-encoding", ""))
         tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-        headers = {"Cache-Control": "no-cache", "ETag": tag}
+        headers = {"Cache-Control": _FOREVER if _NAMED_BY_CONTENT.fullmatch(name) else "no-cache", "ETag": tag}
+        headers["Vary"] = "Accept-Encoding"
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
+        if encoding is not None:
+            headers["Content-Encoding"] = encoding
         return Response(content, media_type=media_type, headers=headers)
 
     return router
+
+
+def _preload(request: str) -> str:
+    return f"<{request}>; rel=preload; as=fetch; crossorigin"
 
 
 def description_router() -> APIRouter:

@@ -1,8 +1,8 @@
 """The events of a turn: the states it enters, the calls it makes, and their receipts.
 
-They are derived from the steps of the graph: of a running turn as each node ends, of a finished turn by walking it again over
-its record. Both give the same events in the same order. Events contain no prompt, argument or result; receipts are the only
-text, and they are written for the user.
+Except for progress, they are derived from the steps of the graph: of a running turn as each node ends, of a finished turn by
+walking it again over its record. Both give the same events in the same order. Events contain no prompt, argument or result.
+Their only texts are receipts, which are written for the user, and what a server says about its progress, which is not recorded.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from graph_agent.graph.stepping import Step
 from graph_agent.graph.topology import END, INVOKE_LLM, START, TOPOLOGY
 from graph_agent.models.llm import LLMResponse
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.progress import ToolProgress
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
 from graph_agent.reply.one_line import one_line
 
@@ -35,6 +36,8 @@ class EventKind(StrEnum):
     """The model has answered. `calls` has the titles of the requested calls."""
     TOOL_CALL = "tool_call"
     """A requested call has been executed or refused, repeats an earlier one, awaits confirmation or was skipped."""
+    PROGRESS = "progress"
+    """What the server of a running tool last reported, at most five times a second. It is not recorded and has no id."""
     RECEIPT = "receipt"
     """A line about a committed change, composed by code. `sequence` is that of its call."""
     DECISION = "decision"
@@ -67,6 +70,12 @@ def step_events(step: Step, snapshot: PolicySnapshot) -> Iterator[TurnEvent]:
     entered = TOPOLOGY[step.state][step.outcome]
     if entered != END:
         yield _entered(entered, step.turn.iterations, snapshot)
+
+
+def progress_event(progress: ToolProgress) -> TurnEvent:
+    """Return the event for a server's report on the call that is running."""
+    message = None if progress.message is None else one_line(progress.message)
+    return TurnEvent(EventKind.PROGRESS, {"done": progress.done, "total": progress.total, "message": message})
 
 
 def _entered(state: str, iterations: int, snapshot: PolicySnapshot) -> TurnEvent:

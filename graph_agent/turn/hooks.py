@@ -56,9 +56,21 @@ class HookList:
 
     def __init__(self, hooks: Iterable[TurnHook] = ()) -> None:
         self._hooks = tuple(hooks)
-        # Servers are asked for progress only if a hook shows it. A hook need not be a subclass, and may lack some methods.
+
+    def add(self, hook: TurnHook) -> None:
+        """Call `hook` from now on."""
+        self._hooks = (*self._hooks, hook)
+
+    def remove(self, hook: TurnHook) -> None:
+        """Call `hook` no longer."""
+        self._hooks = tuple(one for one in self._hooks if one is not hook)
+
+    @property
+    def _shows_progress(self) -> bool:
+        """True if a hook shows progress; otherwise servers are not asked for it."""
+        # A hook need not be a subclass, and may have only some of the methods.
         inherited = (None, TurnHook.tool_progress)
-        self._shows_progress = any(getattr(type(hook), "tool_progress", None) not in inherited for hook in self._hooks)
+        return any(getattr(type(hook), "tool_progress", None) not in inherited for hook in self._hooks)
 
     def notify(self, method: Callable[Concatenate[TurnHook, P], None], *args: P.args, **named: P.kwargs) -> None:
         """Call `method`, which is one of `TurnHook`'s, on every hook."""
@@ -67,7 +79,7 @@ class HookList:
                 getattr(hook, method.__name__)(*args, **named)
             except Exception:
                 _log.exception("a %s failed in %s; it is dropped from this turn", type(hook).__name__, method.__name__)
-                self._hooks = tuple(one for one in self._hooks if one is not hook)
+                self.remove(hook)
 
     async def model_call(self, request: LLMRequest, call: Awaitable[LLMResponse]) -> LLMResponse:
         """Await `call` between the two hook methods of a model call."""

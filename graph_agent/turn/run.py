@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
 from graph_agent.deadlines import ignore_result
@@ -42,8 +43,8 @@ class TurnRun(Generic[T_co]):
         self.fenced = False
         """True if another process may have this turn: this run must neither act nor write."""
         self._cancelled = asyncio.get_running_loop().create_future()
-        self._next_step = asyncio.get_running_loop().create_future()
-        """Done when the next step is added; then there is a new one."""
+        self._news = asyncio.get_running_loop().create_future()
+        """Done when listeners have something to look at, such as the next step; then there is a new one."""
         self._owner: asyncio.Task[T_co]
 
     def start(self, work: Coroutine[Any, Any, T_co], on_end: Callable[[], None]) -> None:
@@ -91,6 +92,11 @@ class TurnRun(Generic[T_co]):
         await asyncio.wait({self._owner})
 
     @property
+    def is_running(self) -> bool:
+        """True until the owner has done everything."""
+        return not self._owner.done()
+
+    @property
     def failure(self) -> BaseException | None:
         """The exception that the turn raised instead of returning a result; None while it runs."""
         if not self._owner.done():
@@ -104,12 +110,16 @@ class TurnRun(Generic[T_co]):
     def add_step(self, step: Step) -> None:
         """Report the work of a node."""
         self.steps.append(step)
-        self._next_step.set_result(None)
-        self._next_step = asyncio.get_running_loop().create_future()
+        self.wake_listeners()
         self.hooks.notify(TurnHook.after_node, step)
         entered = TOPOLOGY[step.state][step.outcome]
         if entered != END:
             self.hooks.notify(TurnHook.before_node, entered)
+
+    def wake_listeners(self) -> None:
+        """Let every listener look for something new."""
+        self._news.set_result(None)
+        self._news = asyncio.get_running_loop().create_future()
 
     def add_missing_steps(self, steps: Sequence[Step]) -> None:
         """Report what a walk over the record adds to the steps reported so far; nothing if it went another way."""
@@ -119,19 +129,31 @@ class TurnRun(Generic[T_co]):
 
     async def begun(self) -> None:
         """Wait for the first step. Raise the failure of a run that has ended without one."""
-        if not self.steps:
-            await asyncio.wait({self._owner, self._next_step}, return_when=asyncio.FIRST_COMPLETED)
+        while not self.steps and not self._owner.done():
+            await asyncio.wait({self._owner, self._news}, return_when=asyncio.FIRST_COMPLETED)
         if not self.steps and self.failure is not None:
             raise self.failure
 
     async def stream_steps(self) -> AsyncGenerator[Step]:
         """Yield every step, from the first on, until the run has ended. The turn never waits for a listener."""
+        async with aclosing(self.stream_batches()) as batches:
+            async for steps in batches:
+                for step in steps:
+                    yield step
+
+    async def stream_batches(self, pause_seconds: float = 0) -> AsyncGenerator[list[Step]]:
+        """Yield the new steps after every wake-up of the listeners, until the run has ended; sometimes there are none.
+
+        `pause_seconds` after a wake-up, steps are collected: nodes that take no time follow each other within milliseconds.
+        """
         seen = 0
         while True:
-            ended, next_step = self._owner.done(), self._next_step
-            while seen < len(self.steps):
-                yield self.steps[seen]
-                seen += 1
+            ended, news = self._owner.done(), self._news
+            steps = self.steps[seen:]
+            seen += len(steps)
+            yield steps
             if ended:
                 return
-            await asyncio.wait({self._owner, next_step}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({self._owner, news}, return_when=asyncio.FIRST_COMPLETED)
+            if pause_seconds:
+                await asyncio.wait({self._owner}, timeout=pause_seconds)

@@ -9,10 +9,14 @@ import httpx
 import pytest
 
 from graph_agent.api.app import create_app
-from graph_agent.api.static_page import PAGE_POLICY, LaunchSession, Page
+from graph_agent.api.static_page import PAGE_POLICY, VIEWS, LaunchSession, Page
 from tests.chat.environment import Environment, open_environment
 
-FILES = {"index.html": b'<html data-sign-in="SIGN-IN"></html>', "app.js": b"1", "app.css": b"p{}", "notes.txt": b"no"}
+NAMED = "main-0ABC12DE.js"
+SUFFIXES = {"br": ".br", "gzip": ".gz", None: ""}
+COMPRESSED = {NAMED + suffix: f"main{suffix}".encode() for suffix in SUFFIXES.values()}
+DOCUMENT = b'<html data-sign-in="SIGN-IN"></html>'
+FILES = {"index.html": DOCUMENT, "app.js": b"1", "app.css": b"p{}", "notes.txt": b"no", **COMPRESSED}
 SESSION = LaunchSession()
 BROWSER = {"Sec-Fetch-Site": "same-origin"}
 
@@ -49,7 +53,35 @@ async def test_files_are_served_with_their_type_and_an_etag(client: httpx.AsyncC
     assert (again.status_code, again.content) == (304, b"")
 
 
-@pytest.mark.parametrize("path", ["/page/other.js", "/page/notes.txt", "/page/..%2fapp.py", "/replays"])
+async def test_compressed_files_are_sent_to_browsers_that_accept_them(client: httpx.AsyncClient) -> None:
+    choices = {"gzip, deflate, br, zstd": "br", "gzip, deflate": "gzip", "identity": None, "br;q=0": None}
+    for accepted, encoding in choices.items():
+        async with client.stream("GET", f"/page/{NAMED}", headers={"Accept-Encoding": accepted}) as answer:
+            sent = b"".join([part async for part in answer.aiter_raw()])
+        assert (answer.headers.get("content-encoding"), sent) == (encoding, FILES[NAMED + SUFFIXES[encoding]])
+        assert (answer.headers["vary"], answer.headers["content-type"]) == ("Accept-Encoding", "text/javascript; charset=utf-8")
+
+
+async def test_a_browser_keeps_the_files_whose_names_change_with_their_content(client: httpx.AsyncClient) -> None:
+    plain = {"Accept-Encoding": "identity"}
+    assert (await client.get(f"/page/{NAMED}", headers=plain)).headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert (await client.get("/page/app.js")).headers["cache-control"] == "no-cache"
+    assert (await client.get("/chat")).headers["cache-control"] == "no-store"
+
+
+async def test_a_signed_in_browser_is_told_what_a_view_begins_with(client: httpx.AsyncClient) -> None:
+    assert "link" not in (await client.get("/decisions")).headers
+    await client.get("/", params={"token": SESSION.token})
+    link = "</api/decisions?limit=50>; rel=preload; as=fetch; crossorigin"
+    assert (await client.get("/decisions")).headers["link"] == link
+    # Those of a filtered list depend on the filters.
+    assert "link" not in (await client.get("/decisions?outcome=ERROR")).headers
+    for requests in VIEWS.values():
+        for request in requests:
+            assert (await client.get(request, headers=BROWSER)).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/page/other.js", "/page/notes.txt", f"/page/{NAMED}.br", "/page/..%2fapp.py", "/replays"])
 async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> None:
     assert (await client.get(path)).status_code == 404
 

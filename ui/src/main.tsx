@@ -7,6 +7,7 @@ import { DecisionView } from "./decisions/one";
 import { DecisionsView } from "./decisions/list";
 import { BehaviorView } from "./behavior/view";
 import { ReplayView } from "./replay/view";
+import { Brand } from "./shared/brand";
 import { signedIn, signInWay, signOut } from "./shared/client";
 import { follow, navigate, path } from "./shared/router";
 import { SignedOut } from "./shared/sign_in";
@@ -30,10 +31,7 @@ function Page(): VNode {
   return (
     <div class="page" onClick={follow}>
       <header class="bar">
-        <a class="brand" href="/chat">
-          <img src="/page/icon.svg" alt="" width="22" height="22" />
-          graph_agent
-        </a>
+        <Brand />
         <nav aria-label="Views">
           {VIEWS.map(([view, title]) => (
             <ViewLink key={view} href={`/${view}`} current={name === view} text={title} />

@@ -2,7 +2,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import type uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 import { day, fullTime, timeOfDay } from "../shared/format";
 
 const HEIGHT = 190;

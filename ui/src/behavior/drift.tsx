@@ -3,8 +3,9 @@ import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { ApiError, getJson } from "../shared/client";
 import type { BaselinePage, Comparison, DriftReport, GroupDrift } from "../shared/client";
-import { duration, shortTime, words } from "../shared/format";
+import { duration, integer, shortTime, words } from "../shared/format";
 import { Visible } from "../shared/text";
+import { FiguresTable } from "./figures_table";
 
 const SHOWN = 12;
 
@@ -71,7 +72,7 @@ function Report({ report }: { report: DriftReport }): VNode {
   return (
     <>
       <p class={`verdict-line ${report.drift_detected ? "different" : "same"}`} role="status">
-        {report.drift_detected ? "Drift" : "No drift"} in {report.decisions.toLocaleString("en")} decisions
+        {report.drift_detected ? "Drift" : "No drift"} in {integer(report.decisions)} decisions
         {report.since && ` since ${shortTime(report.since)}`}.
       </p>
       {report.groups.map((group) => (
@@ -95,36 +96,30 @@ function Group({ group }: { group: GroupDrift }): VNode {
     (one, other) => Number(other.flagged) - Number(one.flagged) || Math.abs(other.deviation) - Math.abs(one.deviation),
   );
   return (
-    <div class="wide">
-      <table class="figures">
-        <caption>
+    <FiguresTable
+      caption={
+        <>
           <Visible text={group.model} />, constitution {group.constitution.slice(0, 8)}: {group.baseline_decisions} decisions then,{" "}
           {group.decisions} now
-        </caption>
-        <thead>
-          <tr>
-            {["Figure", "Then", "Now", "p"].map((name) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {sorted.slice(0, SHOWN).map((one) => (
-            <tr key={`${one.dimension} ${one.name}`} class={one.flagged ? "different" : ""}>
-              <th scope="row">
-                <Visible text={figure(one)} />
-                {one.flagged && <span class="mark">drift</span>}
-              </th>
-              <td>{one.name === "*" ? "" : value(one, one.baseline)}</td>
-              <td>{value(one, one.current)}</td>
-              <td>{one.p_value < 0.001 ? "< 0.001" : one.p_value.toFixed(3)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+        </>
+      }
+      columns={["Figure", "Then", "Now", "p"]}
+      rows={sorted.slice(0, SHOWN).map((one) => ({
+        key: `${one.dimension} ${one.name}`,
+        name: (
+          <>
+            <Visible text={figure(one)} />
+            {one.flagged && <span class="mark">drift</span>}
+          </>
+        ),
+        figures: [
+          one.name === "*" ? "" : value(one, one.baseline),
+          value(one, one.current),
+          one.p_value < 0.001 ? "< 0.001" : one.p_value.toFixed(3),
+        ],
+        different: one.flagged,
+      }))}
+    />
   );
 }
 

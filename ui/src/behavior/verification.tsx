@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { ApiError } from "../shared/client";
 import { events } from "../shared/events";
+import { integer } from "../shared/format";
 import { Visible } from "../shared/text";
 
 interface Violation {
@@ -92,7 +93,7 @@ function Outcome({ result }: { result: Result }): VNode {
   return (
     <>
       <p class={`verdict-line ${result.intact ? "same" : "different"}`} role="status">
-        {result.intact ? "Intact" : `${result.count} violations`}: {result.records.toLocaleString("en")} records in {result.chains} chains
+        {result.intact ? "Intact" : `${result.count} violations`}: {integer(result.records)} records in {result.chains} chains
         {result.pruned > 0 && `, ${result.pruned} pruned`}
         {result.open > 0 && `, ${result.open} turns still open`}.
       </p>

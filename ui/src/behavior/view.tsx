@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import type { VNode } from "preact";
 import { getJson } from "../shared/client";
 import type { Metrics } from "../shared/client";
-import { duration, words } from "../shared/format";
+import { duration, integer, words } from "../shared/format";
 import { useLoaded } from "../shared/loading";
 import { navigate, query } from "../shared/router";
 import { ErrorState, Loading } from "../shared/states";
@@ -11,6 +11,7 @@ import { Visible } from "../shared/text";
 import { Chart, loadCharts } from "./chart";
 import type { Series } from "./chart";
 import { DriftSection } from "./drift";
+import { FiguresTable } from "./figures_table";
 import { Verification } from "./verification";
 
 const RANGES: Readonly<Record<string, { readonly hours: number; readonly parts: number; readonly label: string }>> = {
@@ -89,10 +90,10 @@ function Figures({ whole, parts }: Loaded): VNode {
   return (
     <>
       <dl class="tiles">
-        <Tile name="Decisions" value={whole.total.toLocaleString("en")} note={whole.open > 0 ? `${whole.open} open` : ""} />
+        <Tile name="Decisions" value={integer(whole.total)} note={whole.open > 0 ? `${whole.open} open` : ""} />
         <Tile name="Success" value={whole.success_rate === null ? "–" : percent(whole.success_rate)} note="" />
         <Tile name="Median" value={ms(whole.durations.p50)} note={`95 %: ${ms(whole.durations.p95)}`} />
-        <Tile name="Tool calls" value={whole.tool_calls.toLocaleString("en")} note={`median ${ms(whole.tool_durations.p50)}`} />
+        <Tile name="Tool calls" value={integer(whole.tool_calls)} note={`median ${ms(whole.tool_durations.p50)}`} />
         <Tile
           name="Tokens"
           value={whole.tokens.decisions ? compact(whole.tokens.total_tokens ?? 0) : "–"}
@@ -163,46 +164,29 @@ function Tools({ whole }: { whole: Metrics }): VNode | null {
   return (
     <section class="block">
       <h2>Tools</h2>
-      <div class="wide">
-        <table class="figures">
-          <thead>
-            <tr>
-              {["Tool", "Calls", "Sent", "Succeeded", "Median", "95 %", "Errors"].map((name) => (
-                <th key={name} scope="col">
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {tools.map(([name, tool]) => (
-              <tr key={name}>
-                <th scope="row">
-                  <code>
-                    <Visible text={name} />
-                  </code>
-                </th>
-                <td>{integer(tool.calls)}</td>
-                <td>{integer(tool.executed)}</td>
-                <td>{tool.success_rate === null ? "–" : percent(tool.success_rate)}</td>
-                <td>{ms(tool.durations.p50)}</td>
-                <td>{ms(tool.durations.p95)}</td>
-                <td>
-                  {Object.entries(tool.errors)
-                    .map(([code, times]) => `${words(code)} ${times}`)
-                    .join(", ") || "none"}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <FiguresTable
+        columns={["Tool", "Calls", "Sent", "Succeeded", "Median", "95 %", "Errors"]}
+        rows={tools.map(([name, tool]) => ({
+          key: name,
+          name: (
+            <code>
+              <Visible text={name} />
+            </code>
+          ),
+          figures: [
+            integer(tool.calls),
+            integer(tool.executed),
+            tool.success_rate === null ? "–" : percent(tool.success_rate),
+            ms(tool.durations.p50),
+            ms(tool.durations.p95),
+            Object.entries(tool.errors)
+              .map(([code, times]) => `${words(code)} ${times}`)
+              .join(", ") || "none",
+          ],
+        }))}
+      />
     </section>
   );
-}
-
-function integer(value: number): string {
-  return value.toLocaleString("en");
 }
 
 function percent(share: number): string {

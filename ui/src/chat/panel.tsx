@@ -9,8 +9,9 @@ import type { Visit } from "../machine/path";
 import { events } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
 import { words } from "../shared/format";
+import { visible } from "../shared/text";
 import { visits } from "./turn";
-import type { Turn } from "./turn";
+import type { ToolProgress, Turn } from "./turn";
 
 interface Props {
   /** The turn of this conversation that this tab has sent, if any. */
@@ -43,6 +44,7 @@ export function TurnPanel({ turn, running, latest }: Props): VNode {
           selected={selected}
           onSelect={(state) => setSelected(state === selected ? null : state)}
         />
+        {running && turn?.progress && <Report progress={turn.progress} />}
         {selected ? (
           <StateDetails state={selected} visits={path} decisionId={turn ? (turn.reply?.decision_id ?? null) : latest} />
         ) : (
@@ -62,6 +64,19 @@ function Progress({ path, running, turn }: { path: readonly Visit[]; running: bo
       {running ? `${label(last.state)} · ` : outcome ? `${words(outcome)} · ` : ""}
       round {last.iteration} of {last.cap}
     </span>
+  );
+}
+
+/** What the running tool has reported. */
+function Report({ progress: { done, total, message } }: { progress: ToolProgress }): VNode {
+  return (
+    <div class="report">
+      <progress max={total ?? 1} {...(total === null ? {} : { value: done })} aria-label="Progress of the tool" />
+      <p class="quiet" role="status">
+        {label("EXECUTE_TOOLS")}: {total === null ? done : `${done} of ${total}`}
+        {message && <>, {visible(message)}</>}
+      </p>
+    </div>
   );
 }
 

@@ -15,12 +15,21 @@ export interface Message {
   readonly answers?: { readonly pending_action: string; readonly yes: boolean };
 }
 
+/** A server's report on a running call: `done` grows up to `total`, if that is known. */
+export interface ToolProgress {
+  readonly done: number;
+  readonly total: number | null;
+  readonly message: string | null;
+}
+
 export interface Turn {
   readonly message: Message;
   /** The Idempotency-Key: the message can be sent again without taking effect twice. */
   readonly key: string;
   readonly decisionId: string | null;
   readonly events: readonly ServerEvent[];
+  /** What the tool that is running has reported last. */
+  readonly progress: ToolProgress | null;
   readonly reply: ChatReply | null;
   readonly failure: string | null;
 }
@@ -31,7 +40,7 @@ export const running = computed(() => turn.value !== null && turn.value.reply ==
 
 /** Send a message and follow its turn; the promise resolves with the reply, or with null if it failed. */
 export function send(message: Message): Promise<ChatReply | null> {
-  update({ message, key: crypto.randomUUID(), decisionId: null, events: [], reply: null, failure: null });
+  update({ message, key: crypto.randomUUID(), decisionId: null, events: [], progress: null, reply: null, failure: null });
   return follow();
 }
 
@@ -80,9 +89,10 @@ function receive(event: ServerEvent): void {
   const current = turn.value;
   if (!current) return;
   if (event.type === "error") throw toError(event);
-  const decisionId = event.id.split(":")[0] ?? null;
-  if (event.type === "decision") update({ decisionId, events: [...current.events, event], reply: event.data as ChatReply });
-  else update({ decisionId, events: [...current.events, event] });
+  // It has no id, because it is not part of the record: a stream that is continued begins after the last event that is.
+  if (event.type === "progress") return update({ progress: event.data as ToolProgress });
+  const next = { decisionId: event.id.split(":")[0] ?? null, events: [...current.events, event], progress: null };
+  update(event.type === "decision" ? { ...next, reply: event.data as ChatReply } : next);
 }
 
 /** True for a failure after which the same turn can be asked for again. */

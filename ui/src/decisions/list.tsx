@@ -3,16 +3,18 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { ApiError, getJson } from "../shared/client";
 import type { DecisionPage, LoggedDecision } from "../shared/client";
-import { duration, fullTime, shortTime, words } from "../shared/format";
+import { integer } from "../shared/format";
 import { query } from "../shared/router";
 import { ErrorState, Loading } from "../shared/states";
-import { Visible } from "../shared/text";
 import { VirtualRows } from "../shared/virtual_rows";
 import { apiQuery, Filters, filtered } from "./filters";
+import { decisionRow } from "./row";
 
 const PAGE = 50;
 const NEXT_PAGE = 100;
 const REFRESH_MS = 5000;
+/** The same object each time: Preact then skips the filters when decisions arrive. */
+const FILTERS = <Filters />;
 
 export function DecisionsView(): VNode {
   const [items, setItems] = useState<readonly LoggedDecision[] | null>(null);
@@ -84,7 +86,7 @@ export function DecisionsView(): VNode {
         <h1>Decisions</h1>
         {page && <span class="quiet">{count(page)}</span>}
       </header>
-      <Filters />
+      {FILTERS}
       {error && !items ? (
         <ErrorState error={error} retry={() => void refresh([])} />
       ) : !items ? (
@@ -97,8 +99,7 @@ export function DecisionsView(): VNode {
         <>
           <VirtualRows
             items={items}
-            keyOf={(item) => item.decision_id}
-            row={(item) => <Row item={item} />}
+            row={decisionRow}
             size={more ? (page?.total_is_exact ? page.total : -1) : items.length}
             onNearEnd={() => void loadOlder()}
           />
@@ -110,27 +111,5 @@ export function DecisionsView(): VNode {
 }
 
 function count(page: DecisionPage): string {
-  return `${page.total_is_exact ? "" : "more than "}${page.total.toLocaleString("en")}`;
-}
-
-function Row({ item }: { item: LoggedDecision }): VNode {
-  return (
-    <a class="row" href={`/decisions/${item.decision_id}`}>
-      <time dateTime={item.created_at} title={fullTime(item.created_at)}>
-        {shortTime(item.created_at)}
-      </time>
-      <span class="row-text">
-        <Visible text={item.message} />
-      </span>
-      <span class="row-type">{words(item.decision_type)}</span>
-      <Outcome outcome={item.outcome_category} />
-      <span class="row-ms">{item.status === "PENDING" ? "" : duration(item.duration_ms)}</span>
-    </a>
-  );
-}
-
-/** The outcome in words; its color repeats the category. */
-export function Outcome({ outcome }: { outcome: string }): VNode {
-  const category = outcome.split(":")[0] ?? outcome;
-  return <span class={`outcome ${category.toLowerCase()}`}>{words(outcome)}</span>;
+  return `${page.total_is_exact ? "" : "more than "}${integer(page.total)}`;
 }

@@ -10,8 +10,8 @@ import { ErrorState, Loading } from "../shared/states";
 import { Json, Visible } from "../shared/text";
 import { loadTopology } from "../machine/machine";
 import { visitsOf } from "../machine/path";
-import { Outcome } from "./list";
 import { Related } from "./related";
+import { Outcome } from "./row";
 import { Steps } from "./steps";
 
 export function DecisionView({ id }: { id: string }): VNode {

@@ -3,8 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { getJson } from "../shared/client";
 import type { DecisionDetail, DecisionPage, LoggedDecision } from "../shared/client";
-import { Visible } from "../shared/text";
-import { Outcome } from "./list";
+import { decisionRow } from "./row";
 
 const ANSWERS = ["EXECUTE_PENDING", "CANCEL_PENDING"];
 const QUESTION = "REQUEST_CONFIRMATION";
@@ -33,12 +32,7 @@ export function Related({ detail }: { detail: DecisionDetail }): VNode | null {
   return (
     <section class="block related">
       <h2>{asks ? "The next message" : "The question"}</h2>
-      <a class="row related-row" href={`/decisions/${found.decision_id}`}>
-        <span class="row-text">
-          <Visible text={found.message} />
-        </span>
-        <Outcome outcome={found.outcome_category} />
-      </a>
+      <div class="rows">{decisionRow(found, { brief: true })}</div>
     </section>
   );
 }

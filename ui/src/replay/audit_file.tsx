@@ -3,7 +3,7 @@ import { render } from "preact";
 import type { VNode } from "preact";
 import type { DecisionDetail } from "../shared/client";
 import { Answer, Calls, Facts, Findings, ModelCalls } from "../decisions/one";
-import { Outcome } from "../decisions/list";
+import { Outcome } from "../decisions/row";
 import { Visible } from "../shared/text";
 import { Comparison } from "./comparison";
 import type { Report } from "./reports";

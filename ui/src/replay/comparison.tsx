@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { VNode } from "preact";
 import type { AgentDecision } from "../shared/client";
-import { Outcome } from "../decisions/list";
+import { Outcome } from "../decisions/row";
 import { label } from "../machine/layout";
 import { words } from "../shared/format";
 import { Json, Visible } from "../shared/text";

@@ -4,11 +4,10 @@ import type { VNode } from "preact";
 import { ApiError, getJson, request } from "../shared/client";
 import type { ConstitutionText, DecisionDetail, DecisionPage, ExportedItem, LoggedDecision } from "../shared/client";
 import { copy, download } from "../shared/download";
-import { fullTime, shortTime } from "../shared/format";
 import { useLoaded } from "../shared/loading";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/text";
-import { Outcome } from "../decisions/list";
+import { decisionRow, Outcome } from "../decisions/row";
 import { auditFile } from "./audit_file";
 import { LastDecisions } from "./batch";
 import { Comparison } from "./comparison";
@@ -55,17 +54,7 @@ function ReplayStart(): VNode {
             ) : (
               <ol class="rows">
                 {recent.map((item) => (
-                  <li key={item.decision_id}>
-                    <a class="row recent" href={`/replay/${item.decision_id}`}>
-                      <time dateTime={item.created_at} title={fullTime(item.created_at)}>
-                        {shortTime(item.created_at)}
-                      </time>
-                      <span class="row-text">
-                        <Visible text={item.message} />
-                      </span>
-                      <Outcome outcome={item.outcome_category} />
-                    </a>
-                  </li>
+                  <li key={item.decision_id}>{decisionRow(item, { href: `/replay/${item.decision_id}`, brief: true })}</li>
                 ))}
               </ol>
             )}

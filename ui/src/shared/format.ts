@@ -1,23 +1,37 @@
 // Times, durations and codes in words.
 
-/** A formatter that is made when it is first used: making one takes longer than the rest of this module. */
-function formatter(options: Intl.DateTimeFormatOptions): (date: Date) => string {
-  let made: Intl.DateTimeFormat | undefined;
-  return (date) => (made ??= new Intl.DateTimeFormat("en", options)).format(date);
+// Written by hand: to make one of the formatters of `Intl` takes longer than to show a whole view.
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+function twoDigits(value: number): string {
+  return String(value).padStart(2, "0");
 }
 
-export const timeOfDay = formatter({ hour: "2-digit", minute: "2-digit", hour12: false });
-export const day = formatter({ day: "numeric", month: "short" });
-const full = formatter({ dateStyle: "medium", timeStyle: "medium", hour12: false });
+/** `09:05` */
+export function timeOfDay(date: Date): string {
+  return `${twoDigits(date.getHours())}:${twoDigits(date.getMinutes())}`;
+}
+
+/** `Nov 22` */
+export function day(date: Date): string {
+  return `${MONTHS[date.getMonth()]} ${date.getDate()}`;
+}
 
 /** The time of day for today, and the date before that. */
 export function shortTime(iso: string): string {
   const date = new Date(iso);
-  return date.toDateString() === new Date().toDateString() ? timeOfDay(date) : day(date);
+  return date.getTime() >= new Date().setHours(0, 0, 0, 0) ? timeOfDay(date) : day(date);
 }
 
+/** `Nov 22, 2026, 09:05:07` */
 export function fullTime(iso: string): string {
-  return full(new Date(iso));
+  const date = new Date(iso);
+  return `${day(date)}, ${date.getFullYear()}, ${timeOfDay(date)}:${twoDigits(date.getSeconds())}`;
+}
+
+/** A whole number with commas: `10,000`. */
+export function integer(value: number): string {
+  return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 export function duration(ms: number): string {

@@ -1,12 +1,16 @@
 // Text of users, models and tools, shown as text. Characters that could hide or reorder it are made visible.
-import type { VNode } from "preact";
+import type { ComponentChildren, VNode } from "preact";
 
 // Control characters (except line breaks and tabs), bidi controls, zero-width characters and tag characters.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/u;
 
-/** `text` with every hidden character replaced by its code point in a marked box. */
 export function Visible({ text }: { text: string }): VNode {
-  if (!HIDDEN.test(text)) return <>{text}</>;
+  return <>{visible(text)}</>;
+}
+
+/** `text` with every hidden character replaced by its code point in a marked box; nearly always that is `text` itself. */
+export function visible(text: string): ComponentChildren {
+  if (!HIDDEN.test(text)) return text;
   const parts: (string | VNode)[] = [];
   let plain = "";
   for (const character of text) {
@@ -17,7 +21,7 @@ export function Visible({ text }: { text: string }): VNode {
     parts.push(plain, <Hidden character={character} />);
     plain = "";
   }
-  return <>{[...parts, plain]}</>;
+  return [...parts, plain];
 }
 
 function Hidden({ character }: { character: string }): VNode {

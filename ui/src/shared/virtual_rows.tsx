@@ -4,13 +4,13 @@ import type { VNode } from "preact";
 
 /** Rows beyond the visible part, above and below. */
 const MARGIN = 8;
+/** More items are asked for when fewer than these follow the rows in the document. */
+const AHEAD = 150;
 /** Until the first rows are measured. */
 const ROW_PX = 46;
-const FIRST_ROWS = 40;
 
 interface Props<T extends object> {
   readonly items: readonly T[];
-  readonly keyOf: (item: T) => string;
   readonly row: (item: T) => VNode;
   /** The number of all rows, of which `items` are the first ones; -1 if it is not known. */
   readonly size: number;
@@ -18,53 +18,75 @@ interface Props<T extends object> {
   readonly onNearEnd: () => void;
 }
 
+/** The height of a row, the number of rows in the document, and the distance of the list from the top of what scrolls. */
+interface Shape {
+  readonly pitch: number;
+  readonly count: number;
+  readonly top: number;
+}
+
 /** The rows in the nearest `main`, which scrolls. */
-export function VirtualRows<T extends object>({ items, keyOf, row, size, onNearEnd }: Props<T>): VNode {
+export function VirtualRows<T extends object>({ items, row, size, onNearEnd }: Props<T>): VNode {
   const list = useRef<HTMLOListElement>(null);
-  const pitch = useRef(ROW_PX);
-  // The same object for the same item: Preact then skips the row when the list scrolls.
-  const made = useRef(new WeakMap<T, VNode>());
   const [first, setFirst] = useState(0);
-  const [last, setLast] = useState(FIRST_ROWS);
+  const [shape, setShape] = useState<Shape>({ pitch: ROW_PX, count: rowsIn(window.innerHeight, ROW_PX), top: 0 });
+  // One entry for each row in the document. Preact skips a row whose object is the same as before.
+  const made = useRef<{ item: T; row: VNode }[]>([]);
+  const { pitch, count, top } = shape;
 
   useLayoutEffect(() => {
     const scroller = list.current?.closest("main");
     if (!scroller) return undefined;
-    const update = (): void => {
-      const rows = list.current;
-      if (!rows) return;
-      // The second one, because the first has no line above it.
-      pitch.current = rows.children[1]?.getBoundingClientRect().height || ROW_PX;
-      const above = scroller.getBoundingClientRect().top - rows.getBoundingClientRect().top;
-      const begin = Math.floor(above / pitch.current) - MARGIN;
-      const end = Math.ceil((above + scroller.clientHeight) / pitch.current) + MARGIN;
-      setFirst(Math.max(0, Math.min(begin, items.length - 1)));
-      setLast(end);
-      if (end >= items.length) onNearEnd();
+    const scrolled = (): void => {
+      const begin = Math.floor((scroller.scrollTop - top) / pitch) - MARGIN;
+      setFirst(Math.max(0, Math.min(begin, items.length - count)));
+      if (begin + count + AHEAD >= items.length) onNearEnd();
     };
-    update();
-    scroller.addEventListener("scroll", update, { passive: true });
-    const resized = new ResizeObserver(update);
+    scroller.addEventListener("scroll", scrolled, { passive: true });
+    // Called once at the start, and always after the layout, so that nothing has to be laid out for it.
+    const resized = new ResizeObserver(() => {
+      const measured = measure(scroller, list.current);
+      if (measured.pitch !== pitch || measured.count !== count || measured.top !== top) setShape(measured);
+      scrolled();
+    });
     resized.observe(scroller);
     return () => {
-      scroller.removeEventListener("scroll", update);
+      scroller.removeEventListener("scroll", scrolled);
       resized.disconnect();
     };
-  }, [items]);
+  }, [items, pitch, count, top]);
 
-  const rowOf = (item: T): VNode => {
-    const known = made.current.get(item) ?? row(item);
-    made.current.set(item, known);
-    return known;
+  const rowOf = (item: T, slot: number): VNode => {
+    const known = made.current[slot];
+    if (known?.item === item) return known.row;
+    const own = { item, row: row(item) };
+    made.current[slot] = own;
+    return own.row;
   };
-  const space = { paddingTop: `${first * pitch.current}px`, paddingBottom: `${Math.max(0, items.length - last) * pitch.current}px` };
+  const below = Math.max(0, items.length - first - count);
   return (
-    <ol class="rows virtual" ref={list} style={space}>
-      {items.slice(first, last).map((item, index) => (
-        <li key={keyOf(item)} aria-setsize={size} aria-posinset={first + index + 1}>
-          {rowOf(item)}
-        </li>
-      ))}
+    <ol class="rows virtual" ref={list} style={{ paddingTop: `${first * pitch}px`, paddingBottom: `${below * pitch}px` }}>
+      {items.slice(first, first + count).map((item, index) => {
+        // A row that leaves at one end comes back at the other with a new text: no element is created while the list scrolls.
+        const slot = (first + index) % count;
+        return (
+          <li key={slot} aria-setsize={size} aria-posinset={first + index + 1}>
+            {rowOf(item, slot)}
+          </li>
+        );
+      })}
     </ol>
   );
+}
+
+function rowsIn(height: number, pitch: number): number {
+  return Math.ceil(height / pitch) + 2 * MARGIN;
+}
+
+function measure(scroller: HTMLElement, rows: HTMLElement | null): Shape {
+  // The second one, because the first has no line above it.
+  const pitch = rows?.children[1]?.getBoundingClientRect().height || ROW_PX;
+  const begin = rows?.getBoundingClientRect().top ?? 0;
+  const top = begin - scroller.getBoundingClientRect().top + scroller.scrollTop;
+  return { pitch, count: rowsIn(window.innerHeight, pitch), top };
 }
