@@ -30,9 +30,10 @@ from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategor
 from graph_agent.models.llm import LLMErrorCode
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.guard import Verdict
+from graph_agent.progress import ToolProgress
 from graph_agent.replay.visited_states import LedgerOutcome
 from graph_agent.settings import Settings
-from graph_agent.turn.events import EventKind
+from graph_agent.turn.events import EventKind, progress_event
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -257,7 +258,7 @@ def http_api(document: Mapping[str, Any]) -> str:
 
 def shape(value: object) -> str:
     """Return the JSON type of a value."""
-    names = {bool: "boolean", int: "integer", str: "string", dict: "object", list: "array", type(None): "null"}
+    names = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array", type(None): "null"}
     return names[type(value)]
 
 
@@ -265,6 +266,9 @@ def stream_events(streams: list[str]) -> str:
     """`streams` are the bodies of `POST /api/chat/stream`, of turns that together have every kind of event."""
     fields: dict[str, dict[str, dict[str, str]]] = {}
     received = re.findall(r"^event: (\w+)\r?\ndata: (.*?)\r?$", "\n".join(streams), re.MULTILINE)
+    # The turns' tools are too quick to report progress, and none of the turns fails.
+    progress = ToolProgress(done=0.4, total=1.0, message="copying files")
+    received.append((EventKind.PROGRESS.value, json.dumps(progress_event(progress).data)))
     received.append((EventKind.ERROR.value, json.dumps(service_error_body(outcome_unknown("ID")))))
     for kind, data in received:
         for name, value in json.loads(data).items():
