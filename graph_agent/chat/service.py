@@ -117,6 +117,8 @@ class ChatService:
         """
         started = await self._start(_request(user_id, content, conversation_id, answers, idem_key), arrived_at=arrived_at)
         if not isinstance(started, ChatAnswer):
+            # The turn has not taken a step yet, so no call is missed.
+            started.follow_progress()
             await started.begun()
         return started
 

@@ -7,25 +7,20 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord, OpenTurn
-from graph_agent.progress import ToolProgress
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.events import EventKind, TurnEvent, opening_event, progress_event, step_events
-from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.run import TurnRun
 
 _log = logging.getLogger(__name__)
 
 BATCH_SECONDS = 0.01
 """The events of this time are sent together: nodes that take no time follow each other within milliseconds."""
-PROGRESS_SECONDS = 0.2
-"""The shortest time between two events with the progress of a call."""
 POLL_SECONDS = 0.25
 """The time between two reads of the log while another process runs the turn."""
 MAX_POLLING_SECONDS = 120.0
@@ -41,27 +36,6 @@ class NumberedEvent:
     event: TurnEvent
     more: bool = False
     """True if the next event is there already, so that both can be sent at once."""
-
-
-class _ProgressListener(TurnHook):
-    """The latest progress of the running call, at most every `PROGRESS_SECONDS`."""
-
-    def __init__(self, run: TurnRun[object]) -> None:
-        self._run = run
-        self._shown_at = -inf
-        self._latest: ToolProgress | None = None
-
-    def tool_progress(self, progress: ToolProgress) -> None:
-        now = asyncio.get_running_loop().time()
-        # A server may report as often as it likes.
-        if now - self._shown_at >= PROGRESS_SECONDS:
-            self._shown_at, self._latest = now, progress
-            self._run.wake_listeners()
-
-    def take(self) -> ToolProgress | None:
-        """Return the progress that has not been taken yet."""
-        progress, self._latest = self._latest, None
-        return progress
 
 
 class TurnStream:
@@ -97,27 +71,23 @@ class TurnStream:
     async def follow(self, run: TurnRun[object], after: int = 0) -> AsyncIterator[NumberedEvent]:
         """Yield the events of a turn while it runs. Raises what the turn raised."""
         snapshot = await self._engine.prepare()
-        progress = _ProgressListener(run)
-        run.hooks.add(progress)
-        try:
-            number = 0
-            async with aclosing(run.stream_batches(BATCH_SECONDS)) as batches:
-                async for steps in batches:
-                    events = [event for step in steps for event in step_events(step, snapshot)]
-                    if number == 0:
-                        events.insert(0, opening_event(snapshot))
-                    numbers = range(number + 1, number + len(events) + 1)
-                    number += len(events)
-                    found = [NumberedEvent(*one, more=True) for one in zip(numbers, events, strict=True) if one[0] > after]
-                    if (reported := progress.take()) is not None and run.is_running:
-                        found.append(NumberedEvent(None, progress_event(reported)))
-                    for one in found[:-1]:
-                        yield one
-                    # The decision follows the last step at once.
-                    for one in found[-1:]:
-                        yield replace(one, more=not run.is_running)
-        finally:
-            run.hooks.remove(progress)
+        number, shown = 0, None
+        async with aclosing(run.stream_batches(BATCH_SECONDS)) as batches:
+            async for steps in batches:
+                events = [event for step in steps for event in step_events(step, snapshot)]
+                if number == 0:
+                    events.insert(0, opening_event(snapshot))
+                numbers = range(number + 1, number + len(events) + 1)
+                number += len(events)
+                found = [NumberedEvent(*one, more=True) for one in zip(numbers, events, strict=True) if one[0] > after]
+                if (latest := run.progress.latest) is not None and latest is not shown:
+                    shown = latest
+                    found.append(NumberedEvent(None, progress_event(latest)))
+                for one in found[:-1]:
+                    yield one
+                # The decision follows the last step at once.
+                for one in found[-1:]:
+                    yield replace(one, more=not run.is_running and run.failure is None)
         if run.failure is not None and not _is_decided_elsewhere(run.failure):
             raise run.failure
         answer = None if run.failure is not None else await run.result()

@@ -61,10 +61,6 @@ class HookList:
         """Call `hook` from now on."""
         self._hooks = (*self._hooks, hook)
 
-    def remove(self, hook: TurnHook) -> None:
-        """Call `hook` no longer."""
-        self._hooks = tuple(one for one in self._hooks if one is not hook)
-
     @property
     def _shows_progress(self) -> bool:
         """True if a hook shows progress; otherwise servers are not asked for it."""
@@ -79,7 +75,7 @@ class HookList:
                 getattr(hook, method.__name__)(*args, **named)
             except Exception:
                 _log.exception("a %s failed in %s; it is dropped from this turn", type(hook).__name__, method.__name__)
-                self.remove(hook)
+                self._hooks = tuple(one for one in self._hooks if one is not hook)
 
     async def model_call(self, request: LLMRequest, call: Awaitable[LLMResponse]) -> LLMResponse:
         """Await `call` between the two hook methods of a model call."""

@@ -18,6 +18,7 @@ from graph_agent.graph.stepping import Step
 from graph_agent.graph.topology import END, TOPOLOGY
 from graph_agent.models.record import InterruptReason
 from graph_agent.turn.hooks import HookList, TurnHook
+from graph_agent.turn.latest_progress import LatestProgress
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -32,6 +33,8 @@ class TurnRun(Generic[T_co]):
         self.user_id = user_id
         """None if only the record knows it."""
         self.hooks = HookList(hooks)
+        self.progress = LatestProgress(self.wake_listeners)
+        """Empty unless `follow_progress` was called."""
         self.arrived_at = arrived_at
         """The time at which the request arrived, if it had to wait: the deadline counts from then."""
         self.deadline: float | None = None
@@ -115,6 +118,10 @@ class TurnRun(Generic[T_co]):
         entered = TOPOLOGY[step.state][step.outcome]
         if entered != END:
             self.hooks.notify(TurnHook.before_node, entered)
+
+    def follow_progress(self) -> None:
+        """Keep the progress of the calls that begin from now on; the servers of tools are then asked for it."""
+        self.hooks.add(self.progress)
 
     def wake_listeners(self) -> None:
         """Let every listener look for something new."""

@@ -27,9 +27,12 @@ def test_a_decision_runs_again_and_another_constitution_changes_its_outcome(site
         expect(page.locator(".changed-lines .added")).to_contain_text("(requires confirmation)")
         expect(page.locator("tr.different", has_text="Type").locator("td").last).to_have_text("request confirmation")
         expect(page.locator(".state-rows > li.different").first).to_contain_text("execute tools")
-        # The address of a replay can be shared; the edit stays in the tab.
+        # The edit stays in the tab, also when it is reloaded; the address of a replay can be shared.
         page.reload()
-        expect(page.locator(".verdict-line.same")).to_contain_text("Identical")
+        expect(page.locator(".verdict-line.different")).to_be_visible()
+        other_tab = page.context.new_page()
+        other_tab.goto(page.url)
+        expect(other_tab.locator(".verdict-line.same")).to_contain_text("Identical")
 
 
 def test_the_last_decisions_are_compared_and_those_that_differ_are_listed(site: Site) -> None:

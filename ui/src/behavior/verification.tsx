@@ -93,7 +93,8 @@ function Outcome({ result }: { result: Result }): VNode {
   return (
     <>
       <p class={`verdict-line ${result.intact ? "same" : "different"}`} role="status">
-        {result.intact ? "Intact" : `${result.count} violations`}: {integer(result.records)} records in {result.chains} chains
+        {result.intact ? "Intact" : `${result.count} violations`}: {integer(result.records)} records in {result.chains}{" "}
+        {result.chains === 1 ? "chain" : "chains"}
         {result.pruned > 0 && `, ${result.pruned} pruned`}
         {result.open > 0 && `, ${result.open} turns still open`}.
       </p>

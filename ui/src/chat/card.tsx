@@ -51,7 +51,7 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
           <button type="button" disabled={busy} onClick={() => onAnswer(false)}>
             Decline
           </button>
-          <span class="quiet">Works once.</span>
+          <span class="quiet">Works once. You can also write yes or no.</span>
         </div>
       )}
     </section>

@@ -7,16 +7,19 @@ const MAX_LENGTH = 4000;
 interface Props {
   readonly busy: boolean;
   readonly conversationId: string | null;
+  /** A message that was not answered: it is put back, unless the user has written something else meanwhile. */
+  readonly unsent: string;
   readonly onSend: (content: string) => void;
 }
 
-export function Composer({ busy, conversationId, onSend }: Props): VNode {
+export function Composer({ busy, conversationId, unsent, onSend }: Props): VNode {
   const [draft, setDraft] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => {
     // The focus is not taken from what the user has chosen meanwhile.
     if (document.activeElement === document.body) field.current?.focus({ preventScroll: true });
   }, [conversationId]);
+  useEffect(() => setDraft((written) => written || unsent), [unsent]);
   const submit = (): void => {
     const content = draft.trim();
     if (!content || busy) return;

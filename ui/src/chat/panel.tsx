@@ -48,7 +48,13 @@ export function TurnPanel({ turn, running, latest }: Props): VNode {
         {selected ? (
           <StateDetails state={selected} visits={path} decisionId={turn ? (turn.reply?.decision_id ?? null) : latest} />
         ) : (
-          <p class="quiet hint">{topology.value ? "Select a state to see what was done there." : "Loading the state machine…"}</p>
+          <p class="quiet hint">
+            {!topology.value
+              ? "Loading the state machine…"
+              : path.length > 0
+                ? "Select a state to see what was done there."
+                : "A message runs through these states."}
+          </p>
         )}
       </div>
     </aside>

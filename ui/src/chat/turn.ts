@@ -40,7 +40,10 @@ export const running = computed(() => turn.value !== null && turn.value.reply ==
 
 /** Send a message and follow its turn; the promise resolves with the reply, or with null if it failed. */
 export function send(message: Message): Promise<ChatReply | null> {
-  update({ message, key: crypto.randomUUID(), decisionId: null, events: [], progress: null, reply: null, failure: null });
+  const last = turn.value;
+  // A message that got no answer may have arrived all the same: sent again, it is the same request.
+  const again = last && isUnsent(last) && last.message.content === message.content && last.message.conversation_id === message.conversation_id;
+  update({ message, key: again ? last.key : crypto.randomUUID(), decisionId: null, events: [], progress: null, reply: null, failure: null });
   return follow();
 }
 
@@ -50,6 +53,11 @@ export async function resume(): Promise<ChatReply | null> {
   if (!stored || turn.value) return null;
   turn.value = JSON.parse(stored) as Turn;
   return follow();
+}
+
+/** True for a turn that failed before anything was heard of it. */
+export function isUnsent({ failure, decisionId }: Turn): boolean {
+  return failure !== null && decisionId === null;
 }
 
 /** Forget a turn that has ended. */
@@ -73,7 +81,12 @@ async function follow(): Promise<ChatReply | null> {
     }
     await new Promise((resolve) => window.setTimeout(resolve, Math.min(4000, 400 * 2 ** attempt)));
   }
-  update({ failure: "The connection was lost. What was done is in the conversation; reload it to see." });
+  const sent = turn.value?.decisionId != null;
+  update({
+    failure: sent
+      ? "The connection was lost. What was done is in the conversation; reload it to see."
+      : "The server did not answer, so this message may not have arrived. You can send it again: it takes effect only once.",
+  });
   return null;
 }
 

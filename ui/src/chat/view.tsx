@@ -9,7 +9,7 @@ import { Composer } from "./composer";
 import { TurnPanel } from "./panel";
 import { announce, close, conversations, failure, loadConversations, moreConversations, open, opened } from "./store";
 import { Thread } from "./thread";
-import { forget, resume, running, send, turn } from "./turn";
+import { forget, isUnsent, resume, running, send, turn } from "./turn";
 import type { Message } from "./turn";
 
 const REFRESH_MS = 4000;
@@ -71,7 +71,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
             }}
           />
         )}
-        <Composer busy={running.value} conversationId={id} onSend={(content) => submit({ content })} />
+        <Composer busy={running.value} conversationId={id} unsent={shown && isUnsent(shown) ? (shown.message.content ?? "") : ""} onSend={(content) => submit({ content })} />
       </section>
       <TurnPanel
         turn={overtaken ? null : shown}

@@ -1,11 +1,18 @@
 // The constitution to decide by: edited in the page, nowhere else.
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { Visible } from "../shared/text";
 import { changedLines } from "./lines";
 
-/** The edited text; null while it is the original one. It is kept from one decision to the next. */
-export const edited = signal<string | null>(null);
+const STORAGE_KEY = "graph_agent.constitution";
+
+/** The edited text; null while it is the original one. The tab keeps it from one decision to the next, and when it is reloaded. */
+export const edited = signal<string | null>(sessionStorage.getItem(STORAGE_KEY));
+
+effect(() => {
+  if (edited.value === null) sessionStorage.removeItem(STORAGE_KEY);
+  else sessionStorage.setItem(STORAGE_KEY, edited.value);
+});
 
 interface Props {
   readonly original: string;
