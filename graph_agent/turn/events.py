@@ -37,7 +37,7 @@ class EventKind(StrEnum):
     TOOL_CALL = "tool_call"
     """A requested call has been executed or refused, repeats an earlier one, awaits confirmation or was skipped."""
     PROGRESS = "progress"
-    """What the server of a running tool last reported, at most five times a second. It is not recorded and has no id."""
+    """The latest report of the server of a running tool, at most five times a second. It is not recorded and has no id."""
     RECEIPT = "receipt"
     """A line about a committed change, composed by code. `sequence` is that of its call."""
     DECISION = "decision"
