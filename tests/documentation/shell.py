@@ -1,0 +1,81 @@
+"""A shell in which the commands of a page run one after the other, as a reader types them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+DURATION = re.compile(r', "duration_ms": \d+')
+END = "--- end of the command:"
+
+
+class Shell:
+    """One bash process. It keeps its folder, variables and background jobs between commands."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            ["bash", "--norc"],
+            cwd=folder,
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._ids: dict[str, str] = {}
+
+    def run(self, command: str) -> tuple[int, str]:
+        """Return the exit code of a command, and what it printed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        for shown, real in self._ids.items():
+            command = command.replace(shown, real)
+        # The commands do not read the script of the shell itself.
+        self._process.stdin.write(f'{{\n{command}\n}} < /dev/null\necho "{END}$?"\n')
+        self._process.stdin.flush()
+        lines: list[str] = []
+        for line in self._process.stdout:
+            before, marker, code = line.rpartition(END)
+            if marker:
+                return int(code), "".join([*lines, before])
+            lines.append(line)
+        raise AssertionError(f"the shell has ended: {''.join(lines)}")
+
+    def session(self, block: str) -> Iterator[str]:
+        """Run a session; yield a description of each command that does not print what the page says.
+
+        Ids differ in every run: those of the page stand for those that the commands print. Durations are not compared. A last
+        line of three dots stands for the rest of the output.
+        """
+        for command, expected in commands(block):
+            code, printed = self.run(command)
+            self._ids.update(zip(UUID.findall(expected), UUID.findall(printed), strict=False))
+            for shown, real in self._ids.items():
+                expected = expected.replace(shown, real)
+            start, dots, _ = expected.partition("\n...\n")
+            matches = printed.startswith(start) if dots else plain(printed) == plain(expected)
+            if code != 0 or not matches:
+                yield f"$ {command}\nexit code {code}, printed:\n{printed}instead of:\n{expected}"
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if self._process.poll() is None:
+            self._process.stdin.write("kill $(jobs -p) 2> /dev/null; wait\n")
+            self._process.stdin.close()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def plain(output: str) -> str:
+    return DURATION.sub("", UUID.sub("ID", output))
+
+
+def commands(block: str) -> Iterator[tuple[str, str]]:
+    """Return each `$` line of a session with the output below it."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output
