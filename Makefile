@@ -98,6 +98,12 @@ conformance: $(STAMP) ## the MCP conformance suite and the MCP Inspector against
 foreign: $(STAMP) ## turns with the official MCP servers, from npm and PyPI; needs npm
 	@$(BIN)/python -m tests.foreign
 
+SEED ?=
+
+.PHONY: cluster
+cluster: $(STAMP) ## three replicas behind HAProxy and PgBouncer under faults, SEED=n; needs both programs
+	@SEED=$(SEED) $(BIN)/python -m tests.cluster
+
 .PHONY: bench
 bench: $(STAMP) ## CPU per turn beside peers, in one interleaved run
 	@$(BIN)/python -m benchmarks

@@ -14,7 +14,9 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Metric, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import DecisionRecord
@@ -33,6 +35,8 @@ _call: ContextVar[tuple[str, ToolCallMode]] = ContextVar("call")
 
 class ServerMetrics:
     """The instruments of one server, and the text that Prometheus reads."""
+
+    media_type = CONTENT_TYPE_LATEST
 
     def __init__(self, *, gauges: Readings, refusals: Callable[[], Mapping[str, int]], export: bool = False) -> None:
         """`gauges` and `refusals` are read when Prometheus asks. With `export` the metrics are also sent over OTLP/HTTP."""
@@ -75,9 +79,19 @@ class ServerMetrics:
         """Return the hook of one turn."""
         return _TurnMetrics(self)
 
-    def text(self) -> tuple[bytes, str]:
-        """Return the metrics and their media type."""
-        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+    def text(self) -> bytes:
+        """Return the metrics of this process."""
+        return generate_latest(self._registry)
+
+    @staticmethod
+    def merged(texts: Mapping[str, str]) -> bytes:
+        """Return the metrics of several processes. Each sample gets the label `worker`, the key of its text."""
+        families: dict[str, Metric] = {}
+        for worker, text in texts.items():
+            for found in text_string_to_metric_families(text):
+                family = families.setdefault(found.name, Metric(found.name, found.documentation, found.type))
+                family.samples += [one._replace(labels={**one.labels, "worker": worker}) for one in found.samples]
+        return generate_latest(_Collected(families.values()))
 
     def count_turn(self, record: DecisionRecord) -> None:
         outcome = record.decision.outcome_category
@@ -88,6 +102,16 @@ class ServerMetrics:
         counts = {"input": usage.prompt_tokens, "output": usage.completion_tokens, "cached": usage.cached_tokens}
         for kind, tokens in counts.items():
             self.tokens.add(tokens or 0, {"kind": kind})
+
+
+class _Collected(Collector):
+    """Families that were collected before."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
 class _TurnMetrics(TurnHook):

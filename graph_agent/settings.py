@@ -32,6 +32,8 @@ class Settings(BaseModel):
     """A replica of the record, for queries."""
     database_connections: int = Field(default=12, ge=4, le=1000, alias="GRAPH_AGENT_DATABASE_CONNECTIONS")
     """The limit of the connections of a process to each PostgreSQL database."""
+    listen_url: str = Field(default="", alias="GRAPH_AGENT_LISTEN_URL")
+    """A direct connection to the database of DATABASE_URL, for notifications, if that URL is one of a pooler."""
     constitution: Path | None = Field(default=None, alias="GRAPH_AGENT_CONSTITUTION")
     """The file that says what may be done; unset: the shipped one."""
     mcp: Path | None = Field(default=None, alias="GRAPH_AGENT_MCP")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
@@ -32,6 +32,7 @@ from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import Page, description_router, page_router
 from graph_agent.api.turn_admission import TurnAdmission
+from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.stream import TurnStream
@@ -46,10 +47,17 @@ MAX_STREAMS = 1024
 """The number of event streams that one process serves at the same time."""
 
 
-def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool = False) -> FastAPI:
+def create_app(
+    runtime: Runtime,
+    page: Page | None = None,
+    *,
+    with_metrics: bool = False,
+    worker_metrics: WorkerMetrics | None = None,
+) -> FastAPI:
     """Return the API over `runtime`, which the caller opens and closes, and the page. Raises `ConfigurationError`.
 
-    Without the page `/` describes the API. `with_metrics` serves `/metrics` if the extra `otel` is installed.
+    Without the page `/` describes the API. `with_metrics` serves `/metrics` if the extra `otel` is installed: the metrics
+    of this process, or those of all workers that exchange them by `worker_metrics`.
     """
     settings = runtime.settings
     middleware = [
@@ -68,7 +76,11 @@ def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
         sweeping = asyncio.create_task(_sweep_forever(runtime.chat, runtime.audit))
         try:
-            yield
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(runtime.chat.endings.listen())
+                if worker_metrics is not None and app.state.metrics is not None:
+                    await stack.enter_async_context(worker_metrics.serve(app.state.metrics.text))
+                yield
         finally:
             sweeping.cancel()
             await asyncio.to_thread(app.state.replays.close)
@@ -96,6 +108,7 @@ def create_app(runtime: Runtime, page: Page | None = None, *, with_metrics: bool
     app.state.authenticator = authenticator(settings)
     app.state.turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=not settings.authenticates)
     app.state.metrics = metrics.server_metrics(runtime, app.state.turn_admission) if with_metrics else None
+    app.state.worker_metrics = worker_metrics
     app.state.streams = StreamPlaces(MAX_STREAMS, one_user=not settings.authenticates)
     app.state.replays = ReplayPool()
     app.state.replay_streams = StreamPlaces(replay.MAX_STREAMS, one_user=not settings.authenticates)

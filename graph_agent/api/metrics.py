@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from graph_agent.api.turn_admission import TurnAdmission
+from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.bootstrap.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """Return the metrics; 404 without the extra."""
+    """Return the metrics, those of several workers with the label `worker`; 404 without the extra."""
     found: ServerMetrics | None = request.app.state.metrics
     if found is None:
         raise HTTPException(404)
-    text, media_type = found.text()
-    return Response(text, media_type=media_type)
+    workers: WorkerMetrics | None = request.app.state.worker_metrics
+    text = found.text() if workers is None else found.merged(await workers.texts())
+    return Response(text, media_type=found.media_type)
 
 
 def server_metrics(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 import socket
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import h11
@@ -74,6 +76,14 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._on_started = on_started
         self._acceptors: list[Acceptor] = []
+        self._interrupted = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Ctrl-C reaches a worker as SIGINT from the terminal and as SIGTERM from its parent, in any order. Only the second
+        # SIGINT ends the server without waiting for its requests.
+        first = sig == signal.SIGINT and not self._interrupted
+        self._interrupted = self._interrupted or first
+        super().handle_exit(signal.SIGTERM if first else sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         # Without sockets uvicorn accepts no connections.

@@ -118,9 +118,14 @@ class Page:
 
 def read_page(session: LaunchSession | None, folder: Path = PAGE_FOLDER) -> Page | None:
     """Return the page from the folder that it is built into; None if it has not been built."""
-    if not (folder / _DOCUMENT).is_file():
+    if not is_built(folder):
         return None
     return Page({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}, session)
+
+
+def is_built(folder: Path = PAGE_FOLDER) -> bool:
+    """True if the page has been built."""
+    return (folder / _DOCUMENT).is_file()
 
 
 def page_router(page: Page, *, with_oidc: bool = False) -> APIRouter:

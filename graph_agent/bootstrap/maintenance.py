@@ -1,4 +1,4 @@
-"""The sweeper's other jobs: write spooled records, settle unknown outcomes, and delete rows that are past their retention."""
+"""The jobs that one of the sweepers does: settle unknown outcomes, and delete rows that are past their retention."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from graph_agent.ledger.operations import OperationLedger
 from graph_agent.ports import Clock, ToolServer
 from graph_agent.record.chain import ChainKey
 from graph_agent.record.partitions import CREATED_AHEAD, create_days
-from graph_agent.record.spool import SpoolingAuditWriter
 from graph_agent.record.statements import write
 from graph_agent.record.tamper.pruned import mark_pruned
 from graph_agent.task_server.tables import operations
@@ -24,9 +23,9 @@ KEEP_OPERATIONS = timedelta(days=60)
 
 
 def maintenance_jobs(
-    stores: Stores, audit: SpoolingAuditWriter, tools: ToolServer, *, clock: Clock, chain_key: ChainKey, days: int
+    stores: Stores, tools: ToolServer, *, clock: Clock, chain_key: ChainKey, days: int
 ) -> list[Callable[[], Awaitable[int]]]:
-    """Return the jobs in the order in which the sweeper runs them; `days` is the retention of decisions."""
+    """Return the jobs in the order in which a sweeper runs them; `days` is the retention of decisions."""
 
     async def prune_operations() -> int:
         return await OperationLedger(stores.tasks, operations).prune(clock.now() - KEEP_OPERATIONS)
@@ -41,7 +40,6 @@ def maintenance_jobs(
         return await write(stores.log, lambda connection: create_days(connection, now, now + CREATED_AHEAD))
 
     return [
-        audit.drain,
         OutcomeSettler(tools, stores.log, clock=clock, chain_key=chain_key).settle_unknown,
         ConversationPruning(stores.tasks, clock=clock).prune,
         prune_operations,

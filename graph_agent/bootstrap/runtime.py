@@ -15,9 +15,11 @@ from graph_agent.bootstrap.secret import chain_keys, signing_keys
 from graph_agent.bootstrap.stores import open_audit, open_stores
 from graph_agent.bootstrap.toolbox import open_tools, pins_of
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
+from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
+from graph_agent.db.notifications import open_notifications
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
@@ -28,6 +30,9 @@ from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.hooks import TurnHook
+
+_CHANNEL = "graph_agent_turns"
+"""The PostgreSQL channel of the ends of turns."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,13 @@ async def open_runtime(
     ids: IdSource | None = None,
     config: AgentEngineConfig | None = None,
     user_headers: UserHeaders | None = None,
+    workers: int = 1,
 ) -> AsyncGenerator[Runtime]:
     """Open everything that turns need. On exit running turns are ended first and the databases are closed last.
 
     `model` overrides the model of the settings, `config` overrides their limits of a turn.
-    `user_headers` returns the headers by which an MCP server over HTTP knows a user. Raises `ConfigurationError` with one
-    sentence.
+    `user_headers` returns the headers by which an MCP server over HTTP knows a user. `workers` is the number of processes that
+    share the limits of one server. Raises `ConfigurationError` with one sentence.
     """
     clock, ids = clock or SystemClock(), ids or RandomIds()
     constitution = Constitution.load(settings.constitution)
@@ -112,7 +118,11 @@ async def open_runtime(
             clock=clock,
             ids=ids,
             turns_per_minute=settings.turns_per_minute,
-            maintenance=maintenance_jobs(stores, audit, tools, clock=clock, chain_key=key, days=settings.retention_days),
+            processes=workers,
+            endings=TurnEndings(open_notifications(stores.tasks, settings.listen_url or settings.task_database, _CHANNEL)),
+            # The spool belongs to this process and its siblings; everything else to all processes of the databases.
+            maintenance=[audit.drain],
+            shared_maintenance=maintenance_jobs(stores, tools, clock=clock, chain_key=key, days=settings.retention_days),
         )
         # After the turns have ended and before the databases are closed.
         stack.push_async_callback(audit.sign_heads)

@@ -7,14 +7,16 @@ from collections import Counter
 from graph_agent.ports import Clock
 
 LOGGED_PER_MINUTE = 10
-"""The refusals of one user that are logged in a minute; the others are only counted."""
+"""The refusals of one user that one server logs in a minute; the others are only counted."""
 
 
 class RefusalLimit:
     """Counts the refusals of every user in the current minute."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, processes: int = 1) -> None:
+        """Each of the `processes` of a server logs an equal part, at least one."""
         self._clock = clock
+        self._logged_per_minute = max(1, LOGGED_PER_MINUTE // processes)
         self._minute = 0
         self._counts: Counter[str] = Counter()
 
@@ -25,4 +27,4 @@ class RefusalLimit:
             self._minute = minute
             self._counts.clear()
         self._counts[user_id] += 1
-        return self._counts[user_id] <= LOGGED_PER_MINUTE
+        return self._counts[user_id] <= self._logged_per_minute

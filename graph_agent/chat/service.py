@@ -15,8 +15,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from graph_agent.chat.answer import ChatAnswer, store_answer
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
+from graph_agent.chat.conversations.schedule import MaintenanceSchedule
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest, TurnStore, busy, in_progress
+from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.recovery import TurnRecovery, context_of, not_recordable, run_on_log
 from graph_agent.chat.refusal_limit import RefusalLimit
@@ -41,6 +43,9 @@ from graph_agent.turn.run import TurnRun
 
 _log = logging.getLogger(__name__)
 
+MaintenanceJob = Callable[[], Awaitable[int]]
+"""Removes or repairs rows, and returns their number."""
+
 NO_CONVERSATION = "none"
 """The conversation id of a refused message that belongs to no conversation."""
 
@@ -62,21 +67,30 @@ class ChatService:
         clock: Clock | None = None,
         ids: IdSource | None = None,
         turns_per_minute: int = 60,
-        maintenance: Sequence[Callable[[], Awaitable[int]]] = (),
+        processes: int = 1,
+        maintenance: Sequence[MaintenanceJob] = (),
+        shared_maintenance: Sequence[MaintenanceJob] = (),
+        endings: TurnEndings | None = None,
     ) -> None:
         """`database` has the migrated tables of `graph_agent.chat.conversations`; the caller closes it.
 
-        `maintenance` is what the sweeper does besides finishing turns, in this order; one job that fails stops no other.
+        `processes` is the number of processes that share the limit on logged refusals.
+        `maintenance` is what the sweeper does besides finishing turns, in this order; one job that fails stops no other. The
+        `shared_maintenance` is done by one of the processes of the database, at most once a minute. `endings` tells them when a
+        turn has ended.
         """
+        self.endings = endings or TurnEndings()
         self._maintenance = tuple(maintenance)
+        self._shared_maintenance = tuple(shared_maintenance)
         self._engine = engine
         self._clock = clock = clock or SystemClock()
         self._ids = ids or RandomIds()
+        self._schedule = MaintenanceSchedule(database, clock=clock)
         self._conversations = ConversationStore(database)
         self._turns = TurnStore(database, clock=clock, ids=self._ids, lease=LEASE, turns_per_minute=turns_per_minute)
         self._leases = LeaseKeeper(self._turns, clock=clock)
         self._throttle = LoopThrottle()
-        self._refused = RefusalLimit(clock)
+        self._refused = RefusalLimit(clock, processes)
         self.refusals: Counter[OutcomeCategory] = Counter()
         """The messages for which this service started no turn, whether they were logged or only counted."""
         self._recovery = TurnRecovery(engine, self._turns, self._leases, clock=clock, ids=self._ids)
@@ -150,13 +164,12 @@ class ChatService:
     async def sweep(self) -> int:
         """Finish the turns and decisions that dead processes left open, without asking the model; return their number.
 
-        The maintenance comes first: a spooled record that is stored then is no longer open.
+        The maintenance comes first: a spooled record that is stored then is no longer open. Every process finishes turns, so
+        that the first of the others notices a dead one; the claim of a turn decides which process finishes it.
         """
-        for job in self._maintenance:
-            try:
-                await job()
-            except Exception as exc:
-                _log.warning("maintenance is postponed", exc_info=exc)
+        await _run_maintenance(self._maintenance)
+        if self._shared_maintenance and await self._schedule.claim():
+            await _run_maintenance(self._shared_maintenance)
         return await self._recovery.sweep()
 
     async def open_turns(self) -> int:
@@ -180,7 +193,7 @@ class ChatService:
             return ChatAnswer.model_validate(turn.answer)
 
         async def answer(run: TurnRun[ChatAnswer]) -> ChatAnswer:
-            with self._leases.keep_claim(turn, run, since):
+            with self._leases.keep_claim(turn, run, since), self.endings.report(turn.decision_id):
                 # The claims of a burst are committed together; other requests are answered between the turns that begin then.
                 await self._throttle.wait()
                 return await self._answer(run, turn)
@@ -276,6 +289,14 @@ class ChatService:
         if answer is None:
             raise in_progress() from exc
         return ChatAnswer.model_validate(answer)
+
+
+async def _run_maintenance(jobs: Iterable[MaintenanceJob]) -> None:
+    for job in jobs:
+        try:
+            await job()
+        except Exception as exc:
+            _log.warning("maintenance is postponed", exc_info=exc)
 
 
 def _is_outcome_unknown(exc: Exception) -> bool:

@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 BATCH_SECONDS = 0.01
 """The events of this time are sent together: nodes that take no time follow each other within milliseconds."""
 POLL_SECONDS = 0.25
-"""The time between two reads of the log while another process runs the turn."""
-MAX_POLLING_SECONDS = 120.0
+"""The time between two reads of the log while another process runs the turn, if no notifications arrive."""
+MAX_FOLLOWING_SECONDS = 120.0
 """After this time the stream ends without a decision, and the client may connect again."""
 
 
@@ -59,7 +59,7 @@ class TurnStream:
         _require(None if stored is None else stored.header.context.user_id, user_id)
         events = await self._recorded_events(stored)
         if events is None:
-            return self._poll(decision_id, after)
+            return self._follow_elsewhere(decision_id, after)
         return _numbered(events, after) if len(events) > after else None
 
     async def answered(self, answer: ChatAnswer) -> AsyncIterator[NumberedEvent]:
@@ -94,18 +94,21 @@ class TurnStream:
         if isinstance(answer, ChatAnswer):
             yield NumberedEvent(number + 1, _decision(answer.reply_json()))
         else:
-            async for numbered in self._poll(run.decision_id, max(after, number)):
+            async for numbered in self._follow_elsewhere(run.decision_id, max(after, number)):
                 yield numbered
 
-    async def _poll(self, decision_id: str, after: int) -> AsyncIterator[NumberedEvent]:
+    async def _follow_elsewhere(self, decision_id: str, after: int) -> AsyncIterator[NumberedEvent]:
         """Yield the events after number `after` once the turn has ended, in whichever process; at least the decision."""
-        for _ in range(round(MAX_POLLING_SECONDS / self._poll_seconds)):
-            events = await self._recorded_events(await self._engine.audit.load(decision_id))
-            if events is not None:
-                async for numbered in _numbered(events, min(after, len(events) - 1)):
-                    yield numbered
-                return
-            await asyncio.sleep(self._poll_seconds)
+        clock = asyncio.get_running_loop().time
+        ends = clock() + MAX_FOLLOWING_SECONDS
+        with self._chat.endings.follow(decision_id, self._poll_seconds) as follower:
+            while clock() < ends:
+                events = await self._recorded_events(await self._engine.audit.load(decision_id))
+                if events is not None:
+                    async for numbered in _numbered(events, min(after, len(events) - 1)):
+                        yield numbered
+                    return
+                await follower.wait()
 
     async def _recorded_events(self, stored: OpenTurn | DecisionRecord | None) -> list[TurnEvent] | None:
         """Return all events of a turn; None until it has been answered."""

@@ -9,9 +9,7 @@ A command's module is imported when the command runs, so all modules but this on
 from __future__ import annotations
 
 import gc
-import os
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
@@ -20,11 +18,8 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from graph_agent.cli.log_lines import without_credentials
-from graph_agent.cli.running import FAILED, INTERRUPTED, configure_logging, exit_code, import_extra, print_stderr
-from graph_agent.errors import GraphAgentError
-
-PROGRAM = "graph-agent"
+from graph_agent.cli.failures import PROGRAM, report_failures
+from graph_agent.cli.running import configure_logging, import_extra
 
 
 class Command(NamedTuple):
@@ -175,21 +170,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if hasattr(stream, "reconfigure"):
             # A terminal that cannot show a character shows a question mark instead.
             stream.reconfigure(errors="replace")
-    try:
+    with report_failures(show_traceback=show_traceback):
         app(given, prog_name=PROGRAM)
-    except GraphAgentError as exc:
-        print_stderr(f"{PROGRAM}: {getattr(exc, 'message', None) or exc}")
-        sys.exit(exit_code(exc))
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output has closed the pipe. Flushing what is buffered must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(FAILED)
-    except Exception as exc:
-        if show_traceback:
-            print_stderr(without_credentials(traceback.format_exc()))
-        else:
-            print_stderr(f"{PROGRAM}: unexpected failure ({type(exc).__name__}); {PROGRAM} --traceback COMMAND shows where")
-        sys.exit(FAILED)
     sys.exit(0)

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import gc
-import math
-import sys
-from contextlib import closing, suppress
+import socket
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from graph_agent.api.app import create_app
-from graph_agent.api.server import Server, ServerConfig
-from graph_agent.api.static_page import LaunchSession, Page, read_page
+from graph_agent.api.static_page import LaunchSession, is_built
 from graph_agent.cli.files import command_settings
-from graph_agent.cli.listening import open_listener, serve_until_stopped
-from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
+from graph_agent.cli.listening import open_listener
+from graph_agent.cli.log_lines import LogFormat, LogLevel
 from graph_agent.cli.loopback import is_loopback
-from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model, print_stderr, wrong_usage
-from graph_agent.cli.runtime import open_command_runtime
-
-SWITCH_SECONDS = 0.0005
-_SHUTDOWN_MARGIN_SECONDS = 3
-"""On shutdown a running turn gets its whole time limit, and this many seconds more to store and send its decision."""
+from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, print_stderr, wrong_usage
+from graph_agent.cli.server_process import ServerOptions, run_server
+from graph_agent.cli.worker import run_worker
+from graph_agent.cli.workers import WorkerGroup
+from graph_agent.db import dialect_of
+from graph_agent.settings import Settings
 
 
 def serve(
     host: Annotated[str, typer.Option("--host", help="Listen on this address.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, max=256, help="Serve in this many processes; more than one need PostgreSQL.")
+    ] = 1,
     model: Model = None,
     mcp: Mcp = None,
     constitution: ConstitutionFile = None,
@@ -49,41 +51,40 @@ def serve(
             f"without authentication only loopback addresses are served, and {host} is not one: "
             "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
         )
-    log_to_stderr(log_level, log_format, access_log=access_log)
-    # The event loop gives up the interpreter lock at each system call; a database thread then keeps it for this long.
-    sys.setswitchinterval(SWITCH_SECONDS)
-    with (
-        log_to_collector(enabled=settings.otel),
-        closing(open_listener(host, port)) as listener,
-        open_command_runtime(settings, model=model) as (runtime, run),
-    ):
-        shown, bound = (f"[{host}]" if ":" in host else host), listener.getsockname()[1]
-        who = "bearer tokens" if settings.authenticates else "one local user, no authentication"
-        url = f"http://{shown}:{bound}"
-        page = None if no_page else read_page(None if settings.authenticates else LaunchSession())
-
-        def announce() -> None:
-            # The modules are never garbage, but a full collection in a burst would stop all requests while it walks them.
-            gc.collect()
-            gc.freeze()
-            print_stderr(f"serving {url} ({who})")
-            if not no_page:
-                print_stderr(_how_to_open(page, url))
-
-        app = create_app(runtime, page, with_metrics=True)
-        grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
-        config = ServerConfig(app, admission=app.state.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
-        # Uvicorn shuts down in order and then raises the signal once more.
-        with suppress(KeyboardInterrupt):
-            run(serve_until_stopped(Server(config, announce), listener))
-        if app.state.open_turns != 0:
-            count = app.state.open_turns
-            print_stderr(f"graph-agent: {'an unknown number of' if count is None else count} turns were left open")
-            raise typer.Exit(FAILED)
+    if workers > 1 and {dialect_of(settings.task_database), dialect_of(settings.log_database)} != {"postgresql"}:
+        wrong_usage(
+            "several workers need PostgreSQL, because SQLite has one writer: set DATABASE_URL and LOG_DATABASE_URL, "
+            "or serve without --workers"
+        )
+    session = None if settings.authenticates or no_page else LaunchSession()
+    with closing(open_listener(host, port)) as listener, TemporaryDirectory(prefix="graph-agent-") as folder:
+        exchange = None if workers == 1 else Path(folder)
+        options = ServerOptions(settings, model, not no_page, session, log_level, log_format, access_log, workers, exchange)
+        if workers == 1:
+            code = run_server(options, listener, lambda _: _announce(options, host, listener))
+        else:
+            announce = partial(_announce, options, host, listener)
+            code = WorkerGroup(workers, run_worker, (options,), listener, announce).run()
+    if code != DONE:
+        raise typer.Exit(code)
 
 
-def _how_to_open(page: Page | None, url: str) -> str:
+def _announce(options: ServerOptions, host: str, listener: socket.socket, model: str | None = None) -> None:
+    """Print the address and the link of the page; also the model, which one process prints itself."""
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    if model is not None:
+        print_stderr(f"model: {model}")
+    print_stderr(f"serving {url} ({_users(options.settings)}{'' if options.workers == 1 else f', {options.workers} workers'})")
+    if options.with_page:
+        print_stderr(_how_to_open(options.session, url))
+
+
+def _users(settings: Settings) -> str:
+    return "bearer tokens" if settings.authenticates else "one local user, no authentication"
+
+
+def _how_to_open(session: LaunchSession | None, url: str) -> str:
     """Return the line that says how to open the page."""
-    if page is None:
+    if not is_built():
         return "the page is not built, so only the API is served: `make page` builds it"
-    return f"open {url}/" if page.session is None else f"open {url}/?token={page.session.token}"
+    return f"open {url}/" if session is None else f"open {url}/?token={session.token}"

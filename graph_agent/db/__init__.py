@@ -21,7 +21,7 @@ A package with tables (for example `graph_agent.record`) uses it like this:
     await database.write(lambda connection: connection.execute(insert(logs), row).close())
 """
 
-from graph_agent.db.database import Database, closing_writes
+from graph_agent.db.database import Database, closing_writes, dialect_of
 from graph_agent.db.errors import DatabaseUnavailableError
 from graph_agent.db.migrations import migrate
 from graph_agent.db.types import JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
@@ -33,6 +33,7 @@ __all__ = [
     "UtcDateTime",
     "UuidText",
     "closing_writes",
+    "dialect_of",
     "enum_by_value",
     "migrate",
     "new_metadata",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -31,7 +31,7 @@ def closing_writes() -> Iterator[None]:
         _closing.reset(token)
 
 
-_BACKENDS: dict[str, Callable[[URL], Backend]] = {
+_BACKENDS: dict[str, type[PostgresqlBackend] | type[SqliteBackend]] = {
     "sqlite": SqliteBackend,
     "sqlite+pysqlite": SqliteBackend,
     "postgres": PostgresqlBackend,
@@ -58,16 +58,7 @@ class Database:
         Connects on first use, to PostgreSQL with at most so many `connections`. Raises `ConfigurationError`, whose text never
         contains the URL.
         """
-        try:
-            parsed = make_url(url)
-        except (ArgumentError, ValueError):
-            # Not chained, because the parser's message may contain the password.
-            raise ConfigurationError(
-                "the database URL cannot be read; write sqlite:///path/to/file or postgresql://user@host/name"
-            ) from None
-        backend = _BACKENDS.get(parsed.drivername)
-        if backend is None:
-            raise ConfigurationError(f"the database '{parsed.drivername}' is not supported; use sqlite:/// or postgresql://")
+        parsed, backend = _parse(url)
         return cls(PostgresqlBackend(parsed, connections) if backend is PostgresqlBackend else backend(parsed))
 
     @property
@@ -98,3 +89,23 @@ class Database:
     async def close(self) -> None:
         """Like `close_now`, without blocking the event loop."""
         await asyncio.to_thread(self._backend.close)
+
+
+def dialect_of(url: str) -> str:
+    """Return `sqlite` or `postgresql`. Raises `ConfigurationError`, whose text never contains the URL."""
+    return _parse(url)[1].dialect
+
+
+def _parse(url: str) -> tuple[URL, type[PostgresqlBackend] | type[SqliteBackend]]:
+    """Return the parsed URL and the class of its backend. Raises `ConfigurationError`."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        # Not chained, because the parser's message may contain the password.
+        raise ConfigurationError(
+            "the database URL cannot be read; write sqlite:///path/to/file or postgresql://user@host/name"
+        ) from None
+    backend = _BACKENDS.get(parsed.drivername)
+    if backend is None:
+        raise ConfigurationError(f"the database '{parsed.drivername}' is not supported; use sqlite:/// or postgresql://")
+    return parsed, backend

@@ -127,6 +127,18 @@ async def open_environment(folder: Path, template: Path, clock: Clock | None = N
             await engine.aclose()
 
 
+@asynccontextmanager
+async def open_postgresql_environment(settings: Settings, url: str) -> AsyncGenerator[Environment]:
+    """Yield an installation whose databases are one empty PostgreSQL database."""
+    found = settings.model_copy(update={"database_url": url, "log_database_url": url})
+    clock = SystemClock()
+    async with open_stores(found) as stores, open_tools(stores.tasks, clock=clock) as tools:
+        environment = Environment(found, stores.tasks, stores.log, tools, clock)
+        yield environment
+        for engine in environment.engines:
+            await engine.aclose()
+
+
 class GatedModel(ScriptedAdapter):
     """A scripted model whose answers wait for the gate. `asked` can be acquired once for each call."""
 

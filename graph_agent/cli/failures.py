@@ -1,0 +1,37 @@
+"""Failures of a process of the command line: each becomes one sentence on stderr and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from graph_agent.cli.log_lines import without_credentials
+from graph_agent.cli.running import FAILED, INTERRUPTED, exit_code, print_stderr
+from graph_agent.errors import GraphAgentError
+
+PROGRAM = "graph-agent"
+
+
+@contextmanager
+def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
+    """Print an exception of this context as one sentence, or with its traceback, and exit."""
+    try:
+        yield
+    except GraphAgentError as exc:
+        print_stderr(f"{PROGRAM}: {getattr(exc, 'message', None) or exc}")
+        sys.exit(exit_code(exc))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output has closed the pipe. Flushing what is buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except Exception as exc:
+        if show_traceback:
+            print_stderr(without_credentials(traceback.format_exc()))
+        else:
+            print_stderr(f"{PROGRAM}: unexpected failure ({type(exc).__name__}); {PROGRAM} --traceback COMMAND shows where")
+        sys.exit(FAILED)

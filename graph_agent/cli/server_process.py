@@ -1,0 +1,103 @@
+"""A process that serves the API on a listening socket: the only one of a server, or one of its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from graph_agent.api.app import create_app
+from graph_agent.api.server import Server, ServerConfig
+from graph_agent.api.static_page import LaunchSession, read_page
+from graph_agent.api.worker_metrics import WorkerMetrics
+from graph_agent.cli.listening import serve_until_stopped
+from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
+from graph_agent.cli.running import DONE, FAILED, print_stderr
+from graph_agent.cli.runtime import open_command_runtime
+from graph_agent.settings import Settings
+
+SWITCH_SECONDS = 0.0005
+_SHUTDOWN_MARGIN_SECONDS = 3
+"""On shutdown a running turn gets its whole time limit, and this many seconds more to store and send its decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """The options of `serve` that each of its processes needs. They are sent to a worker, so they can be pickled."""
+
+    settings: Settings
+    model: str | None
+    with_page: bool
+    session: LaunchSession | None
+    """The session of the browsers that open the printed link; all workers accept it."""
+    log_level: LogLevel
+    log_format: LogFormat
+    access_log: bool
+    workers: int = 1
+    metrics_folder: Path | None = None
+    """Where several workers exchange their metrics."""
+
+
+def run_server(
+    options: ServerOptions,
+    listener: socket.socket,
+    on_started: Callable[[str], None],
+    *,
+    number: int = 0,
+    stopped_by: int | None = None,
+) -> int:
+    """Serve until a signal, and return the exit code. `on_started` is called with the model and why it was chosen.
+
+    `number` tells the workers of a server apart.
+    The server also stops when the descriptor `stopped_by` becomes readable. Raises `ConfigurationError`.
+    """
+    settings = options.settings
+    log_to_stderr(options.log_level, options.log_format, access_log=options.access_log)
+    # The event loop gives up the interpreter lock at each system call; a database thread then keeps it for this long.
+    sys.setswitchinterval(SWITCH_SECONDS)
+    with (
+        log_to_collector(enabled=settings.otel),
+        closing(listener),
+        open_command_runtime(settings, model=options.model, workers=options.workers) as (runtime, run),
+    ):
+        page = read_page(options.session) if options.with_page else None
+
+        def announce() -> None:
+            # The modules are never garbage, but a full collection in a burst would stop all requests while it walks them.
+            gc.collect()
+            gc.freeze()
+            on_started(runtime.adapter_reason)
+
+        exchange = None if options.metrics_folder is None else WorkerMetrics(options.metrics_folder, number)
+        app = create_app(runtime, page, with_metrics=True, worker_metrics=exchange)
+        grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
+        config = ServerConfig(app, admission=app.state.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
+        server = Server(config, announce)
+        # Uvicorn shuts down in order and then raises the signal once more.
+        with suppress(KeyboardInterrupt):
+            run(_serve(server, listener, stopped_by))
+        count = app.state.open_turns
+    if count != 0:
+        print_stderr(f"graph-agent: {'an unknown number of' if count is None else count} turns were left open")
+        return FAILED
+    return DONE
+
+
+async def _serve(server: Server, listener: socket.socket, stopped_by: int | None) -> None:
+    def stop() -> None:
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    if stopped_by is not None:
+        loop.add_reader(stopped_by, stop)
+    try:
+        await serve_until_stopped(server, listener)
+    finally:
+        if stopped_by is not None:
+            loop.remove_reader(stopped_by)

@@ -1,0 +1,60 @@
+"""The checks of a cluster that has stopped: nothing lost, nothing doubled, nothing left open."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graph_agent.db import Database
+from tests.cluster.clients import Client
+from tests.cluster.services import GRAPH_AGENT
+
+OPEN_ROWS: Mapping[str, str] = {
+    "running turns": "SELECT id FROM turns WHERE state <> 'done'",
+    "open decisions": "SELECT decision_id FROM decision_logs WHERE status NOT IN ('completed', 'interrupted')",
+    "turns without a decision": "SELECT id FROM turns WHERE id NOT IN (SELECT decision_id FROM decision_logs)",
+    "decisions without a turn": "SELECT decision_id FROM decision_logs WHERE decision_id NOT IN (SELECT id FROM turns)",
+    "turns without exactly one message of each role": (
+        "SELECT t.id FROM turns t LEFT JOIN messages m ON m.decision_id = t.id GROUP BY t.id "
+        "HAVING count(*) FILTER (WHERE m.role = 'user') <> 1 OR count(*) FILTER (WHERE m.role = 'assistant') <> 1"
+    ),
+    "doubled keys": "SELECT user_id, idem_key FROM turns GROUP BY user_id, idem_key HAVING count(*) > 1",
+}
+"""What may not exist -> the query that finds it."""
+
+
+def find_problems(url: str, environment: Mapping[str, str], clients: Sequence[Client]) -> list[str]:
+    """Return a sentence for everything that is not as the clients and the record say."""
+    problems = [problem for client in clients for problem in client.problems]
+    database = Database.open(url)
+    try:
+        for what, query in OPEN_ROWS.items():
+            if found := _rows(database, query):
+                problems.append(f"{len(found)} {what}, such as {found[0]}")
+        tasks = Counter(_rows(database, "SELECT user_id, description FROM tasks"))
+        effects = _rows(database, "SELECT user_id, count(*) FROM operations WHERE state = 'DONE' GROUP BY user_id")
+    finally:
+        database.close_now()
+    expected = Counter(
+        (client.user, description) for client in clients for description in client.added if description not in client.deleted
+    )
+    problems += [f"lost: {task}" for task in expected - tasks]
+    problems += [f"doubled, or deleted and still there: {task}" for task in tasks - expected]
+    acknowledged = {client.user: len(client.added) + len(client.deleted) for client in clients}
+    problems += [
+        f"{user}: {count} changes in the ledger, {acknowledged.get(user, 0)} acknowledged"
+        for user, count in effects
+        if count != acknowledged.get(user, 0)
+    ]
+    command = [GRAPH_AGENT, "log", "verify"]
+    verified = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    if verified.returncode != 0:
+        problems.append(f"log verify: {verified.stdout}{verified.stderr}")
+    return problems
+
+
+def _rows(database: Database, query: str) -> list[Any]:
+    return database.read_now(lambda connection: [tuple(row) for row in connection.exec_driver_sql(query)])
