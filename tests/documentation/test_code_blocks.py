@@ -56,6 +56,10 @@ NOT_RUN = {
         "docs/deployment.md",
         "helm install agent deploy/helm/graph-agent --set existingSecret=graph-",
     ): "needs a Kubernetes cluster",
+    ("docs/deployment.md", "graph-agent serve --host 0.0.0.0 --workers 2"): (
+        "needs PostgreSQL; tests/cli/test_workers.py::test_two_workers_serve_as_one_server"
+    ),
+    ("docs/deployment.md", "make cluster SEED=1"): "needs PgBouncer and HAProxy",
     ("docs/deployment.md", "cp deploy/example.env deploy/.env"): "needs a container runtime; tests/test_deploy.py",
     ("docs/evaluation_in_ci.md", "graph-agent baseline compare satisfied --since 24h"): _DRIFT,
     ("docs/measuring.md", "graph-agent baseline compare before-the-change --since 24h"): _DRIFT,
