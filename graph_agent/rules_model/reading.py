@@ -279,7 +279,9 @@ def _report(clause: Clause, groups: Groups) -> Request | None:
     if clause.key.endswith("?"):
         return None
     if groups["about"].key:
-        return read_state(clause, groups["about"], groups["be"].key, groups["verb"].key, groups["particle"].key)
+        return read_state(
+            clause, groups["about"], groups["be"].key, groups["verb"].key.rstrip(" .!"), groups["particle"].key.rstrip(" .!")
+        )
     said = groups["doing"] if groups["doing"].key else groups["ref"]
     return read_report(clause, said, by_user=bool(groups["who"].key), finished=bool(groups["doing"].key))
 

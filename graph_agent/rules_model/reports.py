@@ -79,7 +79,7 @@ def read_state(clause: Clause, thing: Clause, be: str, verb: str, particle: str)
         return None
     if (
         words.NO_TASK.intersection(about.split())
-        or starts_with_action(thing)
+        or (starts_with_action(thing) and (be or len(about.split()) > 2 or part("DEFINITE").match(about.partition(" ")[2])))
         or about.partition(" ")[0] in words.ORDERS
         or " that " in about
     ):
@@ -88,8 +88,11 @@ def read_state(clause: Clause, thing: Clause, be: str, verb: str, particle: str)
         return Complete(read_reference(thing), instead=thing.text)
     if be and verb in {"out", "in", "clean", "ready"} and len(about.split()) <= 3:
         said = clause_of(f"{verb} {about}")
-        return Complete(read_reference(said), instead=f"{verb} {about}") if part("DEFINITE").match(about) else None
-    event = be in {"was", "were", "had"} or (verb in words.BY_ITSELF and be not in {"is", "are"})
+        return (
+            Complete(read_reference(said), instead=f"{verb} {about}") if part("DEFINITE").match(about) or be == "are" else None
+        )
+    happened = be in {"has", "have"} and " been " not in clause.key
+    event = happened or be in {"was", "were", "had"} or (verb in words.BY_ITSELF and be not in {"is", "are"})
     if event or not is_past(verb) or (verb in words.EXPERIENCES and not particle) or (verb in words.SAME_IN_PAST and not be):
         return None
     known = is_action(verb) and verb not in words.EXPERIENCES

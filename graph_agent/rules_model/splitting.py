@@ -82,12 +82,19 @@ def _commands(clause: Clause) -> tuple[Request, ...]:
         if (
             not before.key
             or before.key.count('"') % 2
+            or len(re.findall(r"(?<!\w)'(?=\w)", before.key)) > len(re.findall(r"(?<=[\w.!?])'(?!\w)", before.key))
             or re.match(r"(?:off|from|out|on) (?:my|the) ", after.key)
             or part("TIME").fullmatch(before.key)
         ):
             continue
         first = read_clause(before)
-        explained = isinstance(first, Complete) and part("UNWANTED").fullmatch(after.key.rstrip(" .!"))
+        reason = (
+            link[0][0] in ",."
+            and isinstance(first, Delete)
+            and isinstance(second := read_clause(after), Complete)
+            and second.instead
+        )
+        explained = reason or (isinstance(first, Complete) and part("UNWANTED").fullmatch(after.key.rstrip(" .!")))
         if (
             not explained
             and can_follow(after, first, new_sentence=link[0][0] in ".!?")

@@ -18,7 +18,7 @@ from graph_agent.rules_model import words
 SHOWN_LENGTH: Final = 200
 """The number of characters of a description that a reply shows."""
 
-_QUOTES: Final = str.maketrans("’‘‛“”„«»`", '\'\'\'"""""\'')
+_QUOTES: Final = str.maketrans("’‘‛“”„«»`–—", '\'\'\'"""""\'--')
 _WORD: Final = re.compile(
     r"(?:(?<=\bmy )|(?<=\bthe )|(?<=\bnew )|(?<=\bopen )|(?<=\bour )|(?<=\ba )|^)"
     r"to[ -]do(?:'?s)?(?![\w-])(?= |[:?.!,]|$)(?! (?:the|my|an?|it)\b)"

@@ -11,20 +11,33 @@ def words(text: str) -> frozenset[str]:
 
 ACTION_VERBS: Final = words(
     """
-    achieve adopt apply arrange ask assemble attend back backup bake bathe bind book borrow bring brush budget build burn
-    buy call cancel caulk change charge check choose clean clear close collect compare complete confirm contact cook copy
-    cut darn debug declutter decorate defrost deliver deposit descale design disinfect dispute do donate download draft drink
-    drop dry dust edit email empty enroll enter exchange exercise feed fetch figure file fill finalize find finish fix fold
-    follow forward freeze frame fund gather get give go grab grease grill groom hand hang harvest help hire host hoover
-    install insure invest invite iron join journal knit label launder learn lock look mail make marinate measure meditate meet
-    mend mop move mow negotiate nap oil order organise organize pack paint park patch pay pick plan plant polish post practice
-    practise pray prep prepare print proofread prune pull purchase push put rake read rebook recharge record recycle refill
-    refinance register rehearse relax renew rent repair repay replace reply repot research reserve respond rest restock
-    return review revise ring rinse rotate rsvp run sand save scan schedule scrub seal see sell send service sew sharpen ship
-    shop shovel shred sign sketch sort speak spray start steam stock stretch stop store study submit sweep swim switch take
-    talk teach tell text thank thaw throw tidy tighten tip top trade train transplant trim try tune tweeze unclog unlock
-    unpack unplug update upgrade upload use vacuum visit volunteer vote wait walk warm wash water wax weed weigh wipe
-    withdraw wrap write
+    accept accomplish achieve acknowledge adopt amend announce apply approve arrange ask assemble assess assign attend
+    audit authorize award babysit back backup bag bake balance batch bathe bind book borrow bring brush budget build burn
+    buy call cancel cater caulk certify change charge chase check choose circulate claim clean clear clip close collect
+    compare compile complete compose compost confirm consult contact cook coordinate copy cover crochet cut darn debug
+    decant declutter decorate defend defer defrost deliver deploy deposit descale design develop dig discuss disinfect
+    dispatch dispute do donate download draft drain drink drop dry dust dye edit email empty encourage enroll enter escort
+    estimate evaluate examine exchange exercise export extend feed fertilize fetch figure file fill film finalize find
+    finish fit fix flatten fold follow format forward frame freeze frost fumigate fund gather get give glaze glue go grab
+    grade grease grill groom grout guard hand hang harvest heat help hem hire hoover host implement import improve inflate
+    inform inspect install insure interview invest investigate invite invoice iron join journal knit label laminate launch
+    launder lay learn lease lend liaise load lock look lubricate mail maintain make manage marinate massage measure
+    meditate meet mend merge mop mount move mow mulch nap negotiate notify obtain oil order organise organize outline
+    overhaul pack package paint park paste patch pay peel perform phone photocopy photograph pick pickle plan plant plough
+    plow plug poach polish post pour practice practise pray prep prepare prescribe press print produce promote proofread
+    propose provide prune publish pull pump punch purchase purge push put quilt rake read rebook rebuild receive recharge
+    reconcile record recruit recycle redecorate redeem redo reduce refill refinance refresh refund regift register
+    rehearse reheat relax relocate remodel renegotiate renew rent reorder repaint repair repay replace reply repot
+    reschedule research reserve reset resize resolve respond rest restock restore resubmit retile retrieve return review
+    revise rewire rewrite ring rinse roast rotate rsvp rub run sand sanitize save scan schedule screw scrub seal secure
+    see select sell send serve service settle sew shampoo sharpen shave shelve ship shop shovel shred sift sign simplify
+    sketch skim slice solder sort source sow speak split sponsor spray spread stack stain stamp staple starch start steam
+    sterilize stitch stock stop store stretch strip study submit subscribe supply swap sweep swim switch tag tailor take
+    talk tape teach tell text thank thaw throw tidy tighten tip toast top trade train transcribe transplant transport
+    treat trim troubleshoot try tune tutor tweeze unblock unclog uninstall unload unlock unpack unplug unsubscribe
+    untangle update upgrade upholster upload use vacate vaccinate vacuum validate varnish ventilate verify visit volunteer
+    vote wait walk warm warn wash water wax weave weed weigh weld whisk widen winterize wipe withdraw worm wrangle wrap
+    write zip
     """
 )
 """Verbs that begin the description of a task: "buy eggs", "call mom"."""
@@ -194,7 +207,8 @@ SHOW_WORDS: Final = (
         personal daily rundown copy overview summary contents content status number much whatever exactly scheduled waiting
         written put together like wanted want need needed onto trying available going seeing along memory quick quickly kind
         sort sure told help earlier before planned lined working let each one ones point points top few
-        agenda updated including included even plus along just looking s
+        agenda updated included including jobs job backlog docket meant working once lot
+        round needs sort even plus along just looking s
         """
     )
 )  # fmt: skip
