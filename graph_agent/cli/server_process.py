@@ -41,7 +41,7 @@ class ServerOptions:
     access_log: bool
     workers: int = 1
     metrics_folder: Path | None = None
-    """Where several workers exchange their metrics."""
+    """The folder through which several workers exchange their metrics."""
 
 
 def run_server(

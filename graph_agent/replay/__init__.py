@@ -11,7 +11,7 @@ __all__ = ["Difference", "ReplayReport", "Replayer", "replay"]
 
 
 class _CallableModule(ModuleType):
-    """The public name `graph_agent.replay` is the function, but this module once it is imported: so the module is called alike."""
+    """A module that is called like its function: `graph_agent.replay` is this module once it is imported, else the function."""
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         return replay(*args, **keywords)
