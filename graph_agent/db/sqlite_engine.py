@@ -19,8 +19,8 @@ from graph_agent.db.errors import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError
 
 BUSY_TIMEOUT_MS = 5000
+"""The longest wait of a write for another process that writes to the same file."""
 _RETRY_SECONDS = 0.01
-"""Time that a write waits for another process that writes to the same file."""
 
 _UNAVAILABLE = frozenset(
     {
