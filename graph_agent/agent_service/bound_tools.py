@@ -109,7 +109,7 @@ def _result(value: Any) -> ToolResult:
 
 def _from_dictionary(value: dict[str, Any]) -> ToolResult:
     if value["success"]:
-        data = value["data"] if "data" in value else {key: value for key, value in value.items() if key != "success"}
+        data = value["data"] if "data" in value else {key: item for key, item in value.items() if key != "success"}
         return ToolResult(success=True, data=data if isinstance(data, dict | list) or data is None else {"result": data})
     known = value.get("error_code") in ToolErrorCode.__members__
     code = ToolErrorCode(value["error_code"]) if known else ToolErrorCode.TOOL_EXECUTION_ERROR

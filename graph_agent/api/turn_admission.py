@@ -76,7 +76,7 @@ class TurnAdmission:
         return max(1, int(self.max_wait / self.start_seconds))
 
     def has_room_for_arrival(self, caller: str) -> bool:
-        """True if a request may wait to be parsed. One that waits already counts as a turn that waits for its start."""
+        """True if a request may wait to be parsed. It then counts in the limits as a turn that waits for its start."""
         if self.in_flight.total + self.arriving.total >= self.max_in_flight:
             return False
         return self.arriving.has_room(caller, self.max_waiting - self.waiting.total)
@@ -89,9 +89,9 @@ class TurnAdmission:
         `has_waited` is true for a request that found room when it arrived. Raises `ServiceError` SERVICE_UNAVAILABLE if the
         turn is not admitted, or could not start in time.
         """
-        times = _TOLERANCE if has_waited else 1
-        room = self.in_flight.has_room(user_id, times * self.max_in_flight)
-        if not room or not self.waiting.has_room(user_id, times * self.max_waiting):
+        factor = _TOLERANCE if has_waited else 1
+        room = self.in_flight.has_room(user_id, factor * self.max_in_flight)
+        if not room or not self.waiting.has_room(user_id, factor * self.max_waiting):
             raise self.refusal()
         self.in_flight.take(user_id)
         try:
@@ -111,7 +111,7 @@ class TurnAdmission:
         return started
 
     def refusal(self, seconds: float | None = None) -> ServiceError:
-        """Count a refused turn and return its error; `seconds` after its arrival if it was not parsed."""
+        """Count a refused turn and return its error. `seconds` is the time since the request arrived, if it was not parsed."""
         self.refused += 1
         if seconds is not None:
             self.on_refusal(seconds)

@@ -183,13 +183,13 @@ async def _read(receive: Receive) -> bytes | None:
 
 
 def _receive_again(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that yields the body which was read, and then goes on with the rest."""
+    """Return a `receive` that first returns `body`, which was read already, and after that calls the original `receive`."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def replay() -> Message:
+    async def receive_stored() -> Message:
         return messages.pop() if messages else await receive()
 
-    return replay
+    return receive_stored
 
 
 async def _respond(send: Send, status: int, body: dict[str, Any], challenge: str | None = None) -> None:
