@@ -75,7 +75,7 @@ class ToolBinding(Frozen):
 
 @dataclass(frozen=True)
 class McpTool:
-    """A tool of an MCP server as an async function. `server` None is the shipped server on the default database.
+    """A tool of an MCP server as an async function; without `server`, of the shipped task server on the default database.
 
     A direct call is not checked by the guard. In `run_agent` the guard checks every call, and calls go to the server itself,
     with its previews and its ledger.
@@ -91,9 +91,9 @@ class McpTool:
 
 
 async def bind_mcp_tools(executor: ToolServer | None = None) -> list[ToolBinding]:
-    """Return one binding for each tool that the server lists, with its own schema. None is the shipped task server.
+    """Return one binding for each tool that the server lists, with its own schema.
 
-    Raises `ConfigurationError` if the server does not answer.
+    Without `executor`, that is the shipped task server. Raises `ConfigurationError` if the server does not answer.
     """
     async with _opened(executor) as server:
         if not await server.start():

@@ -95,7 +95,7 @@ async def drift(request: Request, _caller: Auditor, query: Annotated[DriftQuery,
     },
 )
 async def verify(request: Request, caller: Auditor) -> Response:
-    """Verify the whole record, and stream the progress and the result. It ends when the client disconnects."""
+    """Verify the whole record, and stream the progress and the result. The verification ends when the client disconnects."""
     state = request.app.state
     return EventStream(_verification(state.runtime), state.replay_streams, caller.user_id)
 
@@ -115,7 +115,7 @@ async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
         loop.call_soon_threadsafe(progress.put_nowait, (checked, total))
 
     def work() -> VerifyReport:
-        # In a thread with a loop of its own, because checking a section of a chain would block the server's loop.
+        # In a thread with a loop of its own, because checking many links at once would block the server's loop.
         log, reads = runtime.log_database, runtime.log_reads
         return asyncio.run(verify_installation(log, runtime.task_database, reads=reads, key=key, on_progress=on_progress))
 

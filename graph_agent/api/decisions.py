@@ -113,7 +113,8 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
 async def states(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> list[VisitedState]:
     """Return the visited states of a closed decision, with requests and responses of the model and the outcome of each call.
 
-    The requests are rebuilt from the record; nothing is called. The list ends where this version cannot continue.
+    The requests are rebuilt from the record; nothing is called. The list is shorter if this version of graph-agent
+    cannot walk the whole record.
     """
     trace = await log_of(request).get_decision_trace(well_formed_id(decision_id), user_id=caller.reads)
     if trace.record is None:

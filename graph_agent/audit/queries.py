@@ -63,7 +63,7 @@ class LogQueryService:
     ) -> DecisionPage:
         """Return a page of the decisions that match `filters`, newest first, in a stable order.
 
-        `before` is the id of a decision: the page starts behind it, and new decisions do not move it. Raises VALIDATION_ERROR,
+        `before` is the id of a decision: the page starts after it, and new decisions do not move it. Raises VALIDATION_ERROR,
         and DECISION_NOT_FOUND if `before` does not exist.
         """
         if not 1 <= limit <= MAX_LIMIT:

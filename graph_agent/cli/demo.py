@@ -16,8 +16,8 @@ from graph_agent.settings import read_settings
 def demo() -> None:
     """Show a scripted conversation, then the record of one of its decisions.
 
-    It adds, lists, completes, clarifies, refuses, and deletes with a confirmation.
-    It runs offline with the embedded rules and leaves your data alone. Exits with 1 if a decision is not the expected one.
+    The conversation adds, lists and completes tasks, asks for clarification, refuses, and deletes with a confirmation.
+    It runs offline with the embedded model and does not touch your data. Exits with 1 if a decision is not the expected one.
     """
     console = stdout_console()
     shipped = read_settings().model_copy(update={"mcp": None, "constitution": None})

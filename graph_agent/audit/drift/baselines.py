@@ -141,7 +141,7 @@ class BaselineService:
         return baseline
 
     async def list_baselines(self, limit: int | None = None, before: str | None = None) -> list[Baseline]:
-        """Return the baselines, newest first: `limit` of them, those behind the baseline with the id `before`.
+        """Return the baselines, newest first: at most `limit`, and only those after the baseline with the id `before`.
 
         Raises `ServiceError` BASELINE_NOT_FOUND if `before` does not exist.
         """
