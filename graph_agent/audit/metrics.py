@@ -106,7 +106,7 @@ class MetricsSummary(Frozen):
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int:
-    """Return the smallest value v for which at least `share` of all are v or less. Raises ValueError if there are none."""
+    """Return the smallest value that at least `share` of all values do not exceed. Raises ValueError if there are none."""
     rank = share * sum(histogram.values())
     below = 0
     for value in sorted(histogram):

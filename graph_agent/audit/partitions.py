@@ -33,7 +33,7 @@ class Partition(NamedTuple):
 
 
 async def split_log(database: Database, filters: DecisionFilter, size: int | None = None) -> list[Partition]:
-    """Divide the closed decisions that match `filters` into partitions of about `size` (`SIZE`), oldest first.
+    """Divide the closed decisions that match `filters` into partitions of about `size` (default: `SIZE`), oldest first.
 
     Decisions that began at the same moment are in one partition. Raises `ServiceError` if the log cannot be read.
     """

@@ -55,10 +55,10 @@ async def prune(
     """Remove the closed decisions that started before this time, oldest first, then the texts that are no longer referenced.
 
     On PostgreSQL whole days are dropped first, with their partitions. With `whole_days` a day is kept until all of it is
-    older, so that no rows have to be deleted from its partition. `mark` signs the removed records in their chains, and
-    `chain_key` seals those of whole days and the count of the settlements that are left.
-    `on_batch` is called with the number of decisions removed so far. If it is interrupted, only complete decisions are removed
-    and it can be run again. Raises `ServiceError` STORAGE_ERROR.
+    older, so that no rows have to be deleted from its partition. `mark` marks the removed records as pruned in their chains.
+    Whole days are marked with `chain_key`, which also seals the count of the settlements that are left. `on_batch` is called
+    with the number of decisions removed so far. An interrupted pruning has removed only complete decisions, and can be run
+    again. Raises `ServiceError` STORAGE_ERROR.
     """
     removed = 0
     while (dropped := await write(database, lambda connection: drop_day(connection, before, key=chain_key))) is not None:

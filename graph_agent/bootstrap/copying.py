@@ -24,9 +24,10 @@ _TABLES = {
 
 
 async def copy_database(settings: Settings, source_url: str, target_url: str) -> tuple[dict[str, int], VerifyReport | None]:
-    """Copy everything that a database contains to an empty one; return the number of rows of each table, and the verified log.
+    """Copy everything that a database contains to an empty one; return the number of rows of each table, and a report.
 
-    Without a log in it the report is None. Raises `ConfigurationError`; then the target has no rows.
+    The report is the verification of the copied log, None if there is no log. Raises `ConfigurationError`; then the target has
+    no rows.
     """
     require_file(source_url)
     async with AsyncExitStack() as stack:

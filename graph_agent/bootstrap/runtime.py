@@ -32,7 +32,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.hooks import TurnHook
 
 _CHANNEL = "graph_agent_turns"
-"""The PostgreSQL channel of the ends of turns."""
+"""The PostgreSQL channel on which the end of each turn is announced."""
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def _permitted(policy: Policy, call: FunctionCall, user_id: str, *, consent: boo
         [call],
         policy=policy,
         user_id=user_id,
-        # Its ledger row names no decision, which `log verify` would look for.
+        # Not the id of a decision: `log verify` would look for a decision that a ledger row names.
         decision_id=f"tools-call:{key}",
         max_calls_per_turn=1,
         confirmed=confirmed if consent else None,

@@ -61,7 +61,7 @@ class ValidationJob:
 
 
 def split_cases(fixtures: Sequence[Fixture]) -> list[CasePart]:
-    """Divide the cases into parts of `CASES`, in order."""
+    """Divide the cases into parts of `CASES` cases, in order."""
     return [CasePart(tuple(fixtures[first : first + CASES])) for first in range(0, len(fixtures), CASES)]
 
 

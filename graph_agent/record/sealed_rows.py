@@ -93,7 +93,7 @@ def count_rows(connection: Connection) -> Tally:
 
 
 def count_existing_rows(connection: Connection, make_sealer: Callable[[], Sealer]) -> None:
-    """Store the first tally, of the rows that are there; without rows there is none."""
+    """Store the first tally, which counts the existing rows; without rows no tally is stored."""
     tally = count_rows(connection)
     if tally.rows:
         sealer = make_sealer()

@@ -181,7 +181,7 @@ def _share_figure(profile: Profile, dimension: str, name: str) -> Figure:
 
 
 def _test_share(pair: _Pair, dimension: str, name: str, then: int, now: int, correlation: float) -> _Tested:
-    """Compare a share of the decisions: `then` of those of the baseline, and `now` of the current ones, are of this kind."""
+    """Compare a share of the decisions: of this kind are `then` decisions of the baseline and `now` current decisions."""
     effect_then, effect_now = pair.design_effects(correlation)
     before, after = then / pair.then.decisions, now / pair.now.decisions
     return _Tested(

@@ -1,4 +1,4 @@
-"""The check of the chains in parts. Any process that can open the log checks a part alone."""
+"""The check of the chains in parts, each of which any process that can open the log can check by itself."""
 
 from __future__ import annotations
 
@@ -44,14 +44,17 @@ class CheckedPart(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class ChainJob:
-    """The check of the chains of a log."""
+    """What a process needs in order to check parts: the URL of the log, and the key that seals its chains."""
 
     database_url: str = field(repr=False)
     key: ChainKey = field(repr=False)
 
 
 async def split_chains(database: Database, size: int | None = None) -> list[ChainPart]:
-    """Divide all chains, oldest first, into parts of about `size` (`SEGMENT`) links. Raises `ServiceError` STORAGE_ERROR."""
+    """Divide all chains, oldest first, into parts of about `size` links (default: `SEGMENT`).
+
+    Raises `ServiceError` STORAGE_ERROR.
+    """
     wanted = size or SEGMENT
     parts: list[ChainPart] = []
     segments: list[Segment] = []

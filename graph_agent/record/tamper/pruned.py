@@ -24,7 +24,7 @@ _SET_PRUNE_MARKER = update(record_chains).where(record_chains.c.chain == bindpar
 
 
 def mark_pruned(connection: Connection, decision_ids: Sequence[str], *, key: ChainKey) -> None:
-    """Sign the links of these decisions as pruned. Call it in the transaction that deletes their rows.
+    """Mark the links of these decisions as pruned, by a signature in each. Call it in the transaction that deletes their rows.
 
     `key` seals the chains, None if their seals are plain hashes. Pass at most a few hundred ids at a time. If all records at
     the start of a chain are pruned, their links are deleted too and one signed prune marker replaces them.
@@ -40,7 +40,7 @@ def mark_pruned(connection: Connection, decision_ids: Sequence[str], *, key: Cha
 
 
 def mark_subset_pruned(connection: Connection, which: ColumnElement[bool], newest: datetime, *, key: ChainKey) -> None:
-    """Like `mark_pruned`, for all closed decisions that match, of any number; the newest of them started at `newest`.
+    """Like `mark_pruned`, for all closed decisions that match `which`, however many; the newest of them started at `newest`.
 
     Where they are the start of a chain, no link is signed: the prune marker replaces the links.
     """
@@ -72,7 +72,7 @@ def pruned_until(connection: Connection, sealer: Sealer) -> datetime | None:
 
 
 def _sign_links(connection: Connection, which: ColumnElement[bool], sealer: Sealer) -> set[str]:
-    """Sign the links that match as pruned; return their chains."""
+    """Mark the links that match `which` as pruned, by a signature in each; return their chains."""
     # The column `cut` has the signature of a pruned link; it is NULL as long as the record is kept.
     unsigned = select(record_links).where(which, record_links.c.cut.is_(None))
     # Ordered: two processes that prune at the same time lock the rows in the same order, so they cannot deadlock.
@@ -91,7 +91,7 @@ def _advance_prune_marker(
 ) -> None:
     """Replace the pruned links at the start of a chain, up to the first link that is kept, by its prune marker.
 
-    Links that match `pruned` count as pruned without a signature.
+    Links that match `pruned` are taken as pruned, although they have no signature yet.
     """
     is_kept = [record_links.c.chain == chain, record_links.c.cut.is_(None), *([] if pruned is None else [~pruned])]
     kept = select(func.min(record_links.c.n)).where(*is_kept).scalar_subquery()

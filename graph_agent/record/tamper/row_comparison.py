@@ -31,7 +31,7 @@ def raw_rows_by_decision(connection: Connection, table: Table, decision_ids: Seq
 def row_differences(
     dialect: Dialect, table: Table, expected: Sequence[Mapping[str, Any]], stored: Sequence[Any]
 ) -> Iterator[str]:
-    """Describe each difference between the rows of one decision in `table`: `expected` by its record, and `stored`."""
+    """Describe each difference between the rows of one decision that its record implies and those that `table` has."""
     encode = encoders(dialect, table)
     expected_rows = {row.get("sequence"): row for row in expected}
     stored_rows = {row._mapping.get("sequence"): row._mapping for row in stored}
