@@ -306,7 +306,7 @@ def _is_outcome_unknown(exc: Exception) -> bool:
 def _request(
     user_id: str, content: str | None, conversation_id: str | None, answers: ConfirmationAnswer | None, idem_key: str | None
 ) -> TurnRequest:
-    """Return the request. Raises `ServiceError` VALIDATION_ERROR or INVALID_ID_FORMAT for fields that cannot be right."""
+    """Return the request for a turn. Raises `ServiceError` VALIDATION_ERROR or INVALID_ID_FORMAT for invalid fields."""
     if conversation_id is not None:
         conversation_id = well_formed_id(conversation_id)
     if idem_key is not None and not _KEY.fullmatch(idem_key):

@@ -49,7 +49,7 @@ class FastNode(Runnable[Any, Any]):
 
 
 def install(nodes: Mapping[str, Any], channels: Mapping[str, Any], work: Mapping[str, Work]) -> bool:
-    """Replace the sequence of every node of a compiled graph; return False, without a change, if LangGraph is built otherwise.
+    """Replace the sequence of every node of a compiled graph; return False, without a change, if LangGraph's internals differ.
 
     `nodes` and `channels` are those of the compiled graph, `work` has the function of each node.
     """

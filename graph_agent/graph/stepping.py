@@ -48,7 +48,7 @@ async def walk(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncG
 
 
 async def walk_table(nodes: Mapping[str, Node], turn: Turn, runtime: TurnRuntime) -> AsyncGenerator[Step]:
-    """Take the steps of `walk` by the table of transitions, without LangGraph, which is most of what a replay would cost.
+    """Take the same steps as `walk` from the transition table alone: LangGraph would take most of the time of a replay.
 
     `nodes` are those of `checked_nodes`. There is no checkpoint and no callback.
     """

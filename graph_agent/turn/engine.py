@@ -356,20 +356,20 @@ class LLMAgentEngine:
                 await run.requested.acquire()
 
     async def _interrupt(self, run: TurnRun[Any], recorder: Recorder, reason: InterruptReason) -> FinishedTurn:
-        """End a turn that did not end by itself, in a time of its own."""
+        """End a turn that did not end by itself. Its ending has a time limit of its own, beyond the deadline."""
         if recorder.saved is None:
             self._close_late_opening(recorder)
             raise _refusal(RecordUnavailableError("the turn ended before its opening row"))
-        # A call in flight is settled in its own time, so that its outcome does not stay unknown for lack of it.
+        # Settling a call in flight gets extra time, so that its outcome does not stay unknown for lack of time.
         ending = max(_reserve(recorder), _MIN_SECONDS_TO_CLOSE) + self._external.settle_seconds
-        # Many turns may reach their deadline together. They are closed in batches, each in its own time; otherwise all of them
-        # would wait for each other until the time of each is over.
+        # Many turns may reach their deadline together. They are closed in batches, and the time of each begins with
+        # its batch; otherwise all of them would wait for each other until their time is over.
         async with self._closing:
             with turn_deadline(self._clock, self._clock.monotonic() + ending):
                 return await _in_time(self._close_interrupted(run, recorder, reason), ending, run.decision_id)
 
     def _close_late_opening(self, recorder: Recorder) -> None:
-        """Close the row of a turn that was refused before its opening row, if that row is committed after all."""
+        """Close the opening row of a turn that was refused because the row was not committed, if it is committed after all."""
         if (opening := recorder.opening) is not None:
             self.start(lambda run: self._finish_opened(run, opening), decision_id=recorder.header.decision_id)
 

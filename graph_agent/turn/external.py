@@ -180,7 +180,7 @@ def _has_known_outcome(error: BaseException, *, waited: bool) -> bool:
 
 
 def _raise_own_cancellation() -> None:
-    """Raise the CancelledError that is being handled if this task was cancelled; one from a lost connection is a failure."""
+    """Raise the handled CancelledError again if this task was cancelled. Otherwise a lost connection caused it: a failure."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise

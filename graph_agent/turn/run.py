@@ -124,7 +124,7 @@ class TurnRun(Generic[T_co]):
         self.hooks.add(self.progress)
 
     def wake_listeners(self) -> None:
-        """Let every listener look for something new."""
+        """Wake every listener, so that it looks for new steps and progress."""
         self._news.set_result(None)
         self._news = asyncio.get_running_loop().create_future()
 
@@ -151,7 +151,7 @@ class TurnRun(Generic[T_co]):
     async def stream_batches(self, pause_seconds: float = 0) -> AsyncGenerator[list[Step]]:
         """Yield the new steps after every wake-up of the listeners, until the run has ended; sometimes there are none.
 
-        `pause_seconds` after a wake-up, steps are collected: nodes that take no time follow each other within milliseconds.
+        For `pause_seconds` after a wake-up, steps are collected: fast nodes follow each other within milliseconds.
         """
         seen = 0
         while True:
