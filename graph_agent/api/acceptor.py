@@ -83,7 +83,7 @@ class Acceptor:
         """Refuse an excess request, or let a request wait; otherwise connect, and return False."""
         arrivals = self._arrivals
         head = b"" if arrivals is None else _peek(connection)
-        # A request whose rest is still to come is refused by its protocol, which reads on.
+        # A request that has not arrived completely is left to its protocol, which reads the rest and can then refuse it.
         if arrivals is None or not is_turn_request(head) or not is_complete(head):
             self._connect(connection, None)
             return False

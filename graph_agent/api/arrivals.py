@@ -80,7 +80,7 @@ class Arrivals:
         return self.admission.has_room_for_arrival(_caller(head))
 
     def add(self, head: bytes, receive: Receive) -> None:
-        """Call `receive` once it is the request's turn, or once it has waited for too long."""
+        """Call `receive` once the request is first in the queue and may be parsed, or once it has waited for too long."""
         loop = asyncio.get_running_loop()
         caller = _caller(head)
         self.admission.arriving.take(caller)

@@ -135,7 +135,7 @@ def page_router(page: Page, *, with_oidc: bool = False) -> APIRouter:
 
     def add_view(path: str, requests: tuple[str, ...]) -> None:
         headers = {"Content-Security-Policy": PAGE_POLICY}
-        # With a bearer token only the script can send them.
+        # With a bearer token the browser cannot send these requests early: only the script of the page has the token.
         early = {"Link": ", ".join(map(_preload, requests))} if requests and page.session is not None else {}
 
         async def view(request: Request) -> Response:

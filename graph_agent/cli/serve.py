@@ -70,7 +70,7 @@ def serve(
 
 
 def _announce(options: ServerOptions, host: str, listener: socket.socket, model: str | None = None) -> None:
-    """Print the address and the link of the page; also the model, which one process prints itself."""
+    """Print the address and the link of the page, and the model if it is given; a single process prints it itself."""
     url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
     if model is not None:
         print_stderr(f"model: {model}")

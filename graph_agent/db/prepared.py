@@ -26,7 +26,7 @@ class PreparedStatement:
     def __init__(self, statement: Executable) -> None:
         self._statement: Any = statement
         self._compiled: dict[tuple[str, ...], _Compiled] = {}
-        """By the names of the values: those of an INSERT or an UPDATE decide which columns are written."""
+        """The compiled statements, by the names of their values: these decide which columns an INSERT or an UPDATE writes."""
 
     def run(self, connection: Connection, values: Values) -> int:
         """Run the statement, which returns no rows; return the number of rows that it has changed."""

@@ -151,7 +151,7 @@ class LedgerServer(MCPServer[Any]):
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
-                # The envelope says that nothing was done, which an error of the tool alone does not.
+                # The envelope says that nothing was done, which the error of a tool does not say.
                 return call_result(INVALID_ARGUMENTS)
             raise
 

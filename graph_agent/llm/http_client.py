@@ -141,7 +141,7 @@ def _decompressor(first_chunk: bytes) -> zlib._Decompress:
 
 
 Translation = Callable[[Any, str], Failure]
-"""Translates an exception, for the model of this name."""
+"""Translates an exception to a `Failure`; the text is the name of the model that was called."""
 
 ErrorTable = tuple[tuple[tuple[type[Exception], ...], Translation], ...]
 """Exception types -> translation. The first row that matches is used."""
@@ -153,7 +153,7 @@ SHARED_TRANSLATIONS: ErrorTable = (
     ((httpx.TimeoutException, TimeoutError), lambda _exc, _model: timeout_failure()),
     ((httpx.UnsupportedProtocol, httpx.InvalidURL), lambda _exc, _model: Failure(unreachable_failure().error)),
     ((httpx.TransportError, ssl.SSLError, OSError), lambda _exc, _model: unreachable_failure()),
-    # An SDK that trips over an unexpected response raises one of these.
+    # An SDK that cannot handle an unexpected response raises one of these.
     ((ValueError, TypeError, LookupError, AttributeError, RecursionError), lambda _exc, _model: unreadable_failure()),
     ((Exception,), lambda _exc, _model: Failure(LLMError())),
 )

@@ -48,7 +48,8 @@ class LoopClients(Generic[T]):
             self._clients.pop(loop, None)
 
     async def _close_with_loop(self, loop: asyncio.AbstractEventLoop, client: T) -> AsyncGenerator[None, None]:
-        # Before `asyncio.run` closes a loop, it closes the async generators that were started there: the only hook there is.
+        # Before `asyncio.run` closes a loop, it closes the async generators that were started there. Nothing else
+        # announces the end of a loop.
         try:
             yield
         finally:

@@ -53,7 +53,8 @@ _BLOCKED = "content_filter"
 class Dialect:
     """The settings that a kind of model accepts.
 
-    `limit` is the name of the output limit. `thinks` means that it takes an effort, and that thoughts count against the limit.
+    `limit` is the name of the output limit. `thinks` means that the model takes a reasoning effort, and that its
+    reasoning counts against the limit.
     """
 
     prefixes: tuple[str, ...]

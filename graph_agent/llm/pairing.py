@@ -36,7 +36,7 @@ def pair_results(messages: Sequence[LLMMessage]) -> Iterator[Exchange]:
 
 
 def _match(assistants: Sequence[LLMMessage], following: Sequence[LLMMessage]) -> tuple[dict[str, Any], ...]:
-    """Return the result of each call: the one with its id, else the first one left with its name, else `MISSING`.
+    """Return the result of each call: the one with its id, else the first unused one with its name, else `MISSING`.
 
     The results are the function messages among those that follow.
     """

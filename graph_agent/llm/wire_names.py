@@ -60,6 +60,6 @@ class WireNames:
 
 def _replacement(name: str, digest_chars: int) -> str:
     readable = re.sub(r"[^a-zA-Z0-9_]+", "_", name)
-    # A letter first, because Gemini takes no digit there.
+    # The first character is a letter, because Gemini refuses a name that begins with a digit.
     readable = readable if readable[:1].isalpha() else f"t{readable}"
     return f"{readable[: _MAX_NAME - digest_chars - 1]}_{digest(name)[:digest_chars]}"

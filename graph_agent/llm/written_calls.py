@@ -165,7 +165,7 @@ def _python_arguments(source: str) -> dict[str, Any] | None:
 
 
 def _with_decoration(text: str, call: WrittenCall, floor: int) -> WrittenCall:
-    """Extend `call` by the fences, tags and brackets around it, but not to before the position `floor`."""
+    """Extend `call` by the fences, tags and brackets around it; it does not begin before the position `floor`."""
     window = max(floor, call.start - _DECORATION_CHARS)
     before = _BEFORE.search(text[window : call.start])
     after = _AFTER.match(text[call.end : call.end + _DECORATION_CHARS])

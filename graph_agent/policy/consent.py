@@ -107,7 +107,7 @@ def _meaning_of_emoji(text: str) -> Consent:
 
 
 def _has_allowed_shape(text: str, meaning: Consent) -> bool:
-    """True if everything between and around the words goes with `meaning`."""
+    """True if every character between and around the words is allowed in an answer with this meaning."""
     emoji = _FRIENDLY + _EMOJI_PARTS + (_AGREEING if meaning is Consent.YES else _DISAGREEING)
     shape = ("w" if _is_of_a_word(character) else "e" if character in emoji else character for character in text)
     return _ALLOWED_SHAPE.fullmatch("".join(shape)) is not None
@@ -120,7 +120,7 @@ class _Vocabulary:
     yes: re.Pattern[str]
     no: re.Pattern[str]
     whole_yes: re.Pattern[str]
-    """Phrases of a yes and words beside them, up to the end of the answer."""
+    """The whole of an answer: phrases that mean yes, and words that may stand beside them."""
     whole_no: re.Pattern[str]
     yes_or_hedge: re.Pattern[str]
     """A yes that does not name the action, or a hedge."""
@@ -128,7 +128,10 @@ class _Vocabulary:
 
 @lru_cache(maxsize=64)
 def _vocabulary(verbs: frozenset[str]) -> _Vocabulary:
-    """Return the vocabulary for an action whose titles have the words `verbs`: each with "it" is a yes, with "don't" a no."""
+    """Return the vocabulary for an action whose titles contain the words `verbs`.
+
+    A verb, alone or with "it", "that" or "this", is a yes; after "don't" or "do not" it is a no.
+    """
     lists = read_word_lists("consent.txt")
     named = [f"{verb}{thing}" for verb in verbs for thing in ("", " it", " that", " this")]
     yes = [*lists["yes"], *named]

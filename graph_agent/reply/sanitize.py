@@ -29,7 +29,7 @@ _VISIBLE_FORMATS: Final = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\
 
 
 def clean_reply(text: str, hidden_names: Collection[str]) -> str:
-    """Return `text` without anything that could mislead a reader of a screen, and with `hidden_names` in plain words.
+    """Return `text` without anything that could mislead its reader on a screen, and with `hidden_names` in plain words.
 
     At most `MAX_REPLY_CHARS` characters, cut at a word; empty if nothing is left. Never raises; takes time linear in the length
     of `text`.
@@ -64,7 +64,7 @@ def _plain(match: re.Match[str]) -> str:
 
 
 def visible(text: str) -> str:
-    """Return `text` without control and zero-width characters; keep those that emoji and joined scripts need."""
+    """Return `text` without control and zero-width characters; keep those that emoji and cursive scripts need."""
     if _PLAIN.fullmatch(text):
         return text
     kept: list[str] = []

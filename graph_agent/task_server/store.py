@@ -54,7 +54,10 @@ def list_newest_first(connection: Connection, user_id: str, status: TaskStatus |
 def page_newest_first(
     connection: Connection, user_id: str, count: int, after: tuple[datetime, str] | None = None
 ) -> list[Task]:
-    """Return at most `count` of the user's tasks, newest first; those behind the position `after`, a time and a task id."""
+    """Return at most `count` of the user's tasks, newest first.
+
+    `after` is the creation time and id of a task: only tasks that come after it in this order are returned.
+    """
     if after is None:
         rows = connection.execute(_PAGE, {"user": user_id, "count": count})
     else:

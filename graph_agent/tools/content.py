@@ -25,7 +25,7 @@ from graph_agent.models.tools import ContentItem, ContentKind
 from graph_agent.reply.one_line import one_line
 
 MAX_ITEMS = 100
-"""The number of blocks that are recorded; the item after them says how many more there are."""
+"""The largest number of blocks that are recorded; the item after them says how many more there are."""
 _MAX_NAME = 200
 _MAX_URI = 500
 

@@ -214,7 +214,7 @@ class McpServerGroup:
         if all(now is before for now, before in zip(listed, self._listed, strict=False)) and self._listed:
             return
         self._listed = listed
-        # With the pinned names, so that a server that is down does not change the names of the others.
+        # The pinned names count too, so that a server that is down does not change the names of the others.
         counts = Counter(
             name
             for server, declarations in zip(self.executors, listed, strict=True)

@@ -20,9 +20,9 @@ Fields that a turn leaves out are not checked. `expected_tool` is one tool (in a
 list (exactly these calls, in order) or null (no call); `expected_outcome` is a complete outcome or a prefix of one. `script`
 replaces the model by a list of answers, for behaviour that no model shows on demand.
 
-Four fields are about the text that the user reads: `reply_contains` and `reply_lacks` (a text or a list of texts; upper and
-lower case are equal), `reply_equals` (the whole reply) and `reply_lines` (lines of the reply in this order, for lists
-and for several results):
+Four fields are about the text that the user reads: `reply_contains` and `reply_lacks` (a text or a list of texts; case is
+ignored), `reply_equals` (the whole reply) and `reply_lines` (lines of the reply in this order, for lists and for several
+results):
 
     - test_id: list-shows-the-change
       tasks: [buy milk, call mom]

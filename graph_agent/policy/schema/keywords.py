@@ -40,7 +40,7 @@ def with_subschemas(schema: dict[str, Any], change: Callable[[str, Any], Any]) -
 
 
 def subschemas(schema: dict[str, Any], keyword: str) -> list[Any]:
-    """Return the schemas under `keyword`, which has one, a list or a map of them."""
+    """Return the schemas under `keyword`: its value is one schema, or a list or mapping of schemas."""
     value = schema[keyword]
     if keyword in _NAMED:
         return list(value.values())
