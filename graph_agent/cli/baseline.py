@@ -97,7 +97,7 @@ def print_drift(console: Console, drift: Drift) -> None:
             console.print("tested as if all decisions were independent: there is one user, or the baseline has no user counts")
         table = Table("", "then", "now", "deviation", "p", "", box=None, pad_edge=False)
         for one in sorted(group.comparisons, key=lambda one: (not one.flagged, -abs(one.deviation)))[:12]:
-            what = f"{one.dimension} {plain(one.name)}" if one.name != "*" else f"{one.dimension}, moved in all"
+            what = f"{one.dimension} {plain(one.name)}" if one.name != "*" else f"{one.dimension}, all categories together"
             table.add_row(what, *_figures(one), "DRIFT" if one.flagged else "", style="red" if one.flagged else "")
         console.print(table)
     for other in drift.uncompared:

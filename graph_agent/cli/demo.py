@@ -42,5 +42,5 @@ def demo() -> None:
         if record is not None:
             print_record(console, record)
     if failures or record is None:
-        print_stderr(f"{failures} steps did not lead to the expected decision")
+        print_stderr(f"{failures} messages did not lead to the expected decision")
         raise typer.Exit(FAILED)

@@ -44,7 +44,7 @@ class CheckedPart(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class ChainJob:
-    """What a process needs in order to check parts: the URL of the log, and the key that seals its chains."""
+    """The input with which a process checks parts: the URL of the log, and the key that seals its chains."""
 
     database_url: str = field(repr=False)
     key: ChainKey = field(repr=False)
