@@ -10,17 +10,15 @@ variables configure the exporters; the providers are our own, so that spans of o
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar, Token
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from opentelemetry import context, trace
-from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from graph_agent.errors import ConfigurationError, ServiceError
@@ -32,13 +30,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.ports import LLMAdapter
 from graph_agent.turn.hooks import ToolCallMode, TurnHook
 
-if TYPE_CHECKING:
-    from opentelemetry.sdk.resources import Resource
-
-SERVICE = "graph-agent"
-
-LAST_SPANS_SECONDS = 2.0
-"""The time that a process waits for the collector at its end. Spans that are not exported by then are lost."""
+AGENT = "graph-agent"
 
 _PROVIDERS: tuple[tuple[type, str], ...] = ((GeminiAdapter, "gcp.gemini"), (OpenAICompatibleAdapter, "openai"))
 
@@ -50,89 +42,25 @@ _call: ContextVar[_OpenSpan] = ContextVar("call")
 one."""
 
 
-@asynccontextmanager
-async def open_tracing() -> AsyncGenerator[Tracer]:
-    """Open a tracer that exports spans over OTLP/HTTP, in batches and from its own thread; flush it on leaving.
+def open_tracing() -> AbstractAsyncContextManager[Tracer]:
+    """Return a context in which spans are exported; see `otlp`. Raises `ConfigurationError` if the extra is not installed."""
+    tracing: AbstractAsyncContextManager[Tracer] = _exporters().open_tracing()
+    return tracing
 
-    Raises `ConfigurationError` if the extra is not installed.
-    """
+
+def open_log_handler() -> AbstractContextManager[logging.Handler]:
+    """Return a context in which log records are exported; see `otlp`. Raises `ConfigurationError` as above."""
+    handler: AbstractContextManager[logging.Handler] = _exporters().open_log_handler()
+    return handler
+
+
+def _exporters() -> ModuleType:
     try:
         # Imported here, because the extra may not be installed.
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from graph_agent import otlp
     except ImportError as exc:
         raise ConfigurationError("GRAPH_AGENT_OTEL needs the extra 'otel': pip install 'graph-agent[otel]'") from exc
-    provider = TracerProvider(resource=service_resource())
-    exporter = OTLPSpanExporter()
-    provider.add_span_processor(BatchSpanProcessor(exporter))
-    try:
-        yield provider.get_tracer("graph_agent")
-    finally:
-        sending = asyncio.create_task(asyncio.to_thread(provider.shutdown))
-        _, late = await asyncio.wait({sending}, timeout=LAST_SPANS_SECONDS)
-        if late:
-            exporter.shutdown()  # type: ignore[no-untyped-call]  # it has no types
-            await sending
-
-
-def service_resource() -> Resource:
-    """Return what spans, metrics and log records say about this process."""
-    # Imported here, because the extra may not be installed.
-    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-
-    # The detector reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES; they take precedence over our own name.
-    return Resource({"service.name": SERVICE}).merge(OTELResourceDetector().detect())
-
-
-@contextmanager
-def open_log_handler() -> Iterator[logging.Handler]:
-    """Open a handler that exports log records over OTLP/HTTP, in batches and from its own thread; flush it on leaving.
-
-    A record has the text that the handler's formatter gives it. Raises `ConfigurationError` if the extra is not installed.
-    """
-    try:
-        # Imported here, because the extra may not be installed.
-        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-        from opentelemetry.sdk._logs import LoggerProvider
-        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-    except ImportError as exc:
-        raise ConfigurationError("GRAPH_AGENT_OTEL needs the extra 'otel': pip install 'graph-agent[otel]'") from exc
-    provider, exporter = LoggerProvider(resource=service_resource(), shutdown_on_exit=False), OTLPLogExporter()
-    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
-    try:
-        yield CollectorHandler(provider.get_logger("graph_agent"))
-    finally:
-        sending = threading.Thread(target=provider.shutdown)
-        sending.start()
-        sending.join(LAST_SPANS_SECONDS)
-        if sending.is_alive():
-            exporter.shutdown()  # type: ignore[no-untyped-call]  # it has no types
-            sending.join()
-
-
-class CollectorHandler(logging.Handler):
-    """Gives each record to OpenTelemetry, with the span during which it was logged."""
-
-    def __init__(self, logger: Logger) -> None:
-        super().__init__()
-        self._logger = logger
-
-    def emit(self, record: logging.LogRecord) -> None:
-        # What the exporter says about a failed export would be exported next.
-        if not record.name.startswith(("opentelemetry", "urllib3")):
-            # The steps of both scales are equal: DEBUG is 10 and 5, INFO 20 and 9, CRITICAL 50 and 21.
-            severity = SeverityNumber(min(21, max(1, record.levelno // 10 * 4 + 1)))
-            self._logger.emit(
-                LogRecord(
-                    timestamp=int(record.created * 1e9),
-                    context=context.get_current(),
-                    severity_number=severity,
-                    severity_text=record.levelname,
-                    body=self.format(record),
-                    attributes={"logger.name": record.name},
-                )
-            )
+    return otlp
 
 
 def turn_spans(tracer: Tracer, adapter: LLMAdapter) -> Callable[[], TurnHook]:
@@ -153,7 +81,7 @@ class TurnSpans(TurnHook):
 
     def before_turn(self, header: RecordHeader) -> None:
         self._conversation_id = header.context.conversation_id
-        self._turn = self._open("invoke_agent", SERVICE, SpanKind.INTERNAL, {**self._model, "gen_ai.agent.name": SERVICE})
+        self._turn = self._open("invoke_agent", AGENT, SpanKind.INTERNAL, {**self._model, "gen_ai.agent.name": AGENT})
 
     def after_turn(self, outcome: DecisionRecord | BaseException) -> None:
         assert self._turn is not None

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 
-from graph_agent import telemetry
+from graph_agent import otlp
 from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
 from graph_agent.cli.log_lines import log_to_collector
 from graph_agent.clock import ManualClock, SequentialIds
@@ -210,7 +210,7 @@ async def test_spans_are_exported_as_the_standard_variables_say(
     collector: Collected, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-    monkeypatch.setattr(telemetry, "LAST_SPANS_SECONDS", 60)
+    monkeypatch.setattr(otlp, "LAST_SPANS_SECONDS", 60)
     await _one_turn(GRAPH_AGENT_HOME=tmp_path)
     assert collector.spans == []
     await _one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1")
@@ -232,7 +232,7 @@ async def test_an_unreachable_collector_does_not_delay_the_end(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     # Left to itself the exporter would try again for an hour.
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600")
-    monkeypatch.setattr(telemetry, "LAST_SPANS_SECONDS", 0.05)
+    monkeypatch.setattr(otlp, "LAST_SPANS_SECONDS", 0.05)
     with caplog.at_level("CRITICAL"):
         await asyncio.wait_for(_one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1"), timeout=60)
 
@@ -241,7 +241,7 @@ def test_log_records_are_exported_without_credentials_and_without_those_of_the_e
     collector: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-    monkeypatch.setattr(telemetry, "LAST_SPANS_SECONDS", 60)
+    monkeypatch.setattr(otlp, "LAST_SPANS_SECONDS", 60)
     logger = logging.getLogger("graph_agent.test")
     with log_to_collector(enabled=True):
         logger.warning("cannot reach %s", "postgresql://ann:secret@db/log")
