@@ -70,7 +70,7 @@ screenshots: setup ## take the pictures of the page in docs/images/
 
 .PHONY: page-figures
 page-figures: setup ## measure the page in a slowed-down Chromium: first paint, interactive, scrolling
-	@$(BIN)/python -m tests.page.figures
+	@$(BIN)/python -m benchmarks.page
 
 .PHONY: arch
 arch: $(STAMP) ## the layers, by import-linter

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from benchmarks.goals import against
 from benchmarks.graph import Scenario, interleaved, ours
-from benchmarks.record import fill
 from benchmarks.turn import context_of, full_engine
 from graph_agent.db import Database, migrate
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
 from graph_agent.task_server.declarations import TASK_TOOLS
+from tests.record.generated_log import fill
 
 GOAL = 1.15
 """A cost that is flat, with room for noise."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.overload import TURN_REQUEST, send_burst
+from tests.overload import TURN_REQUEST, send_burst
 from tests.serving import address_of
 
 DESCRIPTORS = 1024

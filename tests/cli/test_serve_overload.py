@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks.overload import ask_for_a_turn, measure, open_rows, serving_without_a_model
+from tests.overload import ask_for_a_turn, measure, open_rows, serving_without_a_model
 
 
 def test_a_burst_at_a_silent_model_leaves_nothing_open(home: Path) -> None:

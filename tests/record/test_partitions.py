@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import record as record_benchmark
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.retention import PruneReport, prune
 from graph_agent.bootstrap.runtime import open_runtime
@@ -27,6 +26,7 @@ from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from tests.audit.builders import NOON, TEXTS, make_record
+from tests.record.generated_log import fill
 from tests.record.upgrading import upgrade_to
 
 pytestmark = pytest.mark.postgresql
@@ -159,8 +159,8 @@ async def test_a_day_that_is_created_late_takes_its_rows_from_the_default_partit
 
 
 async def test_a_decision_is_found_by_its_id_in_one_partition(with_days: Database) -> None:
-    # As the benchmark writes them: with COPY, and with the partitions of their days.
-    await asyncio.to_thread(record_benchmark.fill, with_days, 300)
+    # With COPY, and with the partitions of their days.
+    await asyncio.to_thread(fill, with_days, 300)
     newest = (await LogQueryService(with_days).query_decisions(limit=1)).items[0].decision_id
     plan = f"EXPLAIN SELECT * FROM decision_logs JOIN llm_call_logs USING (decision_id) WHERE decision_id = '{newest}'"
     lines = with_days.read_now(lambda connection: connection.exec_driver_sql(plan).scalars().all())

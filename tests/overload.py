@@ -1,0 +1,207 @@
+"""A burst of turns at a server whose model never answers, all on connections that are opened at once.
+
+The model is a socket that is never read.
+
+The clients share the processors with the server. Therefore a refusal is measured twice: by the kernel at the client, from the
+request to the arrival of the answer, and by the server, from the arrival of the request to its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import selectors
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from graph_agent.api.arrivals import seconds_since_arrival
+
+DEADLINE_SECONDS = 8.0
+
+_BODY = b'{"content": "add a task to call mom"}'
+TURN_REQUEST = (
+    b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
+)
+
+
+Buckets = dict[float, int]
+"""Seconds -> the number of requests that the server refused within them, without parsing them."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one request: seconds since the burst began, and since the request was sent, until the answer arrived."""
+
+    status: int
+    at: float
+    took: float
+    retry_after: bool
+
+
+@dataclass(frozen=True)
+class Overload:
+    """The figures of one burst."""
+
+    answers: list[Answer]
+    all_closed_at: float
+    """The time when no row was open any more, in seconds since the burst began."""
+    quick_answer_seconds: float
+    """The time that `/healthz` took in the middle of the burst."""
+    exit_code: int
+    left_open: int
+    """The number of open turns and decisions after the end of the server."""
+    refused_within: Buckets
+
+    def statuses(self) -> dict[int, int]:
+        found = [answer.status for answer in self.answers]
+        return {status: found.count(status) for status in sorted(set(found))}
+
+    def took(self, status: int) -> list[float]:
+        """Return the seconds that the answers of a status took, in order."""
+        return sorted(answer.took for answer in self.answers if answer.status == status)
+
+
+def measure(home: Path, turns: int, deadline: float = DEADLINE_SECONDS) -> Overload:
+    """Start a server in `home`, send the burst, wait until every row is closed, and end the server with SIGTERM."""
+    with serving_without_a_model(home, deadline) as (server, port):
+        answers, quick, all_closed_at, refused_within = asyncio.run(_burst(home, port, turns, deadline))
+        server.send_signal(signal.SIGTERM)
+        exit_code = server.wait(60)
+    return Overload(answers, all_closed_at, quick, exit_code, open_rows(home), refused_within)
+
+
+@contextmanager
+def serving_without_a_model(home: Path, deadline: float) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Run a server whose model never answers, and yield it with its port; its stderr goes to a file in `home`."""
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as model:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("GEMINI", "OPENAI", "GRAPH_"))}
+        environment |= {
+            "GRAPH_AGENT_HOME": str(home),
+            "GRAPH_AGENT_MODEL": "openai",
+            "OPENAI_BASE_URL": f"http://127.0.0.1:{model.getsockname()[1]}/v1",
+            "OPENAI_MODEL": "silent",
+            "GRAPH_AGENT_TIMEOUT_SECONDS": str(deadline),
+            "GRAPH_AGENT_TURNS_PER_MINUTE": "1000000",
+        }
+        command = [sys.executable, "-c", "from graph_agent.cli.main import main; main(['serve', '--port', '0'])"]
+        with (home / "stderr").open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
+            try:
+                yield server, _port(home / "stderr", server)
+            finally:
+                server.kill()
+
+
+def _port(log: Path, server: subprocess.Popen[bytes]) -> int:
+    with log.open(encoding="utf-8") as lines:
+        while server.poll() is None:
+            if found := re.search(r"serving http://\S+:(\d+)", lines.readline()):
+                return int(found[1])
+            time.sleep(0.01)
+    raise RuntimeError(log.read_text(encoding="utf-8"))
+
+
+async def _burst(home: Path, port: int, turns: int, deadline: float) -> tuple[list[Answer], float, float, Buckets]:
+    # The first turn imports the provider's SDK and opens the databases.
+    await ask_for_a_turn(port)
+    began = time.monotonic()
+    burst = asyncio.create_task(asyncio.to_thread(send_burst, port, TURN_REQUEST, turns, 10 * deadline))
+    await asyncio.sleep(deadline / 2)
+    quick = await _ask(port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", began)
+    answers = await burst
+    while open_rows(home):
+        await asyncio.sleep(0.05)
+        if time.monotonic() - began > 10 * deadline:
+            break
+    return answers, quick.took, time.monotonic() - began, await _refusals_of_server(port)
+
+
+def send_burst(port: int, request: bytes, count: int, seconds: float) -> list[Answer]:
+    """Send `count` requests, each on a connection of its own, and return the answers of at most `seconds`.
+
+    One thread on plain sockets: with a task for each request the clients would take longer than the server.
+    """
+    answers: list[Answer] = []
+    sent: dict[socket.socket, float] = {}
+    began = time.monotonic()
+    with selectors.DefaultSelector() as selector:
+
+        def receive(timeout: float) -> None:
+            for key, _ in selector.select(timeout):
+                connection = key.fileobj
+                assert isinstance(connection, socket.socket)
+                try:
+                    answer = connection.recv(65536)
+                except ConnectionError:
+                    answer = b""
+                now = time.monotonic() - seconds_since_arrival(connection)
+                answers.append(_read(answer, now - began, now - sent.pop(connection)))
+                selector.unregister(connection)
+                connection.close()
+
+        for _ in range(count):
+            connection = socket.socket()
+            connection.setblocking(False)
+            at = time.monotonic()
+            connection.connect_ex(("127.0.0.1", port))
+            # On the loopback device a connection is made at once, unless the server's queue is full.
+            connection.setblocking(True)
+            connection.sendall(request)
+            connection.setblocking(False)
+            sent[connection] = at
+            selector.register(connection, selectors.EVENT_READ)
+            if not len(sent) % 64:
+                receive(0)
+        while sent and time.monotonic() - began < seconds:
+            receive(1)
+        for connection in sent:
+            connection.close()
+    return answers
+
+
+async def ask_for_a_turn(port: int) -> Answer:
+    return await _ask(port, TURN_REQUEST, time.monotonic())
+
+
+async def _ask(port: int, request: bytes, began: float) -> Answer:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        sent = time.monotonic()
+        writer.write(request)
+        answer = await reader.read()
+    except ConnectionError:
+        answer = b""
+    finally:
+        writer.close()
+    ended = time.monotonic()
+    return _read(answer, ended - began, ended - sent)
+
+
+def _read(answer: bytes, at: float, took: float) -> Answer:
+    head = answer.partition(b"\r\n\r\n")[0].lower()
+    return Answer(int(answer[9:12] or 0), at, took, b"retry-after" in head)
+
+
+async def _refusals_of_server(port: int) -> Buckets:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    text = (await reader.read()).decode()
+    writer.close()
+    found = re.findall(r'^graph_agent_refusal_duration_seconds_bucket\{le="(\S+)"\} (\S+)', text, re.MULTILINE)
+    return {float(bound): int(float(count)) for bound, count in found}
+
+
+def open_rows(home: Path) -> int:
+    with closing(sqlite3.connect(home / "log.db")) as log, closing(sqlite3.connect(home / "graph_agent.db")) as tasks:
+        pending = log.execute("SELECT count(*) FROM decision_logs WHERE status = 'PENDING'").fetchone()[0]
+        running = tasks.execute("SELECT count(*) FROM turns WHERE state = 'running'").fetchone()[0]
+    return int(pending) + int(running)
