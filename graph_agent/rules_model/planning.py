@@ -142,7 +142,13 @@ class _Planner:
 
     def results(self, requests: Sequence[Request]) -> list[_Result]:
         """Return the results of the requests in their order; deletions come last."""
-        results = [result for request in requests for result in self._results(request)]
+        removed = any(isinstance(request, Delete) for request in requests)
+        results = [
+            result
+            for request in requests
+            for result in self._results(request)
+            if not (removed and isinstance(result, Question) and isinstance(request, Complete) and request.instead)
+        ]
         changes = [result for result in results if isinstance(result, _Change)]
         if len(changes) > MAX_CHANGES:
             kept = changes[:MAX_CHANGES]
@@ -270,6 +276,8 @@ class _Planner:
             return about[:1] if plain or exact_matches(_object(target.words), tasks) else _which(about, verb)
         if instead:
             return Question(replies.OFFER_REPORTED.format(shown(instead)), "missing_context")
+        if len(possible) == 1 and (target.told or verb == "delete"):
+            return possible
         return _which(possible, verb) if possible else _not_found(target.words, verb)
 
     def _at(self, places: Sequence[int], tasks: Sequence[Task], verb: str) -> tuple[Task, ...] | Question:

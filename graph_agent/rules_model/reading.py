@@ -36,12 +36,12 @@ from graph_agent.rules_model.requests import (
     Update,
 )
 from graph_agent.rules_model.wording import EMPTY, Clause, clause_of
-from graph_agent.rules_model.words import is_past
+from graph_agent.rules_model.words import is_action, is_past
 
 Groups = defaultdict[str, Clause]
 Builder = Callable[[Clause, Groups], Request | None]
 
-_ITEM: Final = re.compile(r"\s*(?:,\s*(?:and |or |plus )?|\s(?:and|&|plus)\s)\s*")
+_ITEM: Final = re.compile(r"\s*(?:,\s*(?:and |or |plus )?|\s(?:and|&|plus)\s|(?<!\w)\d{1,2}\)\s)\s*")
 _REMIND: Final = re.compile(r"remind|tell me|alert|notify|ping|wake|alarm")
 _STATUSES: Final[tuple[tuple[re.Pattern[str], Status], ...]] = (
     (re.compile(r"\b(?:haven't|not|yet to|un|in)[ -]?(?:i )?(?:yet )?(?:done|complete|finish|checked)"), "pending"),
@@ -99,7 +99,9 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
     """
     clause = without_politeness(clause)
     request = next(filter(None, (_first(clause, name) for name in ("guards", "add", "update", "act", "ask", "last"))), None)
-    if isinstance(request, Show) and request.about and not part("ASKS_LIST").match(clause.key):
+    if isinstance(request, Show) and (
+        re.match(r"(?:is|are) (?:it|that|they)\b", clause.key) or (request.about and not part("ASKS_LIST").match(clause.key))
+    ):
         return False
     if not isinstance(before, Add | Offer | Say):
         # "..., i moved it" explains the command.
@@ -123,6 +125,10 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
             )
         case Delete(target):
             tail = clause.key.partition(" ")[2]
+            if target.pronoun or (before == UNCLEAR and tail.isalpha()):
+                return isinstance(before, Say)
+            if part("INTO_LIST").search(tail) and not part("DEFINITE").match(tail):
+                return False
             return not target.every and (
                 names_task(clause_of(tail)) or bool(re.search(r"\b(?:list|tasks?|reminders?)\b", tail))
             )
@@ -133,6 +139,8 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
 def description(clause: Clause) -> str:
     """Return the text of a new task: without the quotes around all of it and the period that ends the sentence."""
     text, key = clause.text, clause.key
+    if len(key) > 3 and key[0] in "\"'" and key[-2] == key[0] and key[-1] in ".!,":
+        text, key = text[:-1], key[:-1]
     if len(key) > 2 and key[0] in "\"'" and key[-1] == key[0] and (key[0] == "'" or key.count('"') == 2):
         return text[1:-1].strip()
     if key.endswith((".", "!")) and not re.search(r"(?:\b\w\.|\.\.)$", key):
@@ -283,7 +291,12 @@ def _report(clause: Clause, groups: Groups) -> Request | None:
             clause, groups["about"], groups["be"].key, groups["verb"].key.rstrip(" .!"), groups["particle"].key.rstrip(" .!")
         )
     said = groups["doing"] if groups["doing"].key else groups["ref"]
-    return read_report(clause, said, by_user=bool(groups["who"].key), finished=bool(groups["doing"].key))
+    done = bool(groups["doing"].key) or (groups["who"].key.endswith("have") and bool(_BASE_FORM.match(said.key)))
+    return read_report(clause, said, by_user=bool(groups["who"].key), finished=done)
+
+
+_BASE_FORM: Final = re.compile(rf"(?:{'|'.join(sorted(vocabulary.ACTION_VERBS))}) (?:the|my|our) ")
+"""A base form where a participle belongs: "i have paint the fence"."""
 
 
 def _words(key: str) -> list[str]:
@@ -422,10 +435,12 @@ def _show_plain(clause: Clause, _groups: Groups) -> Request:
     return _shown(clause)
 
 
-def _ask_about(_clause: Clause, groups: Groups) -> Request | None:
+def _ask_about(clause: Clause, groups: Groups) -> Request | None:
     """ "did i pay rent", "what about the dentist"."""
     about = groups["said"] if groups["said"].key else groups["about"]
     named = starts_with_action(about) if groups["said"].key else may_name_task(about)
+    if re.match(r"(?:what|whom?) (?:else )?(?:do|must)\b", clause.key):
+        named = is_action(about.key)
     short = len(about.key.split()) <= (5 if groups["said"].key else 3)
     return Show(about=read_reference(about).words) if named and short and not is_foreign(about) else None
 

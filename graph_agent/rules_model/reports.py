@@ -53,9 +53,10 @@ def read_report(clause: Clause, said: Clause, *, by_user: bool, finished: bool) 
         return None
     if (verb in words.SAME_IN_PAST | words.PARTICIPLES and not by_user) or (verb == "got" and part("INDEFINITE").match(rest)):
         return None
+    name = rest and said.text.partition(" ")[2][:1].isupper() and not clause.text.isupper()
     definite, moved = (
-        bool(part("DEFINITE").match(rest)),
-        bool(part("MOVED").match(rest) or re.search(r" (?:off|up|on|out)$", rest)),
+        bool(name or part("DEFINITE").match(rest)),
+        bool(part("MOVED").match(rest) or re.search(r" (?:off|up|on|out)\b(?: at .+)?$", rest)),
     )
     felt = verb in words.NO_CHORE and not moved and verb not in words.CHORE_TOO
     known = is_action(verb) and verb not in words.NO_CHORE

@@ -18,6 +18,8 @@ class Reference:
     exact: str = ""
     """A whole description, as it was shown."""
     pronoun: bool = False
+    told: bool = False
+    """With `words`: a whole clause that tells of the task before "it": "lunch with Yuki happened, tick it"."""
     other: bool = False
     """With `pronoun`: "the other one" of two that were listed."""
     every: bool = False

@@ -19,7 +19,7 @@ _LINE: Final = re.compile(r"\s*\n\s*")
 _SEMICOLON: Final = re.compile(r"\s*;\s*")
 _LINK: Final = re.compile(r"[,.!?]?\s+(?:and then|then|and also|and|also|plus|after that|so)(?:,\s*|\s+)|[,.!?]\s+")
 _MAX_LINKS: Final = 12
-_HESITATION: Final = re.compile(r"(?<=\w )(?:uh+|um+|erm+),? (?=\w)")
+_HESITATION: Final = re.compile(r"(?<=\w)(?:,? (?:u+h+|u+m+|erm+),?(?= \w))+|^(?:u+h+|u+m+|erm+),? ", re.IGNORECASE)
 _CORRECTION: Final = re.compile(r"(?P<before>.+?),? (?:no,? wait|wait,? no|no,? sorry|sorry|i mean|scratch that),? (?P<new>.+)")
 _QUOTED: Final = re.compile(r'"[^"\n]{1,400}"')
 _ONE_TASK: Final = re.compile(
@@ -154,11 +154,10 @@ def _same_task(clause: Clause, first: Request, second: Request) -> Request | Non
         return None
     match first:
         case Complete(target) | Delete(target):
-            return replace(second, target=target)
+            return replace(second, target=replace(target, told=bool(target.words)))
         case _ if part("ONLY_NOISE").fullmatch(clause.key):
             return None
         case Offer() | Say("unclear" | "dropped" | "out_of_scope" | "which"):
-            about = re.search(r" (?:about|from|with|at|for|need|want) ([^,]+)", clause.text)
-            return replace(second, target=read_reference(clause_of(about[1]) if about else clause))
+            return replace(second, target=replace(read_reference(clause), told=True))
         case _:
             return None

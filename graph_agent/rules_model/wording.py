@@ -100,6 +100,8 @@ def _normal(word: str, before: str, after: str) -> tuple[int, str]:
         if word in {"can't", "won't"}:
             return 3, "can not" if word == "can't" else "will not"
         for ending, expanded in _ENDINGS:
+            if ending == "'d" and word[:-2] in words.ACTION_VERBS:
+                return 0, f"{word[:-2]}ed"
             if word.endswith(ending):
                 return len(word) - len(ending), f"{word.removesuffix(ending)} {expanded}"
         if word.endswith("'s"):

@@ -118,7 +118,7 @@ SPELLING: Final = dict(
     for pair in words(
         """
         u:you w:with ya:you ur:your pls:please plz:please plss:please pleas:please thx:thanks ty:thanks tysm:thanks
-        thanx:thanks abt:about
+        thanx:thanks abt:about finaly:finally
         bout:about teh:the th:the wat:what wut:what wht:what lst:list shw:show tmrw:tomorrow tmr:tomorrow tomorow:tomorrow
         cuz:because bc:because em:them nd:and an':and w/:with todos:todos todo:todo del:delete rem:remove ok:ok
         okay:ok k:ok kk:ok
@@ -195,6 +195,7 @@ SHOW_ALONE: Final = words(
 ABOUT_OTHERS: Final = words("who whom whose why where when")
 DUTIES: Final = STATES | words(
     "remind things items tick ticked cross crossed do doing done remember reminded reminding forgetting supposed plate must got"
+    " saved noted jotted wrote recorded listed"
 )
 SHOW_WORDS: Final = (
     SEE - words("call explain describe name") | QUESTION_WORDS | SUBJECTS - words("he she") | DUTIES
@@ -208,6 +209,7 @@ SHOW_WORDS: Final = (
         written put together like wanted want need needed onto trying available going seeing along memory quick quickly kind
         sort sure told help earlier before planned lined working let each one ones point points top few
         agenda updated included including jobs job backlog docket meant working once lot
+        kindly love screen peek glance wrote noted jotted siri noting
         round needs sort even plus along just looking s
         """
     )

@@ -95,10 +95,25 @@ async def test_an_open_task_takes_precedence_over_a_completed_one() -> None:
     assert environment.done == ["buy milk", "buy oat milk"]
 
 
-async def test_nothing_is_completed_or_deleted_on_half_a_match() -> None:
-    for message in ("mark grocery shopping as done", "delete the grocery shopping task", "complete wash the car"):
+async def test_nothing_is_completed_on_half_a_match() -> None:
+    for message in ("mark grocery shopping as done", "complete wash the car"):
         turn = await Environment.of("buy groceries", "wash the dishes").says(message)
         assert (turn.kind, turn.mutated) == ("question", False), message
+
+
+async def test_the_only_task_that_a_deletion_may_mean_is_named_in_the_confirmation() -> None:
+    environment = Environment.of("buy groceries", "wash the dishes")
+    turn = await environment.says("delete the grocery shopping task")
+    assert (turn.kind, turn.text) == ("confirm", "Delete 'buy groceries'. Should I go ahead? Please answer yes or no.")
+    assert environment.open == ["buy groceries", "wash the dishes"]
+
+
+@pytest.mark.parametrize(
+    "message", ["delete it, the thing with the umbrella", "Delete: buy umbrella", "no more umbrella on my list"]
+)
+async def test_a_deletion_finds_its_task_behind_punctuation(message: str) -> None:
+    turn = await Environment.of("buy umbrella", "call mom").says(message)
+    assert (turn.kind, "'buy umbrella'" in turn.text) == ("confirm", True)
 
 
 @pytest.mark.parametrize(
