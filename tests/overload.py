@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graph_agent.api.arrivals import seconds_since_arrival
+from tests.serving import address_of
 
 DEADLINE_SECONDS = 8.0
 
@@ -96,18 +97,9 @@ def serving_without_a_model(home: Path, deadline: float) -> Iterator[tuple[subpr
         command = [sys.executable, "-c", "from graph_agent.cli.main import main; main(['serve', '--port', '0'])"]
         with (home / "stderr").open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
             try:
-                yield server, _port(home / "stderr", server)
+                yield server, int(address_of(server, home / "stderr").rpartition(":")[2])
             finally:
                 server.kill()
-
-
-def _port(log: Path, server: subprocess.Popen[bytes]) -> int:
-    with log.open(encoding="utf-8") as lines:
-        while server.poll() is None:
-            if found := re.search(r"serving http://\S+:(\d+)", lines.readline()):
-                return int(found[1])
-            time.sleep(0.01)
-    raise RuntimeError(log.read_text(encoding="utf-8"))
 
 
 async def _burst(home: Path, port: int, turns: int, deadline: float) -> tuple[list[Answer], float, float, Buckets]:
