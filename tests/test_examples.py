@@ -10,9 +10,13 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+def _output_of(example: str) -> str:
+    """Run one example and return what it prints."""
+    return subprocess.run([sys.executable, EXAMPLES / example], text=True, capture_output=True, check=True).stdout
+
+
 def test_the_library_desk_serves_another_domain() -> None:
-    ran = subprocess.run([sys.executable, EXAMPLES / "library/run.py"], text=True, capture_output=True, check=True)
-    assert ran.stdout == (
+    assert _output_of("library/run.py") == (
         "you> I'd like Moby-Dick\n"
         "Moby-Dick is yours for two weeks.\n"
         "  ✓ Lend book: mark = M 9\n"
@@ -34,8 +38,7 @@ def test_the_library_desk_serves_another_domain() -> None:
 
 
 def test_the_notebook_changes_nothing_twice() -> None:
-    ran = subprocess.run([sys.executable, EXAMPLES / "notes/run.py"], text=True, capture_output=True, check=True)
-    assert ran.stdout == (
+    assert _output_of("notes/run.py") == (
         "sent twice under one key: wrote 'buy milk'; the same note: True\n"
         "you> what about milk?\n"
         "You noted 'buy milk'.\n"
@@ -66,8 +69,7 @@ def test_the_cases_of_the_notebook_pass(tmp_path: Path) -> None:
 
 
 def test_functions_are_tools_in_twenty_lines() -> None:
-    ran = subprocess.run([sys.executable, EXAMPLES / "functions.py"], text=True, capture_output=True, check=True)
-    question, *done = ran.stdout.splitlines()
+    question, *done = _output_of("functions.py").splitlines()
     assert question == "Book a table: people = 2, table = 7. Should I go ahead? Please answer yes or no."
     assert done[0] == "Done: Book a table: people = 2, table = 7."
     program = (EXAMPLES / "functions.py").read_text(encoding="utf-8").partition("import asyncio")[2]
