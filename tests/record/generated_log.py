@@ -35,6 +35,8 @@ from graph_agent.turn.engine import LLMAgentEngine
 
 ENDS = datetime(2026, 10, 1, tzinfo=UTC)
 PER_DAY = 10_000
+MAX_DAYS = 100
+"""A larger log has more decisions a day instead of more days."""
 USERS = 5_000
 BATCH = 2_000
 
@@ -94,11 +96,16 @@ def _template(record: DecisionRecord, weight: int) -> Template:
     return Template(decision_row(record), invocation_rows(record), call_rows(record), weight)
 
 
+def per_day(count: int) -> int:
+    """Return how many decisions a log of `count` decisions has on each of its days."""
+    return max(PER_DAY, count // MAX_DAYS)
+
+
 def rows(kinds: list[Template], count: int) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]]:
     """Yield the rows of `count` decisions over the days before `ENDS`, oldest first, each with the rows of its calls."""
     chance = random.Random(2026)
     weights = [kind.weight for kind in kinds]
-    step = timedelta(days=1) / PER_DAY
+    step = timedelta(days=1) / per_day(count)
     for number in range(count):
         kind = chance.choices(kinds, weights)[0]
         at = ENDS - step * (count - number)
@@ -130,7 +137,7 @@ def rows(kinds: list[Template], count: int) -> Iterator[tuple[dict[str, Any], li
 def fill(database: Database, count: int) -> None:
     """Write `count` decisions, `BATCH` of them in each transaction."""
     kinds, texts = asyncio.run(templates())
-    begins = ENDS - timedelta(days=1) * count / PER_DAY
+    begins = ENDS - timedelta(days=1) * count / per_day(count)
     database.write_now(lambda connection: create_days(connection, begins, ENDS))
     for at in (begins, ENDS):
         database.write_now(lambda connection, at=at: store_texts(connection, texts, at))
