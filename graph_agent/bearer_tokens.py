@@ -91,7 +91,7 @@ class BearerTokens:
         self._issuer = issuer
         self._secret = secret
         self._max_seconds = max_seconds
-        # A thread of its own: a server that answers slowly must not occupy the threads that other parts of the process need.
+        # In its own thread: a server that answers slowly must not occupy the threads that other parts of the process need.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jwks")
         try:
             self._keys = PublishedKeys(jwks_url) if jwks_url is not None else None

@@ -127,7 +127,7 @@ class ToolDefinitionError(ConfigurationError):
 class LLMError(GraphAgentError):
     """A model call failed. `code` is one of `LLMErrorCode`'s values; `retry_after` is in seconds.
 
-    A subclass with a code of its own is handled by its class, whatever `code` it was raised with.
+    A subclass with its own code is handled by its class, whatever `code` it was raised with.
     """
 
     default_code = "UNAVAILABLE"

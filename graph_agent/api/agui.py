@@ -62,7 +62,7 @@ _YES_OR_NO = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "req
 router = APIRouter()
 
 
-# Not in the OpenAPI document: the protocol has a schema of its own.
+# Not in the OpenAPI document: the protocol has its own schema.
 @router.post(PATH, include_in_schema=False)
 async def run_agent(request: Request, caller: AuthenticatedCaller) -> Response:
     """Run one turn and stream its events. The turn continues if the client disconnects."""

@@ -115,7 +115,7 @@ async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
         loop.call_soon_threadsafe(progress.put_nowait, (checked, total))
 
     def work() -> VerifyReport:
-        # In a thread with a loop of its own, because checking many links at once would block the server's loop.
+        # In a thread with its own loop, because checking many links at once would block the server's loop.
         log, reads = runtime.log_database, runtime.log_reads
         return asyncio.run(verify_installation(log, runtime.task_database, reads=reads, key=key, on_progress=on_progress))
 

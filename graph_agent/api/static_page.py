@@ -39,7 +39,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The URLs of the page, and the first requests of each view. All return the same document, whose script shows the view.
 
-The browser is told to send these requests before it has the script, so that they take no time of their own.
+The browser sends these requests before it has the script, while the script is loaded.
 """
 
 PAGE_POLICY = "; ".join(

@@ -36,7 +36,7 @@ class Validation:
 
 
 class CasePart(NamedTuple):
-    """Cases that one process plays, each in an environment of its own."""
+    """Cases that one process plays, each in its own environment."""
 
     fixtures: tuple[Fixture, ...]
 

@@ -22,7 +22,7 @@ def run_worker(options: ServerOptions, number: int, listener: socket.socket, rep
     assert parent is not None
     with report_failures():
         try:
-            # Without its parent a worker would keep the port, and nobody would stop it.
+            # Without its parent a worker would keep the port, and nothing would stop it.
             code = run_server(options, listener, report.send, number=number, stopped_by=parent.sentinel)
         except typer.Exit as wrong_usage:
             code = wrong_usage.exit_code

@@ -1,4 +1,4 @@
-"""Reading of large tables in pages, each in a short transaction of its own."""
+"""Reading of large tables in pages, each in its own short transaction."""
 
 from __future__ import annotations
 

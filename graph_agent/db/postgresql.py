@@ -38,7 +38,7 @@ object not in prerequisite state (lock not available), operator intervention (sh
 class PostgresqlBackend:
     """A pool of threads, each of which runs one transaction at a time; reads and writes share it.
 
-    The writes that close turns have threads of their own, so that they do not wait for the starts of other turns.
+    The writes that close turns have their own threads, so that they do not wait for the starts of other turns.
     """
 
     dialect = "postgresql"

@@ -51,7 +51,7 @@ CompiledGraph = CompiledStateGraph[GraphState, TurnRuntime, GraphState, GraphSta
 
 
 def build_graph() -> CompiledGraph:
-    """Compile the state machine. It has no state of its own: one compiled graph serves all turns of a process."""
+    """Compile the state machine. It keeps no state: one compiled graph serves all turns of a process."""
     graph = langgraph.StateGraph(GraphState, context_schema=TurnRuntime)
     checked = checked_nodes()
     for name, outcomes in topology.TOPOLOGY.items():

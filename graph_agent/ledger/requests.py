@@ -35,7 +35,7 @@ class RefusedRequestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RequestMeta:
-    """The part of a request that its arguments do not say: for whom it acts, and under which operation key."""
+    """The part of a request that its arguments do not say: the user for whom it acts, and which operation key."""
 
     user_id: str
     operation: OperationMeta | None

@@ -23,7 +23,7 @@ from graph_agent.models.llm import FunctionCall, LLMResponse, TokenUsage, ToolDe
 from graph_agent.reply.forms import REPLY_FORMS, read_form
 
 MAX_DEPTH = 64
-"""The deepest nesting of a response. No tool takes more, and JSON readers of the record have limits of their own."""
+"""The deepest nesting of a response. No tool takes more, and JSON readers of the record have their own limits."""
 
 MAX_TOKENS_OF_A_CALL = 2**24
 """No model reads or writes as many tokens in one call, and the sum of a few larger counts would not fit a database column."""

@@ -19,7 +19,7 @@ from rapidfuzz.distance import OSA
 from graph_agent.policy.word_lists import read_word_lists
 
 MAX_ANSWER_WORDS = 8
-"""A longer message is a request of its own, whatever its first word is."""
+"""A longer message is a request, whatever its first word is."""
 
 
 class Consent(StrEnum):

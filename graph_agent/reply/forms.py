@@ -98,7 +98,7 @@ def join_forms(calls: Sequence[FunctionCall], text_beside: str = "") -> FormRepl
     """Return the one reply that calls of reply forms declare together; None if it has no text.
 
     The texts are joined in order, equal ones once. It is a question if one form asks, else an answer if one answers, else a
-    refusal. `text_beside`, the text of the same response, is used only if the forms have no text of their own.
+    refusal. `text_beside`, the text of the same response, is used only if the forms have no text.
     """
     replies = [read_form(call) for call in calls]
     replies = [reply for reply in replies if reply.text] or [replace(reply, text=text_beside) for reply in replies]

@@ -50,7 +50,7 @@ class ServerConfig:
     prefixed: bool = False
     """Its tools are named `server.tool`, even if no other server has a tool of the same name."""
     timeout: float = DEFAULT_TIMEOUT_SECONDS
-    """The seconds for one call without a deadline of its own, and for connecting."""
+    """The seconds for one call without a deadline, and for connecting."""
     credentials: ClientCredentials | None = None
     """The OAuth client credentials by which the runtime identifies itself to a server over HTTP."""
     secrets: tuple[str, ...] = field(default=(), repr=False)

@@ -356,7 +356,7 @@ class LLMAgentEngine:
                 await run.requested.acquire()
 
     async def _interrupt(self, run: TurnRun[Any], recorder: Recorder, reason: InterruptReason) -> FinishedTurn:
-        """End a turn that did not end by itself. Its ending has a time limit of its own, beyond the deadline."""
+        """End a turn that did not end by itself. Its ending has its own time limit, beyond the deadline."""
         if recorder.saved is None:
             self._close_late_opening(recorder)
             raise _refusal(RecordUnavailableError("the turn ended before its opening row"))

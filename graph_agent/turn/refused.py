@@ -27,7 +27,7 @@ async def write_refused(
     Raises `RecordUnavailableError`, and `ConfigurationError` if the engine cannot run turns.
     """
     context = DecisionContext(user_id=user_id, message=_storable(message), conversation_id=conversation_id)
-    # A run of its own, so that a caller who is cancelled leaves no open row.
+    # A separate run, so that a caller who is cancelled leaves no open row.
     return await engine.start(lambda _run: _write(engine, context, outcome, reply), user_id).result()
 
 

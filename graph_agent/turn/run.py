@@ -2,7 +2,7 @@
 
 Two tasks run a turn. The *owner* does everything that must happen once a turn has begun: it waits for the graph, closes the
 record and, for a chat, stores the answer. No caller can cancel it: a client that disconnects must not leave an open row. The
-*driver* walks the graph. It is a task of its own because a model or a tool may neither answer nor let itself be cancelled; the
+*driver* walks the graph. It is a separate task because a model or a tool may neither answer nor let itself be cancelled; the
 owner then abandons the driver, which can no longer write, and ends the turn without it.
 """
 
@@ -54,7 +54,7 @@ class TurnRun(Generic[T_co]):
         """Run `work` as the owner task."""
         self._owner = asyncio.create_task(work)
         self.add_done_callback(on_end)
-        # Nobody may be waiting for the result: the record has it.
+        # The caller may be gone: the record has the result.
         self._owner.add_done_callback(ignore_result)
 
     def cancel(self, reason: InterruptReason = InterruptReason.CANCELLED) -> None:

@@ -1,4 +1,4 @@
-"""Playing a case: its conversation on the real engine, for a user whom the tool server has never seen."""
+"""Playing a case: its conversation on the real engine, for a user who is new to the tool server."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class TaskList(Protocol):
 
 
 class EngineRunner:
-    """Plays cases on the real engine. Every case gets a new user id, and so an empty task list of its own."""
+    """Plays cases on the real engine. Every case gets a new user id, and so an empty task list."""
 
     def __init__(
         self,

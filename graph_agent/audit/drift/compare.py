@@ -158,7 +158,7 @@ def _test_mix(pair: _Pair, dimension: str) -> list[_Tested]:
     figures = {name: [_share_figure(profile, dimension, name) for profile in (pair.then, pair.now)] for name in names}
     common = intraclass_correlation(figure for pair_of in figures.values() for figure in pair_of)
     shares = [
-        # A rare category has too few users for an estimate of its own, and a common one may hide a strongly clustered category.
+        # A rare category has too few users for its own estimate, and a common one may hide a strongly clustered category.
         _test_share(
             pair, dimension, name, then.get(name, 0), now.get(name, 0), max(common, intraclass_correlation(figures[name]))
         )

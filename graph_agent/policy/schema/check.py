@@ -114,7 +114,7 @@ def _read(text: str) -> dict[str, Any]:
     for nested in [part for keyword, part in walk(schema) if keyword and "$id" in part]:
         if any(_IDENTIFIED & inner.keys() for _, inner in walk(nested)):
             # Relative to that id they mean something else than in the document, which has one name space here.
-            raise SchemaRefusedError("has references or anchors in a subschema with an $id of its own")
+            raise SchemaRefusedError("has references or anchors in a subschema with its own $id")
         del nested["$id"]
     return schema
 

@@ -34,7 +34,7 @@ class Segment(NamedTuple):
     """The links of a chain after the position `after`, whose seal is `mac`, up to the position `last`.
 
     `end` is the length of the chain. The link at a border is the last one of its segment, and its seal is where the next
-    segment begins: so every link is checked against the one before it, whoever checks the two segments.
+    segment begins: so every link is checked against the one before it, also where two processes check the two segments.
     """
 
     chain: str

@@ -189,7 +189,7 @@ async def _find_unsealed_openings(database: Database, sealer: Sealer, violations
 
 
 async def _find_links_without_chain(database: Database, violations: ViolationList) -> None:
-    """Report chains that have links but no row of their own."""
+    """Report chains that have links but no row."""
     listed = select(record_chains.c.chain).where(record_chains.c.chain == record_links.c.chain).exists()
     orphans = select(record_links.c.chain).where(~listed).distinct()
     for chain in await read(database, lambda connection: connection.execute(orphans).scalars().all()):

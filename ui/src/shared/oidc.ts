@@ -51,7 +51,7 @@ export async function finishSignIn(): Promise<void> {
   // The code leaves the address bar and the history.
   navigate(started?.address ?? "/chat", true);
   const code = answer.get("code");
-  // Without this check a link from elsewhere could sign the user in to somebody else's account.
+  // Without this check a link from elsewhere could sign the user in to another account.
   if (!started || answer.get("state") !== started.state) throw new Error("That sign-in was not begun in this tab. Please sign in here.");
   if (code === null) throw new Error("You were not signed in.");
   const sent = { code, code_verifier: started.verifier, redirect_uri: RETURN_ADDRESS };
