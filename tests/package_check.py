@@ -21,6 +21,7 @@ from pathlib import Path
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 ROOT = Path(__file__).parents[1]
+PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
 UV = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
 NEEDED = ("graph_agent/constitution.md", "graph_agent/api/page/index.html", "graph_agent/py.typed")
 
@@ -68,11 +69,11 @@ def _build(folder: Path) -> Path:
 
 def _check(wheel: Path, python: str, folder: Path) -> bool | None:
     """Return True if the wheel works in an empty environment of this Python, and None if the Python is not installed."""
-    found = _run([UV, "python", "find", "--no-project", python])
-    if found.returncode:
+    interpreter = _find(python)
+    if interpreter is None:
         return None
     environment, home = folder / f"venv-{python}", folder / f"home-{python}"
-    _run([UV, "venv", "--quiet", "--python", found.stdout.strip(), str(environment)], check=True)
+    _run([UV, "venv", "--quiet", "--python", interpreter, str(environment)], check=True)
     _run([UV, "pip", "install", "--quiet", "--python", str(environment), f"{wheel}[{EXTRAS}]"], check=True)
     command = str(environment / "bin" / "graph-agent")
     uses: list[tuple[list[str], str]] = [
@@ -95,6 +96,14 @@ def _check(wheel: Path, python: str, folder: Path) -> bool | None:
             return False
     print(f"Python {python}: {len(uses)} commands work")
     return True
+
+
+def _find(python: str) -> str | None:
+    """Return the path of an interpreter that uv finds, or one of pyenv that is not selected there."""
+    found = _run([UV, "python", "find", "--no-project", python])
+    if found.returncode == 0:
+        return found.stdout.strip()
+    return next(map(str, sorted(PYENV.glob(f"{python}.*/bin/python{python}"), reverse=True)), None)
 
 
 def _check_tools(wheel: Path, python: str, folder: Path) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from graph_agent.audit.trace import DecisionTrace, PolicyInForce
 from graph_agent.errors import ConstitutionError, ToolErrorCode
-from graph_agent.models.decision import DecisionType, OutcomeCategory, PendingAction
+from graph_agent.models.decision import AnswerState, DecisionType, OutcomeCategory, PendingAction
 from graph_agent.models.llm import LLMErrorCode, LLMResponse
 from graph_agent.models.record import (
     CallDisposition,
@@ -43,6 +43,12 @@ _MODEL_FAILURES = {
 _REFUSALS = {
     ToolErrorCode.TOOL_NOT_FOUND: "it is not on the constitution's list of tools",
     ToolErrorCode.ACCESS_DENIED: "it named another user than the signed-in one",
+}
+
+_VOID_ANSWERS = {
+    AnswerState.SUPERSEDED: "a later question has replaced",
+    AnswerState.EXPIRED: "has expired",
+    AnswerState.USED: "has been answered before",
 }
 
 
@@ -84,8 +90,12 @@ def _refused_message(record: DecisionRecord) -> Iterator[str]:
 
 
 def _confirmation(record: DecisionRecord) -> Iterator[str]:
-    pending = record.header.context.pending_confirmation
+    context = record.header.context
+    pending, answers = context.pending_confirmation, context.answers
     if pending is None:
+        if answers is not None:
+            why = _VOID_ANSWERS.get(answers.state, "was not asked of this user in this conversation")
+            yield f"The answer named the question {answers.pending_action}, which {why}. Nothing was called."
         return
     what = f"The confirmation of {pending.tool_name} ({pending.description})"
     verdict = next((entry for entry in record.entries if entry.kind is EntryKind.VERIFY), None)

@@ -1,4 +1,4 @@
-"""`graph-agent constitution`: write a constitution for MCP servers, and explain one."""
+"""`graph-agent constitution`: print the one in force, write one for MCP servers, and explain one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.escape import plain
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, open_in_loop, print_stderr
+from graph_agent.policy.constitution import Constitution
+
+
+def show(constitution: ConstitutionFile = None) -> None:
+    """Print the constitution in force, as a start for yours.
+
+    It is the shipped one, unless GRAPH_AGENT_CONSTITUTION or --constitution names a file.
+    """
+    settings = command_settings(constitution=constitution)
+    typer.echo(Constitution.load(settings.constitution).text, nl=False)
 
 
 def new(mcp: Mcp = None) -> None:

@@ -64,7 +64,10 @@ def list_decisions(
 
 
 def show_decision(
-    decision_id: Annotated[str, typer.Argument(metavar="DECISION_ID", help="Print this decision; `log list` prints the ids.")],
+    decision_id: Annotated[
+        str | None,
+        typer.Argument(metavar="DECISION_ID", help="Print this decision, an id of `log list` (default: the newest)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print one decision: its record, and why it came out as it did.
@@ -72,7 +75,13 @@ def show_decision(
     With --json, print the record itself.
     """
     with open_log() as (database, run):
-        trace = run(LogQueryService(database).get_decision_trace(decision_id))
+        log = LogQueryService(database)
+        if decision_id is None:
+            newest = run(log.query_decisions(limit=1)).items
+            if not newest:
+                raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "The log has no decision yet.")
+            decision_id = newest[0].decision_id
+        trace = run(log.get_decision_trace(decision_id))
         record = run(DatabaseAuditWriter(database).load(decision_id))
     if record is None:
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision.")

@@ -74,6 +74,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         ),
     },
     "constitution": {
+        "show": Command("constitution:show", "Print the constitution in force, as a start for yours."),
         "new": Command("constitution:new", "Print a constitution that lists every tool of the MCP servers."),
         "check": Command(
             "constitution:check", "Explain a constitution line by line: what each tool may do, and what it promises."
@@ -136,7 +137,7 @@ for _name, _help in {
     "log": "Read the record of decisions.",
     "baseline": "Store how the agent behaves, and detect drift.",
     "db": "Update and move the databases.",
-    "constitution": "Write and explain the file that says what may be done.",
+    "constitution": "Print, write and explain the file that says what may be done.",
     "tools": "Use the tools directly, without a model.",
 }.items():
     app.add_typer(typer.Typer(cls=LazyGroup, no_args_is_help=True), name=_name, help=_help)

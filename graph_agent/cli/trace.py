@@ -72,7 +72,8 @@ def _print_outcome(console: Console, record: DecisionRecord) -> None:
         confidence = decision.intent.confidence
         declared = "" if confidence is None else f" ({confidence:g})"
         _row(console, "intent", f"{decision.intent.intent_type.value}{declared}")
-    _row(console, "status", f"{record.status.value} after {record.duration_ms} ms, {record.iterations} tool rounds{tokens}")
+    rounds = f"{record.iterations} tool round{'' if record.iterations == 1 else 's'}"
+    _row(console, "status", f"{record.status.value} after {record.duration_ms} ms, {rounds}{tokens}")
     _row(console, "states", " → ".join(record.states))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from graph_agent.graph.diagram import state_machine, tool_turn
 from graph_agent.graph.topology import TOPOLOGY
+from graph_agent.policy.constitution import shipped_constitution
 from tests.cli.conftest import Cli
 
 
@@ -97,3 +100,12 @@ def test_new_leaves_the_question_of_the_old_conversation_behind(cli: Cli) -> Non
     said = ["add a task to call mom", "delete the call mom task", "/new", "yes", "/tasks"]
 
     assert "[ ] call mom" in cli("chat", stdin="\n".join(said).encode()).out
+
+
+def test_constitution_show_prints_the_one_in_force(cli: Cli, tmp_path: Path) -> None:
+    assert cli("constitution", "show").out == shipped_constitution().read_text(encoding="utf-8")
+    own = tmp_path / "own.md"
+    own.write_text("You help.\n\n## Available Tools\n- add_task: Write a task\n", encoding="utf-8")
+
+    assert cli("constitution", "show", "--constitution", str(own)).out == own.read_text(encoding="utf-8")
+    assert cli("constitution", "show", "--constitution", str(tmp_path / "missing.md")).code != 0

@@ -225,3 +225,17 @@ def test_the_policy_had_changed(shown: Shown) -> None:
 
 def test_nothing_went_wrong(shown: Shown) -> None:
     assert "Nothing went wrong." in shown(lambda one: one.turn([call("add_task", description="x"), says("Added.")]))
+
+
+def test_an_answer_by_id_came_after_its_question_was_answered_replaced_or_never_asked(cli: Cli) -> None:
+    cli("ask", "add a task to call mom")
+    first = cli("ask", "delete the call mom task", "--json").json()
+    conversation, question = first["conversation_id"], first["decision"]["pending_action"]["id"]
+
+    def findings_after(pending_id: str) -> str:
+        cli("ask", "--yes", pending_id, "--conversation", conversation)
+        return cli("log", "show").out.partition("findings")[2]
+
+    assert "was given by the user's own answer" in findings_after(question)
+    assert f"The answer named the question {question}, which has been answered before." in findings_after(question)
+    assert "which was not asked of this user in this conversation. Nothing was called." in findings_after(NOBODY)

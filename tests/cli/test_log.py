@@ -48,6 +48,16 @@ def test_show_prints_everything_about_one_decision(cli: Cli) -> None:
     assert record["states"] == answer["states"]
 
 
+def test_show_without_an_id_prints_the_newest_decision(cli: Cli) -> None:
+    empty = cli("log", "show")
+    assert (empty.code, empty.out, empty.err) == (1, "", "graph-agent: The log has no decision yet.\n")
+    cli("ask", "add a task to call mom")
+    newest = cli("ask", "show my tasks", "--json").json()["decision_id"]
+
+    assert cli("log", "show", "--json").json() == cli("log", "show", newest, "--json").json()
+    assert "1 tool round\n" in cli("log", "show").out
+
+
 def test_show_prints_refused_calls_and_the_reasons(cli: Cli, script: Callable[..., str]) -> None:
     steps = [
         {"function_calls": [{"name": "drop_database", "arguments": {}}], "finish_reason": "tool_calls"},

@@ -87,6 +87,7 @@ NOT_RUN = {
         "needs eight processes and a Dask cluster; tests/replay/test_partitions.py"
     ),
     ("docs/studio.md", "python3 -m venv .venv-studio"): "downloads packages; tests/test_studio.py",
+    ("docs/tutorial.md", "python3 -m venv ~/tutorial-venv"): "installs packages; tests/package_check.py does it",
     ("docs/tutorial.md", "make setup"): "installs packages",
     ("docs/your_own_tools.md", "OPENAI_BASE_URL=http://localhost:11434/v1 OPENAI_MODEL=qwen3 graph-age"): (
         "needs a model server"
