@@ -25,6 +25,7 @@ from tests.cluster.services import PostgreSql, Replica, find_program, free_ports
 
 REPLICAS = 3
 CLIENTS = 12
+"""The clients under faults, and those of each replica in a measurement: fewer turns at once would share fewer commits."""
 MEASURED_TURNS = 15
 """The turns of each client in one measurement."""
 MEASURED_SECONDS = 300.0
@@ -90,7 +91,7 @@ def _measure(proxies: Sequence[str], replicas: Sequence[Replica]) -> tuple[list[
     for round_number in range(ROUNDS):
         for count, proxy in enumerate(proxies, 1):
             active = replicas[:count]
-            measured = _clients(proxy, f"load{count}-{round_number}", count)
+            measured = _clients(proxy, f"load{count}-{round_number}", count, CLIENTS * count)
             before, began = sum(replica.cpu_ms() for replica in active), time.monotonic()
             asyncio.run(_serve(measured, MEASURED_TURNS))
             seconds[count] += round(1000 * (time.monotonic() - began))
@@ -108,8 +109,8 @@ def _measure(proxies: Sequence[str], replicas: Sequence[Replica]) -> tuple[list[
     return clients, ratios[2] >= MIN_RATIO
 
 
-def _clients(url: str, name: str, seed: int) -> list[Client]:
-    return [Client(f"{name}-{n}", url, random.Random(f"{seed} {n}")) for n in range(CLIENTS)]
+def _clients(url: str, name: str, seed: int, count: int = CLIENTS) -> list[Client]:
+    return [Client(f"{name}-{n}", url, random.Random(f"{seed} {n}")) for n in range(count)]
 
 
 async def _serve(clients: Sequence[Client], turns: int) -> None:

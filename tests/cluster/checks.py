@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.chat.recovery import ABANDONED_AFTER
+from graph_agent.clock import ManualClock
 from graph_agent.db import Database
+from graph_agent.settings import read_settings
 from tests.cluster.clients import Client
 from tests.cluster.services import GRAPH_AGENT
 
@@ -16,7 +23,11 @@ OPEN_ROWS: Mapping[str, str] = {
     "running turns": "SELECT id FROM turns WHERE state <> 'done'",
     "open decisions": "SELECT decision_id FROM decision_logs WHERE status NOT IN ('completed', 'interrupted')",
     "turns without a decision": "SELECT id FROM turns WHERE id NOT IN (SELECT decision_id FROM decision_logs)",
-    "decisions without a turn": "SELECT decision_id FROM decision_logs WHERE decision_id NOT IN (SELECT id FROM turns)",
+    # A refused turn may leave a decision if the commit of its opening row failed without an answer of the database.
+    "decisions without a turn that are not interrupted, or have called a tool": (
+        "SELECT decision_id FROM decision_logs WHERE decision_id NOT IN (SELECT id FROM turns) "
+        "AND (status <> 'interrupted' OR decision_id IN (SELECT decision_id FROM tool_invocation_logs))"
+    ),
     "turns without exactly one message of each role": (
         "SELECT t.id FROM turns t LEFT JOIN messages m ON m.decision_id = t.id GROUP BY t.id "
         "HAVING count(*) FILTER (WHERE m.role = 'user') <> 1 OR count(*) FILTER (WHERE m.role = 'assistant') <> 1"
@@ -29,6 +40,8 @@ OPEN_ROWS: Mapping[str, str] = {
 def find_problems(url: str, environment: Mapping[str, str], clients: Sequence[Client]) -> list[str]:
     """Return a sentence for everything that is not as the clients and the record say."""
     problems = [problem for client in clients for problem in client.problems]
+    if swept := asyncio.run(_sweep(environment)):
+        print(f"{swept} decisions were closed by the sweeper after {ABANDONED_AFTER}")
     database = Database.open(url)
     try:
         for what, query in OPEN_ROWS.items():
@@ -54,6 +67,15 @@ def find_problems(url: str, environment: Mapping[str, str], clients: Sequence[Cl
     if verified.returncode != 0:
         problems.append(f"log verify: {verified.stdout}{verified.stderr}")
     return problems
+
+
+async def _sweep(environment: Mapping[str, str]) -> int:
+    """Run the sweeper at the time at which it closes old decisions; return how many it has closed."""
+    clock = ManualClock(datetime.now(UTC) + ABANDONED_AFTER + timedelta(minutes=1))
+    with tempfile.TemporaryDirectory() as home:
+        settings = read_settings({**environment, "GRAPH_AGENT_HOME": home})
+        async with open_runtime(settings, model="rules", clock=clock) as runtime:
+            return await runtime.chat.sweep()
 
 
 def _rows(database: Database, query: str) -> list[Any]:
