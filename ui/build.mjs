@@ -15,6 +15,8 @@ const { metafile } = await build({
   bundle: true,
   minify: true,
   format: "esm",
+  // Chromium then compiles the functions beside the main thread while the file arrives, instead of each one when it is called.
+  banner: { js: "//# allFunctionsCalledOnLoad" },
   // What is imported later has a file of its own. A name changes with its content, so a browser may keep a file for ever.
   splitting: true,
   entryNames: "[name]-[hash]",
@@ -32,7 +34,7 @@ const document = (await readFile("index.html", "utf8"))
   .replace("/page/main.css", `/page/${basename(cssBundle)}`)
   .replace("/page/main.js", `/page/${basename(main)}`);
 await writeFile(join(target, "index.html"), document);
-await copyFile("icon.svg", join(target, "icon.svg"));
+await copyFile("icon.png", join(target, "icon.png"));
 
 let total = 0;
 for (const name of await readdir(target)) {

@@ -59,7 +59,7 @@ _NAMED_BY_CONTENT = re.compile(r".+-[A-Z0-9]{8}\.(js|css)")
 _FOREVER = "public, max-age=31536000, immutable"
 _ENCODINGS = MappingProxyType({"br": ".br", "gzip": ".gz"})
 """The encodings in which the build stores files beside the plain ones, the smallest first."""
-_MEDIA_TYPES = MappingProxyType({".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"})
+_MEDIA_TYPES = MappingProxyType({".js": "text/javascript", ".css": "text/css", ".png": "image/png"})
 
 
 @dataclass(frozen=True, slots=True)

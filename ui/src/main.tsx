@@ -2,9 +2,9 @@
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import type { VNode } from "preact";
-import { ChatView } from "./chat/view";
+import { ChatView, prepareChat } from "./chat/view";
 import { DecisionView } from "./decisions/one";
-import { DecisionsView } from "./decisions/list";
+import { DecisionsView, prepareDecisions } from "./decisions/list";
 import { BehaviorView } from "./behavior/view";
 import { ReplayView } from "./replay/view";
 import { Brand } from "./shared/brand";
@@ -70,6 +70,24 @@ function ViewLink({ href, current, text }: { href: string; current: boolean; tex
   );
 }
 
-// The frame of index.html is painted first. A hidden tab paints nothing, so there is nothing to wait for.
-if (document.hidden) render(<Page />, document.body);
-else requestAnimationFrame(() => window.setTimeout(() => render(<Page />, document.body)));
+/** Fetches what a view shows first, before the view is drawn: it is then drawn once. */
+type Prepare = (signal: AbortSignal) => Promise<void>;
+const PREPARE: Readonly<Record<string, Prepare>> = { "/": prepareChat, "/chat": prepareChat, "/decisions": prepareDecisions };
+const PREPARE_MS = 150;
+
+/** Wait until the frame of index.html is painted. A hidden tab paints nothing, so there is nothing to wait for. */
+function painted(): Promise<unknown> {
+  return document.hidden ? Promise.resolve() : new Promise((resolve) => requestAnimationFrame(() => window.setTimeout(resolve)));
+}
+
+/** Fetch what the view shows first; without an answer in time the view is drawn, and fetches it itself. */
+function prepared(): Promise<unknown> {
+  const prepare = signedIn.value ? PREPARE[path.value] : undefined;
+  if (!prepare) return Promise.resolve();
+  const abort = new AbortController();
+  const late = new Promise((resolve) => window.setTimeout(resolve, PREPARE_MS)).then(() => abort.abort());
+  return Promise.race([prepare(abort.signal).catch(() => undefined), late]);
+}
+
+await Promise.all([painted(), prepared()]);
+render(<Page />, document.body);

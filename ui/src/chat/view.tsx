@@ -5,6 +5,7 @@ import { ErrorState, Loading } from "../shared/states";
 import { shortTime } from "../shared/format";
 import { navigate } from "../shared/router";
 import { Visible } from "../shared/text";
+import { loadTopology } from "../machine/machine";
 import { Composer } from "./composer";
 import { TurnPanel } from "./panel";
 import { announce, close, conversations, failure, loadConversations, moreConversations, open, opened } from "./store";
@@ -15,10 +16,20 @@ import type { Message } from "./turn";
 const REFRESH_MS = 4000;
 const EXAMPLES = ["add a task to call mom", "show my tasks", "I called mom", "delete the call mom task"];
 
+/** True if the list of conversations was fetched just before the view is shown. */
+let isPrepared = false;
+
+/** Fetch what the view of a new conversation shows. */
+export async function prepareChat(signal: AbortSignal): Promise<void> {
+  await Promise.all([loadConversations(), loadTopology()]);
+  isPrepared = !signal.aborted;
+}
+
 export function ChatView({ id }: { id: string | null }): VNode {
   const [listShown, setListShown] = useState(false);
   useEffect(() => {
-    void loadConversations().catch(() => undefined);
+    if (!isPrepared) void loadConversations().catch(() => undefined);
+    isPrepared = false;
     void resume().then(ended);
   }, []);
   useEffect(() => {

@@ -16,21 +16,33 @@ const REFRESH_MS = 5000;
 /** The same object each time: Preact then skips the filters when decisions arrive. */
 const FILTERS = <Filters />;
 
+/** The newest decisions for one address, if they were fetched before the view is shown. */
+let prepared: { readonly address: string; readonly page: DecisionPage } | null = null;
+
+/** Fetch the newest decisions, which the view then shows at once. */
+export async function prepareDecisions(signal: AbortSignal): Promise<void> {
+  prepared = { address: query.value.toString(), page: await newest(signal) };
+}
+
+function newest(signal?: AbortSignal): Promise<DecisionPage> {
+  const wanted = apiQuery();
+  wanted.set("limit", String(PAGE));
+  return getJson<DecisionPage>(`/api/decisions?${wanted}`, signal);
+}
+
 export function DecisionsView(): VNode {
-  const [items, setItems] = useState<readonly LoggedDecision[] | null>(null);
-  const [page, setPage] = useState<DecisionPage | null>(null);
-  const [more, setMore] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
   const address = query.value.toString();
+  const [page, setPage] = useState<DecisionPage | null>(() => (prepared?.address === address ? prepared.page : null));
+  const [items, setItems] = useState<readonly LoggedDecision[] | null>(page && page.items);
+  const [more, setMore] = useState(page?.has_more ?? false);
+  const [error, setError] = useState<ApiError | null>(null);
 
   const loading = useRef(false);
 
   /** Fetch the newest decisions, in front of those that are `shown`. */
   const refresh = async (shown: readonly LoggedDecision[], signal?: AbortSignal): Promise<void> => {
-    const wanted = apiQuery();
-    wanted.set("limit", String(PAGE));
     try {
-      const found = await getJson<DecisionPage>(`/api/decisions?${wanted}`, signal);
+      const found = await newest(signal);
       const fresh = new Set(found.items.map((item) => item.decision_id));
       setItems([...found.items, ...shown.filter((item) => !fresh.has(item.decision_id))]);
       setPage(found);
@@ -62,6 +74,9 @@ export function DecisionsView(): VNode {
   };
 
   useEffect(() => {
+    const isShown = prepared?.address === address;
+    prepared = null;
+    if (isShown) return undefined;
     const abort = new AbortController();
     setItems(null);
     void refresh([], abort.signal);

@@ -29,7 +29,8 @@ interface Shape {
 export function VirtualRows<T extends object>({ items, row, size, onNearEnd }: Props<T>): VNode {
   const list = useRef<HTMLOListElement>(null);
   const [first, setFirst] = useState(0);
-  const [shape, setShape] = useState<Shape>({ pitch: ROW_PX, count: rowsIn(window.innerHeight, ROW_PX), top: 0 });
+  // The first frame has only the rows that can be seen; those beyond are added when it is painted.
+  const [shape, setShape] = useState<Shape>({ pitch: ROW_PX, count: Math.ceil(window.innerHeight / ROW_PX), top: 0 });
   // One entry for each row in the document. Preact skips a row whose object is the same as before.
   const made = useRef<{ item: T; row: VNode }[]>([]);
   const { pitch, count, top } = shape;
@@ -43,14 +44,17 @@ export function VirtualRows<T extends object>({ items, row, size, onNearEnd }: P
       if (begin + count + AHEAD >= items.length) onNearEnd();
     };
     scroller.addEventListener("scroll", scrolled, { passive: true });
-    // Called once at the start, and always after the layout, so that nothing has to be laid out for it.
+    let changing = 0;
+    // Called once at the start, and always after the layout, so that nothing has to be laid out for it. The change is for the
+    // next frame: this one is painted first.
     const resized = new ResizeObserver(() => {
       const measured = measure(scroller, list.current);
-      if (measured.pitch !== pitch || measured.count !== count || measured.top !== top) setShape(measured);
-      scrolled();
+      const isSame = measured.pitch === pitch && measured.count === count && measured.top === top;
+      changing = requestAnimationFrame(() => (isSame ? scrolled() : setShape(measured)));
     });
     resized.observe(scroller);
     return () => {
+      cancelAnimationFrame(changing);
       scroller.removeEventListener("scroll", scrolled);
       resized.disconnect();
     };
