@@ -34,13 +34,14 @@ OBSERVE = """
 window.longTasks = [];
 new PerformanceObserver((list) => longTasks.push(...list.getEntries().map((one) => [one.startTime, one.duration])))
     .observe({type: "longtask", buffered: true});
-let show;
-window.ready = new Promise((resolve) => { show = resolve; });
 new MutationObserver((_, observer) => {
     if (!document.querySelector(READY)) return;
     observer.disconnect();
     // After the frame in which it is shown: then a click or a key is answered.
-    requestAnimationFrame(() => setTimeout(() => show(window.readyAt = performance.now())));
+    requestAnimationFrame(() => setTimeout(() => {
+        window.readyAt = performance.now();
+        console.debug("ready");
+    }));
 }).observe(document, {childList: true, subtree: true});
 """
 SCROLL = """async () => {
@@ -71,8 +72,9 @@ def slow_page(site: Site) -> Iterator[Page]:
 
 def open_view(site: Site, page: Page, view: str) -> None:
     page.add_init_script(OBSERVE.replace("READY", repr(VIEWS[view])))
-    page.goto(f"{site.url}/{view}")
-    page.evaluate("ready")
+    # Nothing is evaluated until the view is ready: Playwright's own script would take time of the page.
+    with page.expect_console_message(lambda message: message.text == "ready"):
+        page.goto(f"{site.url}/{view}", wait_until="commit")
 
 
 def load(site: Site, view: str) -> tuple[float, float]:
