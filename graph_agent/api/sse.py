@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Receive, Scope, Send
 
@@ -14,6 +16,9 @@ from graph_agent.api.turn_admission import SHARE, Places
 
 KEEP_ALIVE_SECONDS = 15
 """The server sends a comment line this often as a keep-alive, so that no proxy closes the connection while nothing happens."""
+
+SHORT_SECONDS = 0.5
+"""A stream that ends sooner needs no keep-alive, and nothing that waits for its client or for the server to go away."""
 
 ERROR = "error"
 """The last event of a stream that failed; its data is the envelope of errors."""
@@ -58,20 +63,43 @@ class EventStream(EventSourceResponse):
         self._places = places
         self._user_id = user_id
         self._admitted = admitted
+        self._sending: asyncio.Task[None]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._admitted:
             self._places.require(self._user_id)
         self._places.take(self._user_id)
+        # The three tasks that the base class starts beside it cost more than all events of a short turn.
+        self._sending = asyncio.create_task(super()._stream_response(send))
         try:
-            await super().__call__(scope, receive, send)
+            await asyncio.wait({self._sending}, timeout=SHORT_SECONDS)
+            if self._sending.done():
+                self._sending.result()
+            else:
+                await super().__call__(scope, receive, send)
         finally:
+            await self._stop_sending()
             self._places.release(self._user_id)
+
+    async def _stream_response(self, send: Send) -> None:  # noqa: ARG002 (the base class has it)
+        """Go on with what `__call__` has begun."""
+        try:
+            await asyncio.wait({self._sending})
+        finally:
+            await self._stop_sending()
+        self._sending.result()
+
+    async def _stop_sending(self) -> None:
+        if not self._sending.done():
+            # Once, and not again while the source of the messages is closed.
+            self._sending.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({self._sending})
 
 
 def event(kind: str, data: dict[str, Any], event_id: str | None = None) -> ServerSentEvent:
     """Return an event whose data is JSON."""
-    return ServerSentEvent(json.dumps(data, ensure_ascii=False, separators=(",", ":")), event=kind, id=event_id)
+    return ServerSentEvent(_encode(data), event=kind, id=event_id)
 
 
 def stream_response(description: str, kinds: Iterable[str]) -> dict[int | str, dict[str, Any]]:
@@ -86,6 +114,9 @@ def stream_response(description: str, kinds: Iterable[str]) -> dict[int | str, d
         "required": ["event", "data"],
     }
     return {200: {"description": description, "content": {"text/event-stream": {"itemSchema": schema}}}}
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 async def _until_failure(messages: AsyncIterator[bytes | ServerSentEvent]) -> AsyncIterator[bytes | ServerSentEvent]:

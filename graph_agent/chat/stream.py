@@ -19,8 +19,9 @@ from graph_agent.turn.run import TurnRun
 
 _log = logging.getLogger(__name__)
 
-BATCH_SECONDS = 0.01
-"""The events of this time are sent together: nodes that take no time follow each other within milliseconds."""
+BATCH_SECONDS = 0.025
+"""The events of this time are sent together: nodes that take no time follow each other within milliseconds, and a user sees no
+difference."""
 POLL_SECONDS = 0.25
 """The time between two reads of the log while another process runs the turn, if no notifications arrive."""
 MAX_FOLLOWING_SECONDS = 120.0
