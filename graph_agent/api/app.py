@@ -23,6 +23,7 @@ from graph_agent.api import (
     metrics,
     oidc,
     replay,
+    session,
     tasks,
     topology,
 )
@@ -112,11 +113,12 @@ def create_app(
     app.state.streams = StreamPlaces(MAX_STREAMS, one_user=not settings.authenticates)
     app.state.replays = ReplayPool()
     app.state.replay_streams = StreamPlaces(replay.MAX_STREAMS, one_user=not settings.authenticates)
+    app.state.launch_session = None if page is None else page.session
     app.state.stream = TurnStream(runtime.chat, runtime.engine)
     errors.install(app)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if settings.authenticates else []
-    for routes in (agui, chat, conversations, decisions, events, replay, behavior, tasks, topology):
+    for routes in (agui, chat, conversations, decisions, events, replay, behavior, session, tasks, topology):
         app.include_router(routes.router, dependencies=scheme)
     app.state.oidc = oidc.oidc_issuer(settings, app.state.authenticator)
     if app.state.oidc is not None:

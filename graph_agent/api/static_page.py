@@ -91,6 +91,10 @@ class LaunchSession:
         sent = request.cookies.get(_cookie_name(request.headers.get("host", "")), "")
         return secrets.compare_digest(sent.encode(), self.cookie.encode())
 
+    def end(self, request: Request, answer: Response) -> None:
+        """Delete the cookie of the browser that gets `answer`. The printed link stays valid."""
+        answer.delete_cookie(_cookie_name(request.headers.get("host", "")), httponly=True, samesite="strict")
+
 
 @dataclass(frozen=True, slots=True)
 class Page:

@@ -1,4 +1,4 @@
-"""GET /api/tasks: the caller's tasks, read through the tool `list_tasks`."""
+"""GET /api/tasks: the caller's tasks, in pages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, errors
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.conversations.statements import unavailable
+from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.llm import FunctionCall
@@ -36,19 +37,41 @@ async def tasks(
     ] = None,
 ) -> TaskPage:
     """List the caller's tasks, newest first. The constitution must permit `list_tasks`, and the tool must only read."""
-    runtime = request.app.state.runtime
+    runtime: Runtime = request.app.state.runtime
     call = await _permitted(runtime, FunctionCall(name="list_tasks", arguments={"status": status}), caller.user_id)
+    found = await (
+        _from_tool(runtime, call, before) if runtime.tasks is None else _from_store(runtime.tasks, call, limit, before)
+    )
+    return TaskPage(items=found[:limit], has_more=len(found) > limit)
+
+
+async def _from_store(pages: Any, call: AuthorizedCall, limit: int, before: str | None) -> list[dict[str, Any]]:
+    """Return one task more than the page has, if there are as many: the store of the shipped server can read a part."""
+    try:
+        found: list[dict[str, Any]] = await pages.read(call.user_id, limit + 1, call.arguments["status"], before)
+    except LookupError:
+        raise _no_such_task() from None
+    except DatabaseUnavailableError:
+        raise unavailable() from None
+    return found
+
+
+async def _from_tool(runtime: Runtime, call: AuthorizedCall, before: str | None) -> list[dict[str, Any]]:
+    """Return the tasks after `before`. Another server's tool has no pages, so all of them are read."""
     result = await runtime.tools.execute(call.tool_name, call.arguments, call.user_id)
     found = result.data.get("tasks") if isinstance(result.data, dict) else None
     if not result.success or not isinstance(found, list):
         raise unavailable()
-    start = 0
-    if before is not None:
-        ids = [task.get("id") for task in found]
-        if before not in ids:
-            raise ServiceError(ServiceErrorCode.TASK_NOT_FOUND, "There is no such task.")
-        start = ids.index(before) + 1
-    return TaskPage(items=found[start : start + limit], has_more=len(found) > start + limit)
+    if before is None:
+        return found
+    ids = [task.get("id") for task in found]
+    if before not in ids:
+        raise _no_such_task()
+    return found[ids.index(before) + 1 :]
+
+
+def _no_such_task() -> ServiceError:
+    return ServiceError(ServiceErrorCode.TASK_NOT_FOUND, "There is no such task.")
 
 
 async def _permitted(runtime: Runtime, call: FunctionCall, user_id: str) -> AuthorizedCall:

@@ -6,14 +6,14 @@ from datetime import datetime
 from typing import Any, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
-from sqlalchemy import ColumnElement, Connection, UnaryExpression, func, select
+from sqlalchemy import ColumnElement, Connection, Select, UnaryExpression, func, select
 from sqlalchemy.sql.operators import custom_op
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory, unstorable
 from graph_agent.models.record import RecordStatus
-from graph_agent.record.tables import decision_logs
+from graph_agent.record.tables import REFUSED, decision_logs, tool_invocation_logs
 
 _OPEN = "PENDING"
 _OUTCOMES = (*(outcome.value for outcome in OutcomeCategory), _OPEN)
@@ -49,6 +49,8 @@ class DecisionFilter(Frozen):
     response_model: str | None = Field(default=None, min_length=1, max_length=255)
     """The model that answered; `model` is the one that was requested."""
     constitution: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    refused: bool | None = None
+    """True selects the decisions with a tool call that code refused, false those without one."""
 
     @classmethod
     def of(cls, /, **given: Any) -> Self:
@@ -97,28 +99,35 @@ class DecisionFilter(Frozen):
     def conditions(self, connection: Connection) -> list[ColumnElement[bool]]:
         """Return the SQL conditions, for the database of this connection."""
         columns = decision_logs.c
-        time_range: list[ColumnElement[bool]] = []
+        others: list[ColumnElement[bool]] = []
         if self.since is not None:
-            time_range.append(columns.created_at >= self.since)
+            others.append(columns.created_at >= self.since)
         if self.until is not None:
-            time_range.append(columns.created_at < self.until)
+            others.append(columns.created_at < self.until)
+        if self.refused is False:
+            # No index helps here, so that it is checked like the time range: in addition to the other conditions.
+            others.append(columns.decision_id.not_in(_WITH_REFUSALS))
         equalities = self._equalities()
         if connection.dialect.name != "sqlite" or len(equalities) < 2:
-            return [*(_matches(column, value) for column, value in equalities), *time_range]
+            return [*(_matches(column, value) for column, value in equalities), *others]
         # SQLite has no statistics about frequent and rare values and would use an arbitrary index. Therefore the condition
         # that leaves the fewest rows is found by counting; a unary plus keeps SQLite from using an index for the others.
-        most_selective = min(equalities, key=lambda equality: _count_rows(connection, equality, time_range))
+        most_selective = min(equalities, key=lambda equality: _count_rows(connection, equality, others))
         return [
             _matches(*most_selective),
             *(_without_index(*other) for other in equalities if other is not most_selective),
-            *time_range,
+            *others,
         ]
 
     def _equalities(self) -> list[_Equality]:
-        """Return columns with their required value or list of values; those that usually leave the fewest rows come first."""
+        """Return columns with their required value, or a list or query of values.
+
+        Those that usually leave the fewest rows come first.
+        """
         columns = decision_logs.c
         every = [
             (columns.decision_id, self.decision_id),
+            (columns.decision_id, _WITH_REFUSALS if self.refused else None),
             (columns.conversation_id, self.conversation_id),
             (columns.user_id, self.user_id),
             (columns.status, self.status),
@@ -133,10 +142,11 @@ class DecisionFilter(Frozen):
 
 
 _Equality = tuple[ColumnElement[Any], Any]
+_WITH_REFUSALS = select(tool_invocation_logs.c.decision_id).where(REFUSED)
 
 
 def _matches(column: ColumnElement[Any], value: Any) -> ColumnElement[bool]:
-    return column.in_(value) if isinstance(value, list) else column == value
+    return column.in_(value) if isinstance(value, list | Select) else column == value
 
 
 def _without_index(column: ColumnElement[Any], value: Any) -> ColumnElement[bool]:
@@ -146,12 +156,12 @@ def _without_index(column: ColumnElement[Any], value: Any) -> ColumnElement[bool
     return _matches(UnaryExpression(column, operator=_unary_plus, type_=column.type), value)
 
 
-def _count_rows(connection: Connection, equality: _Equality, time_range: list[ColumnElement[bool]]) -> int:
+def _count_rows(connection: Connection, equality: _Equality, others: list[ColumnElement[bool]]) -> int:
     """Count the rows that a condition leaves, up to `_MAX_COUNT`; a column without an index ranks last."""
     column, value = equality
     if column.key not in _INDEXED and value is not RecordStatus.PENDING:
         return _MAX_COUNT + 1
-    found = select(decision_logs.c.created_at).where(_matches(column, value), *time_range).limit(_MAX_COUNT).subquery()
+    found = select(decision_logs.c.created_at).where(_matches(column, value), *others).limit(_MAX_COUNT).subquery()
     return connection.execute(select(func.count()).select_from(found)).scalar_one()
 
 

@@ -54,6 +54,8 @@ class ToolUsage(Frozen):
 
     calls: int
     executed: int
+    refused: int
+    """The calls that code refused."""
     succeeded: int
     success_rate: float | None
     """The share of executed calls that succeeded; None if no call was executed."""
@@ -181,8 +183,7 @@ _TOKEN_COLUMNS = ("prompt_tokens", "completion_tokens", "total_tokens", "cached_
 def _tools(connection: Connection, filters: DecisionFilter) -> dict[str, tuple[ToolUsage, Counter[int]]]:
     """Return the usage of each tool, with the histogram of its durations."""
     columns = tool_invocation_logs.c
-    executed = columns.disposition == CallDisposition.EXECUTED
-    kinds = (columns.tool_name, columns.error_code, columns.success, executed.label("executed"), columns.duration_ms)
+    kinds = (columns.tool_name, columns.error_code, columns.success, columns.disposition, columns.duration_ms)
     wanted = select(*kinds, func.count().label("times")).group_by(*kinds)
     if filters.since is not None:
         wanted = wanted.where(columns.invoked_at >= filters.since)
@@ -197,7 +198,7 @@ def _tools(connection: Connection, filters: DecisionFilter) -> dict[str, tuple[T
     usage = {}
     for name in {row.tool_name for row in rows}:
         own = [row for row in rows if row.tool_name == name]
-        sent = [row for row in own if row.executed]
+        sent = [row for row in own if row.disposition is CallDisposition.EXECUTED]
         histogram: Counter[int] = Counter()
         for row in sent:
             histogram[row.duration_ms] += row.times
@@ -206,6 +207,7 @@ def _tools(connection: Connection, filters: DecisionFilter) -> dict[str, tuple[T
             ToolUsage(
                 calls=sum(row.times for row in own),
                 executed=histogram.total(),
+                refused=sum(row.times for row in own if row.disposition is CallDisposition.REFUSED),
                 succeeded=succeeded,
                 success_rate=round(succeeded / histogram.total(), 4) if sent else None,
                 errors=_counted((row.error_code, row.times) for row in own if row.error_code is not None),

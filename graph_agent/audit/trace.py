@@ -6,13 +6,20 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import Field
-from sqlalchemy import Connection, RowMapping, Table, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Table, func, select
 
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 from graph_agent.record.settlements import Settlement, settlements_of
-from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
+from graph_agent.record.tables import (
+    REFUSED,
+    decision_logs,
+    llm_call_logs,
+    record_blobs,
+    record_entries,
+    tool_invocation_logs,
+)
 
 C = TypeVar("C", bound=Frozen)
 
@@ -46,6 +53,8 @@ class LoggedDecision(Frozen):
     usage: TokenUsage | None
     iterations: int | None
     states: list[str] | None
+    refused_calls: int
+    """The number of tool calls that code refused. The outcome does not depend on it if other calls succeeded."""
 
     @classmethod
     def of(cls, row: RowMapping) -> LoggedDecision:
@@ -55,7 +64,17 @@ class LoggedDecision(Frozen):
         return cls.model_validate({**columns, "usage": None if row["total_tokens"] is None else tokens})
 
 
-ROW_COLUMNS = [decision_logs.c[name] for name in (*LoggedDecision.model_fields, *_TOKENS) if name != "usage"]
+_REFUSED_CALLS: ColumnElement[int] = (
+    select(func.count())
+    .select_from(tool_invocation_logs)
+    .where(tool_invocation_logs.c.decision_id == decision_logs.c.decision_id, REFUSED)
+    .scalar_subquery()
+    .label("refused_calls")
+)
+ROW_COLUMNS = [
+    *(decision_logs.c[name] for name in (*LoggedDecision.model_fields, *_TOKENS) if name not in ("usage", "refused_calls")),
+    _REFUSED_CALLS,
+]
 
 
 class LoggedModelCall(Frozen):

@@ -26,6 +26,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, IdSource, LLMAdapter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
+from graph_agent.task_server.pages import TaskPages
 from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
@@ -54,6 +55,8 @@ class Runtime:
     audit: DatabaseAuditWriter
     engine: LLMAgentEngine
     chat: ChatService
+    tasks: TaskPages | None = None
+    """The pages of the shipped task server; None if other MCP servers are used."""
 
 
 @asynccontextmanager
@@ -140,6 +143,7 @@ async def open_runtime(
             audit=audit,
             engine=engine,
             chat=chat,
+            tasks=TaskPages(stores.tasks) if settings.mcp is None else None,
         )
 
 

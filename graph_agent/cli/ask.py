@@ -34,8 +34,11 @@ from graph_agent.cli.sending import send_with_key
 from graph_agent.cli.show import json_line, print_answer, stdout_console
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer
+from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.settings import Settings
 
+_ANSWERS = (Consent.YES, Consent.NO)
+_NO_QUESTION = "a new conversation has no question: answer with --conversation ID, or with --yes ID or --no ID"
 _FAILURES = ("ERROR:", "REFUSAL:RATE_LIMITED")
 
 
@@ -86,7 +89,8 @@ def ask(
         with open_command_runtime(settings, model=model, timeout=timeout) as (runtime, run):
             content = _from_stdin() if text == "-" else text
             sending = send_with_key(runtime.chat, user, content, conversation_id=conversation, answers=answers)
-            _print_reply(run, sending, as_json)
+            answers_nothing = conversation is None and answers is None and read_consent(content or "") in _ANSWERS
+            _print_reply(run, sending, as_json, _NO_QUESTION if answers_nothing else "")
 
 
 def _answer_by_id(yes: str | None, no: str | None) -> ConfirmationAnswer | None:
@@ -101,7 +105,7 @@ def _answer_by_id(yes: str | None, no: str | None) -> ConfirmationAnswer | None:
         wrong_usage("an id has 1 to 255 characters")
 
 
-def _print_reply(run: Run[Any], sending: Coroutine[Any, Any, ChatAnswer], as_json: bool) -> NoReturn:
+def _print_reply(run: Run[Any], sending: Coroutine[Any, Any, ChatAnswer], as_json: bool, hint: str) -> NoReturn:
     try:
         answer = run(sending)
     except ServiceError as exc:
@@ -115,6 +119,8 @@ def _print_reply(run: Run[Any], sending: Coroutine[Any, Any, ChatAnswer], as_jso
     if (pending := answer.decision.pending_action) is not None:
         print_stderr(f"to answer: --yes {pending.id} or --no {pending.id}")
     print_stderr(f"conversation: {answer.conversation_id}")
+    if hint:
+        print_stderr(hint)
     if not failed(answer.decision):
         raise typer.Exit(DONE)
     print_stderr(f"the reason: graph-agent log show {answer.decision_id}")

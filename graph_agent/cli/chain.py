@@ -22,6 +22,7 @@ from graph_agent.record.chain import Sealer
 from graph_agent.record.tamper.chain_parts import ChainJob, ChainPart, CheckedPart, check_stored_part, split_chains
 from graph_agent.record.tamper.heads import MAX_CHARACTERS, SignedHeads, sign_heads
 from graph_agent.record.tamper.violations import VerifyReport
+from graph_agent.reply.counting import counted
 from graph_agent.settings import read_settings
 
 
@@ -89,7 +90,7 @@ def heads(
         to.write_text(signed.to_text(), encoding="utf-8")
     except OSError:
         wrong_usage(f"the file {to} cannot be written")
-    print_stderr(f"{len(signed.heads)} heads written to {to}")
+    print_stderr(f"{counted(len(signed.heads), 'head')} written to {to}")
 
 
 def print_report(report: VerifyReport, *, compared: bool) -> None:
@@ -99,9 +100,13 @@ def print_report(report: VerifyReport, *, compared: bool) -> None:
         console.print(Text.assemble((f"{violation.kind:<11}", "bold red"), violation.text))
     if report.count > len(report.violations):
         console.print(f"... and {report.count - len(report.violations)} more")
-    more = {"pruned": report.pruned, "turns still open": report.open, "turns and operations compared": report.references}
-    counts = [f"{count} {what}" for what, count in more.items() if count]
-    seen = ", ".join([f"{report.records} records in {report.chains} chains", *counts])
+    seen = f"{counted(report.records, 'record')} in {counted(report.chains, 'chain')}"
+    more = {
+        f"{report.pruned:,} pruned": report.pruned,
+        f"{counted(report.open, 'turn')} still open": report.open,
+        f"{report.references:,} turns and operations compared": report.references,
+    }
+    seen = ", ".join([seen, *(text for text, count in more.items() if count)])
     if report.intact:
         console.print(Text.assemble(("intact", "bold green"), f": {seen}"))
         if not compared:
@@ -109,4 +114,4 @@ def print_report(report: VerifyReport, *, compared: bool) -> None:
                 "Records removed from the end of a chain are detected only with heads that were stored elsewhere: --heads FILE."
             )
     else:
-        console.print(Text.assemble((f"{report.count} violations", "bold red"), f": {seen}"))
+        console.print(Text.assemble((counted(report.count, "violation"), "bold red"), f": {seen}"))

@@ -10,6 +10,8 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
+import typer
+
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.stores import open_stores
@@ -32,8 +34,9 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "status": ("--status", "STATUS", "Select this status: PENDING, completed or interrupted."),
     "model": ("--by-model", "NAME", "Select decisions of this model."),
     "response_model": ("--response-model", "NAME", "Select decisions that this model answered."),
+    "refused": ("--refused", "", "Select decisions with a tool call that code refused."),
 }
-"""Field of `DecisionFilter` -> the option that sets it: flag, metavar and help."""
+"""Field of `DecisionFilter` -> the option that sets it: flag, metavar (empty for an option without a value) and help."""
 
 
 def filter_by(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -64,10 +67,11 @@ def filter_by(*fields: str) -> Callable[[Callable[..., None]], Callable[..., Non
 
 def _parameter(field: str) -> Parameter:
     flag, metavar, help_text = _OPTIONS[field]
+    kind: Any = Annotated[bool | None, typer.Option(flag, help=help_text, show_default=False)]
+    if metavar:
+        kind = Annotated[str | None, option(flag, metavar, help_text)]
     # The prefix keeps the names apart from the other parameters of a command, such as `model`.
-    return Parameter(
-        f"by_{field}", Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option(flag, metavar, help_text)]
-    )
+    return Parameter(f"by_{field}", Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
 def parse_time(text: str) -> datetime:

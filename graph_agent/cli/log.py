@@ -15,6 +15,7 @@ from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.cli.trace import print_findings, print_record, shorten
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.reply.counting import counted
 
 _STYLES = {"SUCCESS": "green", "ERROR": "red", "REFUSAL": "yellow", "AMBIGUITY": "cyan", "PENDING": "yellow"}
 
@@ -30,6 +31,7 @@ _STYLES = {"SUCCESS": "green", "ERROR": "red", "REFUSAL": "yellow", "AMBIGUITY":
     "status",
     "model",
     "response_model",
+    "refused",
 )
 def list_decisions(
     *,
@@ -56,6 +58,7 @@ def list_decisions(
                 f"  {row.decision_type:<20} ",
                 (f"{row.outcome_category:<28} ", _STYLES.get(row.outcome_category.partition(":")[0], "")),
                 shorten(row.message, 60),
+                (f"  {counted(row.refused_calls, 'call')} refused" if row.refused_calls else "", "red"),
             )
         )
     if page.has_more:

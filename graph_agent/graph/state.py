@@ -54,6 +54,8 @@ class TurnCall:
     disposition: CallDisposition
     result: ToolResult
     receipt: str | None = None
+    rule: str = ""
+    """For a refused call: the rule that refused it, as a clause for the user."""
 
 
 @dataclass(frozen=True)

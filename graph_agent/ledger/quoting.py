@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-SHOWN_LENGTH = 60
+SHOWN_LENGTH = 1_000
+"""As long as a task may be, so that a receipt names the whole of it."""
 
 _JOINERS = "\u200c\u200d"
 """Zero-width joiners, which some scripts and emoji need."""

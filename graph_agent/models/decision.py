@@ -160,6 +160,8 @@ class PendingAction(Frozen):
     # Left out of the JSON if it is empty, as in records that do not have it.
     whole_digest: str = Field(default="", exclude_if=lambda value: not value)
     """SHA-256 of the title, the arguments and the preview, if `description` does not show all of them."""
+    object_text: str = Field(default="", exclude_if=lambda value: not value)
+    """The whole text of the object that the preview describes, if `description` shows only a part of it."""
     signature: str = ""
 
     def can_be_answered(self, now: datetime) -> bool:
@@ -182,7 +184,7 @@ class PendingAction(Frozen):
     @model_validator(mode="after")
     def _can_be_signed(self) -> PendingAction:
         try:
-            canonical_json([self.id, self.tool_name, self.arguments, self.description]).encode()
+            canonical_json([self.id, self.tool_name, self.arguments, self.description, self.object_text]).encode()
         except (ValueError, TypeError, RecursionError):
             raise ValueError("must be plain JSON") from None
         return self

@@ -17,10 +17,13 @@ from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import AgentDecision, DecisionContext
 from graph_agent.models.llm import LLMResponse, TokenUsage
 
-RECORD_VERSION = 2
-"""Version 2 declares the kind of a reply by a form and requires a call; version 1 read the kind from the reply's wording."""
+RECORD_VERSION = 3
+"""Version 1 read the kind of a reply from its wording; since version 2 a form declares it, and a call is required.
 
-READABLE_VERSIONS = frozenset({1, RECORD_VERSION})
+Since version 3 notices name the calls that code refused, and a pending action has the whole text of its object.
+"""
+
+READABLE_VERSIONS = frozenset({1, 2, RECORD_VERSION})
 """The versions that can be replayed."""
 
 

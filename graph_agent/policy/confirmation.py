@@ -10,6 +10,9 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.rules import ToolRule
 from graph_agent.reply.one_line import one_line, visibly_shortened
 
+_MAX_TEXT = 4_000
+"""A longer text of an object is not kept with the question: its description says how long it is."""
+
 
 def describe_action(
     rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, display: Callable[[str], str] = visibly_shortened
@@ -34,6 +37,12 @@ def digest_of_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolRes
     if describe_action(rule, arguments, preview) == describe_action(rule, arguments, preview, display=str):
         return ""
     return digest([rule.title, arguments, _preview_text(preview)])
+
+
+def shortened_text(preview: ToolResult | None) -> str:
+    """Return the whole text of the preview if a description shows only a part of it; else an empty one."""
+    text = _preview_text(preview) or ""
+    return "" if len(text) > _MAX_TEXT or visibly_shortened(text) == one_line(text, _MAX_TEXT) else text
 
 
 def _preview_text(preview: ToolResult | None) -> str | None:

@@ -27,6 +27,13 @@ CHANGED_IN_THIS_TURN = (
     "than what is on the list; finish without this call"
 )
 
+# The rules in words for the user, who reads them in a notice; the texts above are for the model.
+NOT_LISTED = "not in the constitution"
+INVALID_ARGUMENTS = "its details were not valid"
+_NOT_SERVED = "not available now"
+_OWN_DATA_ONLY = "only your own data can be used"
+_CHANGED_BY_MESSAGE = "this message has changed it already: ask for it in a new message"
+
 # Passed by `judge_batch` only, so that no other code creates an AuthorizedCall by accident.
 _SEAL = object()
 
@@ -78,6 +85,8 @@ class Judgement:
     """For REPEATED: the sequences of the identical earlier calls."""
     error_code: ToolErrorCode | None = None
     error: str | None = None
+    rule: str = ""
+    """For REFUSED: the rule that refuses the call, as a clause for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +101,12 @@ class PastCall:
 
 
 class _Refusal(Exception):  # noqa: N818 (raised and caught in this module: a verdict, not an error)
-    def __init__(self, text: str, code: ToolErrorCode = ToolErrorCode.VALIDATION_ERROR) -> None:
+    def __init__(
+        self, text: str, code: ToolErrorCode = ToolErrorCode.VALIDATION_ERROR, *, rule: str = INVALID_ARGUMENTS
+    ) -> None:
         self.text = text
         self.code = code
+        self.rule = rule
         super().__init__(text)
 
 
@@ -126,12 +138,11 @@ def judge_batch(
             is_confirmed = confirmed is not None and _is_call(confirmed, call.name, arguments)
             stopped = rule.grant.requires_confirmation and not is_confirmed
             if stopped and _may_have_changed(arguments, known, policy):
-                raise _Refusal(CHANGED_IN_THIS_TURN)
+                raise _Refusal(CHANGED_IN_THIS_TURN, rule=_CHANGED_BY_MESSAGE)
         except _Refusal as refusal:
             stopped = False
-            judgements.append(
-                Judgement(sequence, call.name, call.arguments, Verdict.REFUSED, error_code=refusal.code, error=refusal.text)
-            )
+            judgement = Judgement(sequence, call.name, call.arguments, Verdict.REFUSED)
+            judgements.append(replace(judgement, error_code=refusal.code, error=refusal.text, rule=refusal.rule))
             continue
         if stopped:
             judgements.append(Judgement(sequence, call.name, arguments, Verdict.AWAITING, error=AWAITING))
@@ -161,7 +172,8 @@ def _judge_repetition(call: AuthorizedCall, rule: ToolRule, known: Sequence[Past
     # A repetition keeps its verdict: it is answered with the earlier result, but has no permission to run.
     verdict = Verdict.REPEATED if repeats else Verdict.REFUSED
     error = f"this can be done at most {limit} {'time' if limit == 1 else 'times'} for one message"
-    return replace(judgement, verdict=verdict, authorized=None, error_code=ToolErrorCode.VALIDATION_ERROR, error=error)
+    code, in_words = ToolErrorCode.VALIDATION_ERROR, f"at most {limit} per message (constitution)"
+    return replace(judgement, verdict=verdict, authorized=None, error_code=code, error=error, rule=in_words)
 
 
 def _check(
@@ -170,13 +182,16 @@ def _check(
     """Return the rule of a call and its arguments without `user_id`. Raises `_Refusal`."""
     rule = policy.rules.get(call.name)
     if call.name in policy.unavailable:
-        raise _Refusal("unavailable: the server of this tool does not serve it now", ToolErrorCode.TOOL_UNAVAILABLE)
+        text = "unavailable: the server of this tool does not serve it now"
+        raise _Refusal(text, ToolErrorCode.TOOL_UNAVAILABLE, rule=_NOT_SERVED)
     if rule is None:
-        raise _Refusal("there is no such tool", ToolErrorCode.TOOL_NOT_FOUND)
+        raise _Refusal("there is no such tool", ToolErrorCode.TOOL_NOT_FOUND, rule=NOT_LISTED)
     if index >= MAX_CALLS_PER_ROUND:
-        raise _Refusal(f"at most {MAX_CALLS_PER_ROUND} calls can be made at once")
+        text = f"at most {MAX_CALLS_PER_ROUND} calls can be made at once"
+        raise _Refusal(text, rule=f"at most {MAX_CALLS_PER_ROUND} at once")
     if sequence > max_calls_per_turn:
-        raise _Refusal(f"at most {max_calls_per_turn} calls can be made for one message")
+        text = f"at most {max_calls_per_turn} calls can be made for one message"
+        raise _Refusal(text, rule=f"at most {max_calls_per_turn} actions per message")
     arguments: Any = call.arguments
     if not isinstance(arguments, dict):
         raise _Refusal("the arguments must be an object")
@@ -208,7 +223,8 @@ def _for_user(rule: ToolRule, arguments: dict[str, Any], user_id: str) -> dict[s
     if bound is not None and bound in arguments:
         named.append(arguments[bound])
     if any(value != user_id for value in named):
-        raise _Refusal("only the signed-in user's own data can be used", ToolErrorCode.ACCESS_DENIED)
+        text = "only the signed-in user's own data can be used"
+        raise _Refusal(text, ToolErrorCode.ACCESS_DENIED, rule=_OWN_DATA_ONLY)
     if bound is not None:
         return {**arguments, bound: user_id}
     return {key: value for key, value in arguments.items() if key != "user_id" or rule.takes_user_id}

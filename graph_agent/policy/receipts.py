@@ -11,7 +11,8 @@ from graph_agent.policy.rules import ToolRule
 from graph_agent.reply.one_line import one_line
 from graph_agent.reply.result_text import in_receipt, quoted, result_lines
 
-_MAX_RECEIPT = 160
+_MAX_RECEIPT = 2_100
+"""Enough for a receipt that quotes two texts of 1,000 characters."""
 
 
 def receipt(rule: ToolRule, arguments: dict[str, Any], result: ToolResult, *, confirmed: bool = False) -> str | None:

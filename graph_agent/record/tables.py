@@ -23,6 +23,9 @@ from graph_agent.db import JsonText, UtcDateTime, enum_by_value, new_metadata
 from graph_agent.models.record import CallDisposition, RecordStatus
 
 _OPEN = text("status = 'PENDING'")
+REFUSED = text("tool_invocation_logs.disposition = 'refused'")
+"""The condition that a call was refused. A literal, because SQLite uses a partial index for no bound value."""
+_REFUSED = text("disposition = 'refused'")
 _BY_ID = "RANGE (decision_id)"
 """The partitions of the large tables on PostgreSQL; see `partitions`."""
 
@@ -102,6 +105,8 @@ tool_invocation_logs = Table(
     Column("invoked_at", UtcDateTime, nullable=False),
     # A covering index: the metrics of tools never read a row.
     Index("ix_tool_invocation_logs_sent", "invoked_at", "tool_name", "error_code", "success", "disposition", "duration_ms"),
+    # Refusals are rare: with it they are found without reading the other calls.
+    Index("ix_tool_invocation_logs_refused", "decision_id", sqlite_where=_REFUSED, postgresql_where=_REFUSED),
     _of_decision(),
     postgresql_partition_by=_BY_ID,
 )

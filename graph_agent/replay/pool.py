@@ -20,7 +20,7 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.replay.replayer import Replayer
 from graph_agent.replay.report import unreadable_report
 from graph_agent.replay.sources import LoadedRecord
-from graph_agent.replay.step_summary import summarize
+from graph_agent.replay.step_summary import refused_in, summarize
 from graph_agent.replay.time_limit import REPLAY_SECONDS, ReplayTimeout, interrupted_after, too_long
 
 WORKERS = 2
@@ -138,5 +138,8 @@ def _replay_in_worker(record: DecisionRecord, texts: Mapping[str, str], policy: 
     except Exception as exc:
         # An exception that cannot be unpickled would break the pool, and with it the replays of the other users.
         raise RuntimeError(f"a replay failed: {type(exc).__name__}: {exc}") from None
-    steps = [{"state": step.state, "outcome": step.outcome, "changes": summarize(step)} for step in report.steps]
+    steps = [
+        {"state": step.state, "outcome": step.outcome, "refused": refused_in(step), "changes": summarize(step)}
+        for step in report.steps
+    ]
     return {**report.to_json(), "steps": steps}

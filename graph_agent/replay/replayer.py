@@ -22,7 +22,15 @@ from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, TurnPorts
 from graph_agent.replay.playback import PlaybackRecorder
-from graph_agent.replay.report import Difference, ReplayReport, compare_outcomes, compare_paths, compare_records
+from graph_agent.replay.report import (
+    Difference,
+    ReplayReport,
+    calls_refused_now,
+    compare_outcomes,
+    compare_paths,
+    compare_records,
+    compare_unfinished,
+)
 from graph_agent.replay.time_limit import REPLAY_SECONDS, ReplayTimeout, interrupted_after, too_long
 from graph_agent.replay.what_if import WhatIfPorts
 from graph_agent.turn.finished import compose_record
@@ -146,10 +154,14 @@ class Replayer:
 
     async def _replay_what_if(self, record: DecisionRecord, snapshot: PolicySnapshot, ports: WhatIfPorts) -> ReplayReport:
         steps, departure = await self._walk(record, snapshot, ports)
+        refused = calls_refused_now(record, steps[-1].turn) if steps else ()
         if departure is not None or steps[-1].turn.decision is None:
-            return ReplayReport(record, compare_paths(record, steps), departure, steps)
+            if refused and departure is not None and departure.startswith(INVOKE_LLM):
+                # The reason is what the other constitution decided, not that the model was never asked about it.
+                departure = f"{'; '.join(map(str, refused))}. What the model would have said then is unknown"
+            return ReplayReport(record, compare_unfinished(record, steps), departure, steps, refused=refused)
         replayed = _compose(Recorder(record.header, snapshot, clock=SystemClock()), steps, record.ended_at)
-        return ReplayReport(record, compare_outcomes(record, replayed), None, steps, replayed)
+        return ReplayReport(record, compare_outcomes(record, replayed), None, steps, replayed, refused)
 
     async def _walk(
         self, record: DecisionRecord, snapshot: PolicySnapshot, ports: TurnPorts

@@ -9,7 +9,7 @@ from typing import Any
 from graph_agent.graph.state import Turn
 from graph_agent.graph.stepping import Step
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.record import DecisionRecord
+from graph_agent.models.record import CallDisposition, DecisionRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,17 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedCall:
+    """A call that is refused now and was not when it was recorded. `rule` says why, as a clause for the user."""
+
+    tool_name: str
+    rule: str
+
+    def __str__(self) -> str:
+        return f"{self.tool_name} would have been refused: {self.rule}"
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayReport:
     """The result of one replay.
 
@@ -37,6 +48,8 @@ class ReplayReport:
     steps: tuple[Step, ...] = ()
     replayed: DecisionRecord | None = None
     """The new record, if the replay reached its end."""
+    refused: tuple[RefusedCall, ...] = ()
+    """With another constitution or a live model: the calls that are refused now."""
 
     @property
     def decision_id(self) -> str:
@@ -57,6 +70,7 @@ class ReplayReport:
             "identical": self.identical,
             "departure": self.departure,
             "differences": [asdict(difference) for difference in self.differences],
+            "refused": [asdict(call) for call in self.refused],
             "states": [step.state for step in self.steps],
             "decision": self.replayed.decision.to_json() if self.replayed else None,
         }
@@ -69,6 +83,7 @@ def unreadable_report(name: str, why: str = "the record cannot be read") -> dict
         "identical": False,
         "departure": why,
         "differences": [],
+        "refused": [],
         "states": [],
         "decision": None,
     }
@@ -84,6 +99,11 @@ def compare_records(recorded: DecisionRecord, replayed: DecisionRecord) -> tuple
     if (intent := decision["intent"]) is not None and intent["confidence"] == 1.0:
         # Earlier records have this constant, which no model declared.
         intent["confidence"] = None
+    if recorded.header.version < 3:
+        # Their decisions have no whole text of an object, and no notices about refused calls, which come last.
+        (new_decision.get("pending_action") or {}).pop("object_text", None)
+        new_decision["notices"] = new_decision.get("notices", [])[: len(decision.get("notices", []))]
+        decision.setdefault("notices", [])
     return (
         *_differences("path", path, new_path),
         *_differences("decision", decision, new_decision),
@@ -105,6 +125,29 @@ def compare_paths(recorded: DecisionRecord, steps: tuple[Step, ...]) -> tuple[Di
     return (Difference("path", " -> ".join(recorded.states), " -> ".join(walked)),)
 
 
+def compare_unfinished(recorded: DecisionRecord, steps: tuple[Step, ...]) -> tuple[Difference, ...]:
+    """Compare the path and the calls of a what-if replay that ended early with the start of what was recorded."""
+    made = steps[-1].turn.calls if steps else ()
+    calls = [
+        _visible_call(call.call.name, call.arguments, call.disposition, call.result.error, success=call.result.success)
+        for call in made
+    ]
+    return (
+        *compare_paths(recorded, steps),
+        *_differences("calls", _visible_outcome(recorded)["calls"][: len(calls)], calls),
+    )
+
+
+def calls_refused_now(recorded: DecisionRecord, turn: Turn) -> tuple[RefusedCall, ...]:
+    """Return the calls of `turn` that are refused, but not in the record."""
+    before = {call.sequence for call in recorded.invocations if call.disposition is CallDisposition.REFUSED}
+    return tuple(
+        RefusedCall(call.call.name, call.rule)
+        for call in turn.calls
+        if call.disposition is CallDisposition.REFUSED and call.sequence not in before
+    )
+
+
 def _visible_outcome(record: DecisionRecord) -> dict[str, Any]:
     decision = record.decision
     pending = decision.pending_action
@@ -117,10 +160,14 @@ def _visible_outcome(record: DecisionRecord) -> dict[str, Any]:
         "receipts": decision.effects,
         "asks to confirm": None if pending is None else [pending.tool_name, pending.arguments],
         "calls": [
-            [call.tool_name, call.parameters, call.disposition, call.error_message or ("done" if call.success else "failed")]
+            _visible_call(call.tool_name, call.parameters, call.disposition, call.error_message, success=call.success)
             for call in record.invocations
         ],
     }
+
+
+def _visible_call(tool_name: str, arguments: Any, disposition: CallDisposition, error: str | None, *, success: bool) -> str:
+    return f"{tool_name} {canonical_json(arguments)}: {disposition}, {error or ('done' if success else 'failed')}"
 
 
 def _differences(what: str, recorded: Any, replayed: Any) -> Iterator[Difference]:

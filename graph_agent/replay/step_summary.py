@@ -8,6 +8,8 @@ from typing import Any
 
 from graph_agent.graph.stepping import Step
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.record import CallDisposition
+from graph_agent.reply.counting import counted
 
 _SHOWN_MESSAGES = 3
 """The number of messages at the end of a request that are shown; earlier requests have shown the ones before them."""
@@ -18,6 +20,12 @@ def summarize(step: Step) -> dict[str, str]:
     return {name: "none" if value is None else _SUMMARIES.get(name, _shorten)(value) for name, value in step.changed.items()}
 
 
+def refused_in(step: Step) -> int:
+    """Return the number of calls that were refused in a step."""
+    made = step.turn.calls[len(step.before.calls) :]
+    return sum(call.disposition is CallDisposition.REFUSED for call in made)
+
+
 def _shorten(value: Any, limit: int = 120) -> str:
     text = " ".join((value if isinstance(value, str) else canonical_json(value)).split())
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
@@ -25,7 +33,7 @@ def _shorten(value: Any, limit: int = 120) -> str:
 
 def _request(request: Any) -> str:
     shown = [f"{message.role}: {_message(message)}" for message in request.messages[-_SHOWN_MESSAGES:]]
-    return f"{len(request.messages)} messages, {len(request.tools)} tools; last: {' | '.join(shown)}"
+    return f"{counted(len(request.messages), 'message')}, {counted(len(request.tools), 'tool')}; last: {' | '.join(shown)}"
 
 
 def _message(message: Any) -> str:

@@ -19,6 +19,8 @@ CHANGED_SINCE_ASKED = "It has changed since I asked, so nothing was done."
 ONE_AT_A_TIME = "I ask about one action at a time. Ask me for the others next."
 """The notice beside a question if the model requested more calls than the one that waits for the user."""
 NOTHING_CHANGED = "Nothing was changed."
+_MAX_DESCRIBED = 5
+"""The number of refused actions that a notice describes."""
 CUT_MARK = " […] (this answer was cut short)"
 
 _VOID_ANSWERS = {
@@ -40,6 +42,13 @@ def question(description: str) -> str:
 def not_done(description: str, why: str = "") -> str:
     """Return the notice for an action that was dropped. `why` is the reason, as a clause."""
     return f"Not done: {description[:1].lower()}{description[1:]}{why and f' ({why})'}."
+
+
+def refused(descriptions: Sequence[str], rule: str) -> str:
+    """Return the notice for actions that code refused by `rule`, a clause."""
+    shown = [*descriptions[:_MAX_DESCRIBED], *([f"{len(left)} more"] if (left := descriptions[_MAX_DESCRIBED:]) else [])]
+    text = "; ".join(f"{one[:1].lower()}{one[1:]}" for one in shown)
+    return f"Not done: {text}. {rule[:1].upper()}{rule[1:]}."
 
 
 def failure_reply(error: LLMErrorCode | None) -> str:

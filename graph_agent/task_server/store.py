@@ -52,17 +52,20 @@ def list_newest_first(connection: Connection, user_id: str, status: TaskStatus |
 
 
 def page_newest_first(
-    connection: Connection, user_id: str, count: int, after: tuple[datetime, str] | None = None
+    connection: Connection,
+    user_id: str,
+    count: int,
+    after: tuple[datetime, str] | None = None,
+    status: TaskStatus | None = None,
 ) -> list[Task]:
-    """Return at most `count` of the user's tasks, newest first.
+    """Return at most `count` of the user's tasks, newest first; all of them or those with `status`.
 
     `after` is the creation time and id of a task: only tasks that come after it in this order are returned.
     """
-    if after is None:
-        rows = connection.execute(_PAGE, {"user": user_id, "count": count})
-    else:
-        at, task_id = after
-        rows = connection.execute(_NEXT_PAGE, {"user": user_id, "count": count, "at": at, "task": task_id})
+    page, values = _PAGE, {"user": user_id, "count": count}
+    if after is not None:
+        page, values = _NEXT_PAGE, {**values, "at": after[0], "task": after[1]}
+    rows = connection.execute(page if status is None else page.where(tasks.c.status == status), values)
     return [Task.model_validate(dict(row)) for row in rows.mappings()]
 
 

@@ -45,6 +45,23 @@ async def test_tasks_are_the_callers_own_and_have_pages(guarded: httpx.AsyncClie
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "TASK_NOT_FOUND")
 
 
+async def test_pending_tasks_have_pages_without_the_completed_ones(client: httpx.AsyncClient) -> None:
+    for task in ("call mom", "buy milk", "pay rent"):
+        await said(client, f"add a task to {task}")
+    await said(client, "I bought milk")
+    page = (await client.get("/api/tasks", params={"limit": 1, "status": "pending"})).json()
+    assert ([task["description"] for task in page["items"]], page["has_more"]) == (["pay rent"], True)
+    rest = (await client.get("/api/tasks", params={"status": "pending", "before": page["items"][0]["id"]})).json()
+    assert ([task["description"] for task in rest["items"]], rest["has_more"]) == (["call mom"], False)
+
+
+async def test_the_session_names_the_user(client: httpx.AsyncClient, guarded: httpx.AsyncClient) -> None:
+    assert (await client.get("/api/session")).json() == {"user_id": LOCAL_USER, "auditor": False}
+    assert (await guarded.get("/api/session", headers=headers("ann", "auditor"))).json() == {"user_id": "ann", "auditor": True}
+    assert (await guarded.get("/api/session")).status_code == 401
+    assert (await guarded.delete("/api/session", headers=headers("ann"))).status_code == 204
+
+
 async def test_the_constitution_is_the_one_in_force(client: httpx.AsyncClient) -> None:
     found = (await client.get("/api/constitution")).json()
     expected = Constitution.load(None)

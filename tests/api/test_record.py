@@ -12,10 +12,12 @@ from pydantic import SecretStr
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import DecisionOpening
 from graph_agent.policy.constitution import Constitution
 from tests.chat.environment import Environment
+from tests.scripted_turns import calls, says
 
 SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
 Served = Callable[[Runtime], httpx.AsyncClient]
@@ -56,6 +58,31 @@ async def test_decisions_are_listed_newest_first_by_filter(client: httpx.AsyncCl
     refused = (await client.get("/api/decisions", params={"outcome": "REFUSAL", "limit": 1})).json()
     assert [item["decision_id"] for item in refused["items"]] == [second]
     assert (await client.get("/api/decisions", params={"since": "2100-01-01T00:00:00Z"})).json()["total"] == 0
+
+
+async def test_a_turn_with_refused_calls_is_found_whatever_its_outcome(environment: Environment, served: Served) -> None:
+    requests = calls(("add_task", {"description": "call mom"}), ("drop_database", {}), ("list_tasks", {"user_id": "bob"}))
+    with ScriptedAdapter([requests, says("Added."), says("Hello.")]) as model:
+        client = served(environment.runtime(model))
+        first, second = await said(client, "add a task"), await said(client, "hello")
+    listed = (await client.get("/api/decisions")).json()["items"]
+    assert [(item["decision_id"], item["refused_calls"]) for item in listed] == [(second, 0), (first, 2)]
+    for refused, found in (("true", first), ("false", second)):
+        page = (await client.get("/api/decisions", params={"refused": refused})).json()
+        assert ([item["decision_id"] for item in page["items"]], page["total"]) == ([found], 1)
+    [item] = (await client.get("/api/decisions", params={"refused": "true"})).json()["items"]
+    assert item["outcome_category"] == "SUCCESS:TASK_COMPLETED"
+    tools = (await client.get("/api/metrics")).json()["tools"]
+    assert {name: (tool["calls"], tool["executed"], tool["refused"]) for name, tool in tools.items()} == {
+        "add_task": (1, 1, 0),
+        "drop_database": (1, 0, 1),
+        "list_tasks": (1, 0, 1),
+    }
+    notices = (await client.get(f"/api/decisions/{first}")).json()["result"]["notices"]
+    assert notices == [
+        "Not done: 1 action. Not in the constitution.",
+        "Not done: list tasks: user_id = bob. Only your own data can be used.",
+    ]
 
 
 async def test_a_decision_has_its_calls(client: httpx.AsyncClient) -> None:

@@ -60,13 +60,20 @@ async def test_a_summary_aggregates_all_decisions(log: Database) -> None:
             "add_task": ToolUsage(
                 calls=3,
                 executed=3,
+                refused=0,
                 succeeded=2,
                 success_rate=0.6667,
                 errors={"NOT_FOUND": 1},
                 durations=Durations(count=3, average=20.0, p50=20, p95=30, p99=30, maximum=30),
             ),
             "nope": ToolUsage(
-                calls=1, executed=0, succeeded=0, success_rate=None, errors={"TOOL_NOT_FOUND": 1}, durations=Durations()
+                calls=1,
+                executed=0,
+                refused=1,
+                succeeded=0,
+                success_rate=None,
+                errors={"TOOL_NOT_FOUND": 1},
+                durations=Durations(),
             ),
         },
         tokens=TokenTotals(decisions=2, prompt_tokens=30, completion_tokens=2, total_tokens=32),

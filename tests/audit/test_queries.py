@@ -232,6 +232,7 @@ def _explain_postgresql(element: Explain, compiler: Any, **options: Any) -> str:
         ({"intent_type": "DELETE_TASK"}, "ix_decision_logs_intent"),
         ({"model": "rules"}, "ix_decision_logs_model"),
         ({"status": "PENDING"}, "ix_decision_logs_open"),
+        ({"user_id": "ann", "refused": True}, "ix_tool_invocation_logs_refused"),
         ({"user_id": "rare", "outcome": "SUCCESS", "decision_type": "INVOKE_TOOL"}, "ix_decision_logs_user"),
         ({"decision_type": "ASK_CLARIFICATION", "outcome": "SUCCESS"}, "ix_decision_logs_type"),
     ],

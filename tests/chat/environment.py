@@ -26,6 +26,7 @@ from graph_agent.ports import Clock, LLMAdapter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.rules_model.adapter import RuleBasedAdapter
 from graph_agent.settings import Settings
+from graph_agent.task_server.pages import TaskPages
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 
@@ -84,6 +85,7 @@ class Environment:
             audit=audit,
             engine=engine,
             chat=ChatService(engine, self.tasks, clock=self.clock, turns_per_minute=turns_per_minute),
+            tasks=TaskPages(self.tasks),
         )
 
     async def decisions(self) -> list[tuple[str, str, str]]:

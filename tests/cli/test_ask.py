@@ -220,3 +220,12 @@ def test_a_signal_ends_the_command_quietly_and_leaves_a_closed_row(
     rows = cli("log", "list")
     assert rows.out.count("\n") == 1
     assert "PENDING" not in rows.out
+
+
+def test_an_answer_without_a_conversation_says_how_a_question_is_answered(cli: Cli) -> None:
+    hint = "a new conversation has no question: answer with --conversation ID, or with --yes ID or --no ID"
+    ended = cli("ask", "yes")
+    assert hint in ended.err.splitlines()
+    conversation = conversation_of(ended.err)
+    assert hint not in cli("ask", "yes", "--conversation", conversation).err
+    assert hint not in cli("ask", "show my tasks").err

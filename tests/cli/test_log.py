@@ -75,3 +75,29 @@ def test_a_decision_that_does_not_exist_ends_with_1(cli: Cli) -> None:
     ended = cli("log", "show", "00000000-0000-0000-0000-000000000000")
 
     assert (ended.code, ended.out, ended.err) == (1, "", "graph-agent: There is no such decision.\n")
+
+
+def test_turns_with_refused_calls_are_marked_and_can_be_selected(cli: Cli, script: Callable[..., str]) -> None:
+    steps = [
+        {
+            "function_calls": [
+                {"name": "add_task", "arguments": {"description": "call mom"}},
+                {"name": "drop_database", "arguments": {}},
+            ],
+            "finish_reason": "tool_calls",
+        },
+        {"content": "Added.", "finish_reason": "stop"},
+    ]
+    refused = cli("ask", "add a task", "--json", "--model", script(*steps)).json()
+    cli("ask", "show my tasks")
+
+    first, second = cli("log", "list").out.splitlines()
+    assert second.endswith("add a task  1 call refused")
+    assert "refused" not in first
+    (only,) = cli("log", "list", "--refused", "--json").out.splitlines()
+    row = json.loads(only)
+    assert (row["decision_id"], row["outcome_category"], row["refused_calls"]) == (
+        refused["decision_id"],
+        "SUCCESS:TASK_COMPLETED",
+        1,
+    )

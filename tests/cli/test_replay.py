@@ -102,7 +102,7 @@ def test_what_cannot_be_replayed_is_said_in_one_sentence(cli: Cli, tmp_path: Pat
 
 
 def test_verify_names_what_was_changed(cli: Cli, decision: str, home: Path) -> None:
-    assert cli("log", "verify").out == "intact: 1 records in 1 chains, 2 turns and operations compared\n"
+    assert cli("log", "verify").out == "intact: 1 record in 1 chain, 2 turns and operations compared\n"
     change(home, "UPDATE decision_logs SET user_id = 'eve'")
     ended = cli("log", "verify", "--json")
     assert ended.code == 1
@@ -142,9 +142,9 @@ def test_pruned_and_imported_decisions_stand_in_chains_that_verify(cli: Cli, dec
             connection.execute(f"UPDATE {table} SET created_at = '2020-01-01T00:00:00.000000+00:00'")
     connection.close()
     assert cli("log", "prune").code == 0
-    assert cli("log", "verify").out == "intact: 0 records in 1 chains, 1 pruned, 2 turns and operations compared\n"
+    assert cli("log", "verify").out == "intact: 0 records in 1 chain, 1 pruned, 2 turns and operations compared\n"
     assert cli("log", "import", str(file)).code == 0
-    assert cli("log", "verify").out == "intact: 1 records in 2 chains, 1 pruned, 2 turns and operations compared\n"
+    assert cli("log", "verify").out == "intact: 1 record in 2 chains, 1 pruned, 2 turns and operations compared\n"
     assert cli("replay", decision).code == 0
 
 

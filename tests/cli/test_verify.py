@@ -50,7 +50,7 @@ def test_pruned_decisions_are_not_missing(cli: Cli, home: Path) -> None:
         execute(home / file, f"UPDATE {table} SET created_at = '2026-01-01T00:00:00.000000+00:00'")
     assert "1 decisions" in cli("log", "prune", "--days", "1").out
     ended = cli("log", "verify")
-    assert (ended.code, "0 records in 1 chains, 1 pruned, 2 turns and operations compared" in ended.out) == (0, True)
+    assert (ended.code, "0 records in 1 chain, 1 pruned, 2 turns and operations compared" in ended.out) == (0, True)
 
 
 def test_a_call_without_a_decision_is_not_compared(cli: Cli) -> None:

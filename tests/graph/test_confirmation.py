@@ -142,6 +142,20 @@ async def test_the_digest_of_what_was_shortened_is_signed() -> None:
     assert server.sent == []
 
 
+async def test_the_whole_text_of_what_was_shortened_is_signed_and_asked_about_again() -> None:
+    text = "call the dentist " * 10
+    engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=bread_server(text))
+    pending = (await engine.process_message(asks("delete it"))).pending_action
+    assert pending is not None
+    assert pending.object_text == text
+    assert "object_text" not in (await question_of(engine_of(calls(DELETE), server=bread_server()))).to_json()
+    again = (await reply(engine, "ye", pending)).pending_action
+    assert again is not None
+    assert again.object_text == text
+    forged = await reply(engine, "yes", pending.replace(object_text="something else"))
+    assert forged.decision_type is DecisionType.RESPOND_ONLY
+
+
 async def test_the_user_is_not_asked_about_a_bare_id() -> None:
     server = TableServer({}, {"delete_task": failed(ToolErrorCode.TIMEOUT_ERROR)})
     decision = await engine_of(calls(DELETE), says("I could not look it up."), server=server).process_message(asks("delete it"))

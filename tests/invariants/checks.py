@@ -119,7 +119,7 @@ def check_text(record: DecisionRecord) -> None:
     """Check that the texts written for the user contain nothing internal."""
     decision = record.decision
     assert decision.reply.strip()
-    for text in (decision.reply, *decision.effects):
+    for text in (decision.reply, *decision.effects, *decision.notices):
         assert CANARY not in text
         assert SECRET.decode() not in text
         assert "Traceback" not in text

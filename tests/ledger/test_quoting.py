@@ -18,8 +18,8 @@ from graph_agent.ledger.quoting import SHOWN_LENGTH, quoted
         ("zero\u200bwidth\ufeff", "'zerowidth'"),
         ("👨\u200d👩\u200d👧 lunch", "'👨\u200d👩\u200d👧 lunch'"),
         ("x' and deleted 'y", "'x\u2019 and deleted \u2019y'"),
-        ("é" * 60, f"'{'é' * 60}'"),
-        ("é" * 61, f"'{'é' * 59}…'"),
+        ("é" * 1000, f"'{'é' * 1000}'"),
+        ("é" * 1001, f"'{'é' * 999}…'"),
         ("\U000e0041\U000e0042", "''"),
     ],
 )

@@ -18,7 +18,7 @@ from graph_agent.graph.nodes.build_decision import build_decision
 from graph_agent.graph.nodes.build_request import build_request
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.canonical import canonical_json
+from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord, EntryKind, InterruptReason
 from graph_agent.policy.constitution import Constitution
@@ -29,7 +29,7 @@ from graph_agent.replay import Difference, Replayer, replay
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from tests.replay.random_turns import TASK, RandomTurns, refused_before_the_graph, run_all_kinds
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls, done, says
 
 KEY = derive_chain_key(b"a secret of sixteen bytes at least")
 
@@ -221,7 +221,15 @@ async def test_a_constitution_that_grants_less_refuses_the_call_and_ends_where_t
     record, texts = two_rounds
     report = await replay(record, texts, policy=SHIPPED.replace("- add_task: Create new tasks\n", ""))
     assert report.departure == (
-        "INVOKE_LLM: model call 3 would see another conversation than the recorded one, so its answer is unknown"
+        "add_task would have been refused: not in the constitution. What the model would have said then is unknown"
+    )
+    assert report.to_json()["refused"] == [{"tool_name": "add_task", "rule": "not in the constitution"}]
+    [difference] = report.differences
+    # The list was the first call, and is the same.
+    assert difference == Difference(
+        "calls[1]",
+        'add_task {"description":"call mom"}: executed, done',
+        'add_task {"description":"call mom"}: refused, there is no such tool',
     )
     assert report.turn is not None
     assert [(call.call.name, call.disposition) for call in report.turn.calls] == [
@@ -257,6 +265,26 @@ async def test_without_the_confirmation_a_call_would_run_that_has_no_recorded_re
     assert report.departure == (
         f'EXECUTE_TOOLS: ["delete_task",{{"task_id":"{TASK}"}}] would be run, which the record has no answer to'
     )
+
+
+async def test_records_of_version_2_have_no_refusal_notice_and_no_whole_text_and_are_the_same(log: Database) -> None:
+    turns = RandomTurns(DatabaseAuditWriter(log), seed=1)
+    turns.server.previews["delete_task"] = done({"description": "x" * 200})
+    record = await turns.turn(calls(("drop_database", {})), calls(("delete_task", {"task_id": TASK})))
+    assert record.decision.notices == ["Not done: 1 action. Not in the constitution."]
+    pending = record.decision.pending_action
+    assert pending is not None
+    assert pending.object_text == "x" * 200
+    assert (await replay(record, await all_texts(log))).identical
+    shorter = pending.replace(object_text="")
+    signed = digest(shorter.replace(signature="").to_json())
+    old = record.replace(
+        header=record.header.replace(version=2),
+        entries=[entry.replace(request=signed) if entry.kind is EntryKind.SIGN else entry for entry in record.entries],
+        decision=record.decision.replace(notices=[], pending_action=shorter),
+    )
+    assert (await replay(old, await all_texts(log))).identical
+    assert not (await replay(record.replace(decision=old.decision), await all_texts(log))).identical
 
 
 async def test_an_invalid_policy_is_refused_with_the_number_of_its_line(two_rounds: Any) -> None:

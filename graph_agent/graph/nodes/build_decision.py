@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.intent import read_intent
+from graph_agent.graph.refusals import refusal_notices
 from graph_agent.graph.state import EndingKind, Turn, TurnCall, TurnRuntime
 from graph_agent.graph.transcript import extended, this_round, with_confirmed_call, with_round
 from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCategory
@@ -43,7 +44,7 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         intent=read_intent(decision_type, requested, answered=ending.kind not in _WITHOUT_INTENT),
         outcome_category=outcome,
         effects=[call.receipt for call in turn.calls if call.receipt],
-        notices=list(turn.notices),
+        notices=[*turn.notices, *refusal_notices(turn, runtime.policy)],
     )
     return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply))
 

@@ -11,7 +11,7 @@ from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.confirmation import describe_action, digest_of_action
+from graph_agent.policy.confirmation import describe_action, digest_of_action, shortened_text
 from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch
 from graph_agent.policy.receipts import confirmed_reply, receipt
 from graph_agent.policy.rules import ToolRule
@@ -36,7 +36,11 @@ class _Processed:
     """For a call that waits: the action, as the user reads it."""
     whole_digest: str = ""
     """The digest of what is described, if the description does not show all of it."""
+    object_text: str = ""
+    """The whole text of the object of such a call, if the description shows only a part of it."""
     before_question: str = ""
+    rule: str = ""
+    """For a refused call: the rule that refused it, as a clause for the user."""
 
 
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
@@ -93,7 +97,7 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
             result = await run_authorized(judgement.authorized, runtime.ports, read_retries=runtime.config.read_retries)
             return _Processed(CallDisposition.EXECUTED, result)
     if judgement.error_code is not None:
-        return _refused(judgement.error, judgement.error_code)
+        return _refused(judgement.error, judgement.error_code, judgement.rule)
     return _skipped()
 
 
@@ -132,11 +136,12 @@ async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: 
 
 def _without_preview(preview: ToolResult) -> _Processed:
     # Only the preview has an unknown outcome. The call itself was not sent, so its outcome is known.
-    return _refused(preview.error, ToolErrorCode.TOOL_EXECUTION_ERROR if preview.unknown else preview.error_code)
+    code = ToolErrorCode.TOOL_EXECUTION_ERROR if preview.unknown else preview.error_code
+    return _refused(preview.error, code, "it was not found" if code is ToolErrorCode.NOT_FOUND else "it could not be looked up")
 
 
-def _refused(error: str | None, code: ToolErrorCode | None) -> _Processed:
-    return _Processed(CallDisposition.REFUSED, ToolResult(success=False, error=error, error_code=code))
+def _refused(error: str | None, code: ToolErrorCode | None, rule: str) -> _Processed:
+    return _Processed(CallDisposition.REFUSED, ToolResult(success=False, error=error, error_code=code), rule=rule)
 
 
 def _skipped() -> _Processed:
@@ -149,6 +154,7 @@ def _awaiting(rule: ToolRule, judgement: Judgement, preview: ToolResult | None, 
         ToolResult(success=False, error=AWAITING),
         describe_action(rule, judgement.arguments, preview),
         digest_of_action(rule, judgement.arguments, preview),
+        shortened_text(preview),
         before_question,
     )
 
@@ -162,6 +168,7 @@ def _await_confirmation(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
         arguments=judgement.arguments,
         description=processed.description,
         whole_digest=processed.whole_digest,
+        object_text=processed.object_text,
         created_at=created_at,
         expires_at=created_at + CONFIRMATION_LIFETIME,
     )
@@ -177,7 +184,7 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: 
     rule = runtime.policy.rules[judgement.tool_name] if executed else None
     line = receipt(rule, judgement.arguments, result, confirmed=turn.pending is not None) if rule is not None else None
     turn_call = TurnCall(
-        judgement.sequence, turn.iterations + 1, call, judgement.arguments, processed.disposition, result, line
+        judgement.sequence, turn.iterations + 1, call, judgement.arguments, processed.disposition, result, line, processed.rule
     )
     return turn.to(turn.outcome, calls=(*turn.calls, turn_call))
 

@@ -1,0 +1,84 @@
+"""Notices for the calls of a turn that code refused, with the rule in the user's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from graph_agent.graph.state import EndingKind, Turn, TurnCall
+from graph_agent.models.record import CallDisposition
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.confirmation import describe_action
+from graph_agent.policy.guard import INVALID_ARGUMENTS
+from graph_agent.policy.rules import Policy
+from graph_agent.reply.counting import counted
+from graph_agent.reply.fixed import refused
+from graph_agent.reply.one_line import one_line
+
+_MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED, CallDisposition.AWAITING})
+
+
+def refusal_notices(turn: Turn, policy: Policy) -> Iterator[str]:
+    """Yield one notice for each rule that refused calls, in the order of the calls.
+
+    A call that the model corrected is not named. Neither is a confirmed one, whose fate is the reply.
+    """
+    if turn.ending is not None and turn.ending.kind is EndingKind.CONFIRMED:
+        return
+    by_rule: dict[str, list[TurnCall]] = {}
+    for call in turn.calls:
+        if call.disposition is CallDisposition.REFUSED and not _was_corrected(call, turn):
+            by_rule.setdefault(call.rule, []).append(call)
+    for rule, calls in by_rule.items():
+        described = [_describe(call, turn, policy) for call in calls]
+        known = list(dict.fromkeys(text for text in described if text))
+        # The name of a tool that does not exist is the model's, and says nothing to the user.
+        unknown = described.count("")
+        yield refused([*known, *([counted(unknown, "action")] if unknown else [])], rule)
+
+
+def _was_corrected(call: TurnCall, turn: Turn) -> bool:
+    """True if the model made the call later: the same one, or after invalid arguments any of the same tool."""
+    return any(
+        later.iteration > call.iteration
+        and later.disposition in _MADE
+        and later.call.name == call.call.name
+        and (call.rule == INVALID_ARGUMENTS or later.arguments == call.arguments)
+        for later in turn.calls
+    )
+
+
+def _describe(call: TurnCall, turn: Turn, policy: Policy) -> str:
+    """Return the action as a question about it would name it; empty for a tool without a rule."""
+    rule = policy.rules.get(call.call.name)
+    if rule is None:
+        return ""
+    if call.rule == INVALID_ARGUMENTS or not call.arguments:
+        return one_line(rule.title)
+    text = _text_of_object(call, turn)
+    shown = None if text is None else ToolResult(success=True, data={"description": text})
+    return describe_action(rule, call.arguments, shown)
+
+
+def _text_of_object(call: TurnCall, turn: Turn) -> str | None:
+    """Return the description of the object that an argument names by its id, if a result of the turn has it."""
+    ids = {value for value in call.arguments.values() if isinstance(value, str)}
+    for earlier in turn.calls[: call.sequence - 1]:
+        for found in _objects(earlier.result.data if earlier.result.success else None):
+            if found.get("id") in ids and isinstance(text := found.get("description"), str):
+                return text
+    return None
+
+
+def _objects(data: Any) -> Iterator[dict[str, Any]]:
+    """Yield the JSON object `data`, and those that are one or two levels below it, such as in `{"tasks": [...]}`."""
+    levels = [data]
+    for _ in range(3):
+        yield from (one for one in levels if isinstance(one, dict))
+        levels = [part for one in levels for part in _parts(one)]
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
