@@ -34,6 +34,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "/replay": ("/api/constitution",),
         "/replay/{decision_id}": (),
         "/behavior": (),
+        "/help": (),
         "/signed-in": (),
     }
 )

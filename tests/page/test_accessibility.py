@@ -30,6 +30,7 @@ def test_no_view_has_a_barrier(site: Site, scheme: str) -> None:
         say(page, "add a task to call mom")
         say(page, "delete the call mom task")
         page.locator("[data-state=EXECUTE_TOOLS]").click()
+        page.get_by_label("Tasks", exact=True).locator("li").wait_for()
         found["chat"] = findings(page)
         decision = page.locator(".message footer a").last.get_attribute("href")
         page.goto(f"{site.url}/decisions")
@@ -53,6 +54,12 @@ def test_no_view_has_a_barrier(site: Site, scheme: str) -> None:
         page.get_by_role("button", name="Verify the record").click()
         expect(page.get_by_label("Verification").locator(".verdict-line")).to_be_visible()
         found["behavior"] = findings(page)
+        page.get_by_role("button", name="local").click()
+        found["account"] = findings(page)
+        page.get_by_role("link", name="What do the words mean?").click()
+        expect(page.locator("#account")).to_be_hidden()
+        page.get_by_role("heading", name="Words").wait_for()
+        found["help"] = findings(page)
     assert found == {view: [] for view in found}
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.page.gated_model import GatedModel
-from tests.page.screenshots import say
+from tests.page.screenshots import LONG_TASK, say
 from tests.page.site import Site, open_site
 
 
@@ -166,6 +166,53 @@ def test_the_card_counts_down_and_expires(site: Site) -> None:
         page.clock.fast_forward("03:01")
         expect(page.get_by_role("heading", name="Expired")).to_be_visible()
         expect(page.get_by_role("button", name="Confirm")).to_have_count(0)
+
+
+def test_the_card_shows_the_whole_of_a_long_task_and_folds_its_id(site: Site) -> None:
+    with site.page() as page:
+        say(page, f"add a task to {LONG_TASK}")
+        expect(page.locator(".receipt")).to_have_text(f"added '{LONG_TASK}'")
+        say(page, "delete the long letter task")
+        expect(page.locator(".card .change")).to_have_text(f"Delete '{LONG_TASK}'")
+        expect(page.locator(".card dl")).to_be_hidden()
+        page.locator(".card summary").click()
+        expect(page.locator(".card dl")).to_contain_text("task_id")
+        # An unclear answer: the same question again, and why.
+        say(page, "hmm")
+        expect(page.locator(".card .notice")).to_have_text("Answer this first: your last message was neither yes nor no.")
+        expect(page.locator(".card .change").last).to_have_text(f"Delete '{LONG_TASK}'")
+        say(page, "yes")
+        expect(page.locator(".receipt").last).to_have_text(f"deleted '{LONG_TASK}'")
+
+
+def test_the_tasks_are_beside_the_chat_and_change_with_each_turn(site: Site) -> None:
+    with site.page() as page:
+        tasks = page.get_by_label("Tasks", exact=True)
+        expect(tasks).to_contain_text("Nothing to do.")
+        say(page, "add a task to call mom")
+        say(page, "add a task to <b>pay</b> rent")
+        expect(tasks.locator("li")).to_have_text(["<b>pay</b> rent", "call mom"])
+        say(page, "I called mom")
+        expect(tasks.locator("li")).to_have_text(["<b>pay</b> rent"])
+        tasks.get_by_role("button", name="Done").click()
+        expect(tasks.locator("li")).to_have_text(["call mom"])
+
+
+def test_an_earlier_answer_shows_its_path(site: Site) -> None:
+    with site.page() as page:
+        say(page, "add a task to call mom")
+        say(page, "hello")
+        state(page, "EXECUTE_TOOLS", "idle")
+        page.get_by_role("button", name="Path").first.click()
+        state(page, "EXECUTE_TOOLS", "visited")
+        expect(page.get_by_role("button", name="Path").first).to_have_attribute("aria-pressed", "true")
+        page.locator("[data-state=EXECUTE_TOOLS]").press("Enter")
+        expect(page.locator(".details .verdict")).to_have_text("permitted")
+        page.get_by_text("Added 'call mom' to your list.").click()
+        state(page, "EXECUTE_TOOLS", "visited")
+        # The next turn is shown again as it runs.
+        say(page, "thank you")
+        state(page, "EXECUTE_TOOLS", "idle")
 
 
 def test_markup_in_a_task_is_text(site: Site) -> None:

@@ -13,11 +13,13 @@ from playwright.sync_api import Browser, expect
 
 from graph_agent.api.static_page import LaunchSession, read_page
 from graph_agent.bootstrap import LOCAL_USER
+from graph_agent.llm.scripted import ScriptedAdapter
 from tests.api.live_server import live_server
 from tests.chat.environment import Environment
 from tests.page.history import with_decisions
 from tests.page.screenshots import say, with_key
 from tests.page.site import Site, open_site
+from tests.scripted_turns import calls, says
 
 
 def test_filters_are_in_the_address(site: Site) -> None:
@@ -38,6 +40,47 @@ def test_filters_are_in_the_address(site: Site) -> None:
         expect(rows).to_have_text(["what's the weather?"])
         page.go_back()
         expect(rows).to_have_count(3)
+
+
+def test_a_turn_with_refused_calls_says_why_and_is_found(browser: Browser, tmp_path: Path, template: Path) -> None:
+    requested = calls(("add_task", {"description": "call mom"}), ("drop_database", {}), ("list_tasks", {"user_id": "bob"}))
+    model = ScriptedAdapter([requested, says("Added."), says("Hello.")])
+    with open_site(browser, tmp_path, template, lambda environment: environment.runtime(model)) as site, site.page() as page:
+        say(page, "add a task to call mom")
+        expect(page.locator(".notice")).to_have_text(
+            [
+                "Not done: 1 action. Not in the constitution.",
+                "Not done: list tasks: user_id = bob. Only your own data can be used.",
+            ]
+        )
+        say(page, "hello")
+        page.get_by_role("link", name="Behavior", exact=True).click()
+        page.get_by_role("link", name="2 refused").click()
+        expect(page).to_have_url(f"{site.url}/decisions?refused=true&within=day")
+        expect(page.locator(".row")).to_have_count(1)
+        expect(page.locator(".row .verdict")).to_have_text("2 calls refused")
+        expect(page.locator(".row .outcome")).to_have_text("success: task completed")
+        page.get_by_label("Calls").select_option("none refused")
+        expect(page.locator(".row-text")).to_have_text(["hello"])
+
+
+def test_the_round_of_a_decision_is_the_one_of_its_path(site: Site) -> None:
+    with site.page() as page:
+        for text, number in (("show my tasks", 2), ("hello", 1)):
+            say(page, text)
+            page.get_by_role("link", name="Decision", exact=True).last.click()
+            expect(page.locator(".steps .progress-text")).to_contain_text(f"round {number} of 5")
+            expect(page.locator("dt", has_text=re.compile("^Round$")).locator("+ dd")).to_have_text(str(number))
+            page.go_back()
+
+
+def test_the_outcome_of_a_decision_leads_to_what_it_means(site: Site) -> None:
+    with site.page() as page:
+        say(page, "hello")
+        page.get_by_role("link", name="Decision", exact=True).click()
+        page.get_by_role("link", name="success: response given").click()
+        expect(page).to_have_url(f"{site.url}/help")
+        expect(page.locator(".words dt", has_text="Superseded").locator("+ dd")).to_contain_text("can no longer be confirmed")
 
 
 def test_the_list_shows_new_decisions_by_itself(site: Site) -> None:

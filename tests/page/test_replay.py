@@ -35,6 +35,26 @@ def test_a_decision_runs_again_and_another_constitution_changes_its_outcome(site
         expect(other_tab.locator(".verdict-line.same")).to_contain_text("Identical")
 
 
+def test_a_call_that_another_constitution_refuses_is_the_headline(site: Site) -> None:
+    headline = "add_task would have been refused: not in the constitution. What the model would have said then is unknown."
+    with site.page() as page:
+        say(page, "add a task to call mom")
+        page.locator(".message footer a").last.click()
+        page.locator(".view-title").get_by_role("link", name="Replay").click()
+        edit_constitution(page, "- add_task: Create new tasks\n", "")
+        expect(page.locator(".verdict-line.different")).to_have_text(headline)
+        expect(page.locator(".state-rows > li.different").first).to_contain_text("1 call refused")
+        differences = page.locator(".block", has=page.get_by_role("heading", name="Differences")).locator(
+            "tr", has_text="calls[0]"
+        )
+        expect(differences.locator("td").last).to_have_text(
+            'add_task {"description":"call mom"}: refused, there is no such tool'
+        )
+        page.get_by_role("button", name="Run", exact=True).click()
+        expect(page.locator(".batch-results [role=status]")).to_have_text("1 different · 0 the same")
+        expect(page.locator(".what-if .verdict")).to_have_text("refused: add_task")
+
+
 def test_the_last_decisions_are_compared_and_those_that_differ_are_listed(site: Site) -> None:
     with site.page() as page:
         for text in ("add a task to call mom", "show my tasks", "add a task to buy milk"):

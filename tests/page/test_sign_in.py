@@ -41,6 +41,20 @@ def test_without_the_link_the_page_says_how_to_sign_in(site: Site) -> None:
         expect(page.get_by_label("Message", exact=True)).to_be_visible()
 
 
+def test_the_bar_names_the_user_and_signs_out(site: Site) -> None:
+    with site.page(refusals=True) as page:
+        say(page, "hello")
+        page.get_by_role("button", name="local").click()
+        expect(page.get_by_text("Signed in as local")).to_be_visible()
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("heading", name="Open the link from your terminal")).to_be_visible()
+        assert page.context.cookies() == []
+        page.goto(f"{site.url}/chat")
+        expect(page.get_by_role("heading", name="Open the link from your terminal")).to_be_visible()
+        page.goto(site.link)
+        expect(page.get_by_label("Message", exact=True)).to_be_visible()
+
+
 def test_a_bearer_token_is_kept_in_memory_only(bearer_site: Site) -> None:
     token = jwt.encode({"sub": "ann", "aud": "tests", "exp": time.time() + 600}, KEY, algorithm="HS256")
     with bearer_site.page(refusals=True) as page:
@@ -89,6 +103,7 @@ def test_a_user_signs_in_at_the_issuer_and_comes_back_to_the_same_view(oidc_site
         stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
         assert stored == '[{},{},""]'
         assert [url for url in fetched if not url.startswith(f"{oidc_site.url}/")] == []
+        page.get_by_role("button", name="ann").click()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     assert "/token" in issuer.asked

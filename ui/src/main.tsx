@@ -6,9 +6,11 @@ import { ChatView, prepareChat } from "./chat/view";
 import { DecisionView } from "./decisions/one";
 import { DecisionsView, prepareDecisions } from "./decisions/list";
 import { BehaviorView } from "./behavior/view";
+import { HelpView } from "./help/view";
 import { ReplayView } from "./replay/view";
+import { Account } from "./shared/account";
 import { Brand } from "./shared/brand";
-import { signedIn, signInWay, signOut } from "./shared/client";
+import { signedIn } from "./shared/client";
 import { follow, navigate, path } from "./shared/router";
 import { SignedOut } from "./shared/sign_in";
 import { OfflineBanner } from "./shared/states";
@@ -26,7 +28,7 @@ function Page(): VNode {
   const name = view ?? "chat";
   useEffect(() => {
     if (path.value === "/") navigate("/chat", true);
-    document.title = `${VIEWS.find(([view]) => view === name)?.[1] ?? "Chat"} · graph_agent`;
+    document.title = `${VIEWS.find(([view]) => view === name)?.[1] ?? (name === "help" ? "Help" : "Chat")} · graph_agent`;
   }, [name]);
   return (
     <div class="page" onClick={follow}>
@@ -37,11 +39,7 @@ function Page(): VNode {
             <ViewLink key={view} href={`/${view}`} current={name === view} text={title} />
           ))}
         </nav>
-        {signInWay !== "link" && signedIn.value && (
-          <button type="button" class="plain" onClick={signOut}>
-            Sign out
-          </button>
-        )}
+        {signedIn.value && <Account />}
       </header>
       <OfflineBanner />
       {signedIn.value ? <View name={name} id={id ?? null} /> : <SignedOut />}
@@ -57,6 +55,8 @@ function View({ name, id }: { name: string; id: string | null }): VNode {
       return <ReplayView id={id} />;
     case "behavior":
       return <BehaviorView />;
+    case "help":
+      return <HelpView />;
     default:
       return <ChatView id={id} />;
   }

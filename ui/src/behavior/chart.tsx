@@ -16,6 +16,8 @@ export interface Series {
   readonly values: readonly (number | null)[];
   /** The figure for the whole range. */
   readonly total: string;
+  /** The list of what is counted. */
+  readonly href?: string;
 }
 
 interface Props {
@@ -66,7 +68,7 @@ export function Chart({ title, starts, until, series, kind, format }: Props): VN
         {series.map((one) => (
           <li key={one.name}>
             <span class={`swatch ${one.color}`} aria-hidden="true" />
-            {one.name} <strong>{at === null ? one.total : shown(one.values[at], format)}</strong>
+            {one.href ? <a href={one.href}>{one.name}</a> : one.name} <strong>{at === null ? one.total : shown(one.values[at], format)}</strong>
           </li>
         ))}
       </ul>
@@ -97,7 +99,8 @@ function options({ starts, until, series, kind, format }: Omit<Props, "title">):
   return {
     legend: { show: false },
     cursor: { y: false, points: { show: kind === "lines" }, drag: { x: false, y: false } },
-    padding: [8, 4, 0, 0],
+    // At the right so much that the last time is not cut.
+    padding: [8, 20, 0, 0],
     scales: {
       x: { range: [Date.parse(starts[0] ?? until) / 1000, Date.parse(until) / 1000] },
       y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.08 : 1] },

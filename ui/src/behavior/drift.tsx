@@ -4,6 +4,7 @@ import type { VNode } from "preact";
 import { ApiError, getJson } from "../shared/client";
 import type { BaselinePage, Comparison, DriftReport, GroupDrift } from "../shared/client";
 import { duration, integer, shortTime, words } from "../shared/format";
+import { WORDS } from "../shared/meanings";
 import { Visible } from "../shared/text";
 import { FiguresTable } from "./figures_table";
 
@@ -38,7 +39,7 @@ export function DriftSection(): VNode {
   return (
     <section class="block panel-block" aria-label="Drift">
       <div class="panel-title">
-        <h2>Drift</h2>
+        <h2 title={WORDS["Drift"]}>Drift</h2>
         {baselines && baselines.items.length > 0 && (
           <label class="inline">
             since baseline

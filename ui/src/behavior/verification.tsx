@@ -3,7 +3,8 @@ import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { ApiError } from "../shared/client";
 import { events } from "../shared/events";
-import { integer } from "../shared/format";
+import { counted } from "../shared/format";
+import { WORDS } from "../shared/meanings";
 import { Visible } from "../shared/text";
 
 interface Violation {
@@ -93,10 +94,10 @@ function Outcome({ result }: { result: Result }): VNode {
   return (
     <>
       <p class={`verdict-line ${result.intact ? "same" : "different"}`} role="status">
-        {result.intact ? "Intact" : `${result.count} violations`}: {integer(result.records)} records in {result.chains}{" "}
-        {result.chains === 1 ? "chain" : "chains"}
+        {result.intact ? "Intact" : counted(result.count, "violation")}: {counted(result.records, "record")} in{" "}
+        <span title={WORDS["Chain"]}>{counted(result.chains, "chain")}</span>
         {result.pruned > 0 && `, ${result.pruned} pruned`}
-        {result.open > 0 && `, ${result.open} turns still open`}.
+        {result.open > 0 && `, ${counted(result.open, "turn")} still open`}.
       </p>
       {!result.keyed && <p class="quiet">The chains have no key: they show accidental changes only.</p>}
       <ul class="findings">

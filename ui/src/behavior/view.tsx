@@ -1,6 +1,6 @@
 // Behavior: what the agent decides over time, how long it takes, how it differs from a baseline, and whether the record is intact.
 import { useMemo } from "preact/hooks";
-import type { VNode } from "preact";
+import type { ComponentChildren, VNode } from "preact";
 import { getJson } from "../shared/client";
 import type { Metrics } from "../shared/client";
 import { duration, integer, words } from "../shared/format";
@@ -56,7 +56,7 @@ export function BehaviorView(): VNode {
       ) : !figures ? (
         <Loading what="the figures" />
       ) : (
-        <Figures {...figures} />
+        <Figures {...figures} range={range} />
       )}
       <div class="halves">
         <DriftSection />
@@ -79,12 +79,13 @@ async function load(range: string, signal: AbortSignal): Promise<Loaded> {
   return { whole, parts: timeline };
 }
 
-function Figures({ whole, parts }: Loaded): VNode {
+function Figures({ whole, parts, range }: Loaded & { readonly range: string }): VNode {
   const starts = useMemo(() => parts.map((part) => part.since ?? ""), [parts]);
-  const outcomes = useMemo(() => mix(whole, parts, (one) => one.categories, (name) => CATEGORY_COLORS[name]), [parts]);
+  const outcomes = useMemo(() => mix(whole, parts, (one) => one.categories, (name) => CATEGORY_COLORS[name], (name) => `/decisions?outcome=${name}&within=${range}`), [parts]);
   const types = useMemo(() => mix(whole, parts, (one) => one.decision_types), [parts]);
   const intents = useMemo(() => mix(whole, parts, (one) => one.intents), [parts]);
   const latency = useMemo(() => percentiles(whole, parts), [parts]);
+  const refused = Object.values(whole.tools).reduce((sum, tool) => sum + tool.refused, 0);
   const shared = { starts, until: whole.until ?? "" };
   if (whole.total === 0) return <p class="state-text">No decision in this time. Choose a longer one, or write something in the chat.</p>;
   return (
@@ -93,7 +94,11 @@ function Figures({ whole, parts }: Loaded): VNode {
         <Tile name="Decisions" value={integer(whole.total)} note={whole.open > 0 ? `${whole.open} open` : ""} />
         <Tile name="Success" value={whole.success_rate === null ? "–" : percent(whole.success_rate)} note="" />
         <Tile name="Median" value={ms(whole.durations.p50)} note={`95 %: ${ms(whole.durations.p95)}`} />
-        <Tile name="Tool calls" value={integer(whole.tool_calls)} note={`median ${ms(whole.tool_durations.p50)}`} />
+        <Tile
+          name="Tool calls"
+          value={integer(whole.tool_calls)}
+          note={refused > 0 ? <a href={`/decisions?refused=true&within=${range}`}>{integer(refused)} refused</a> : "none refused"}
+        />
         <Tile
           name="Tokens"
           value={whole.tokens.decisions ? compact(whole.tokens.total_tokens ?? 0) : "–"}
@@ -111,7 +116,7 @@ function Figures({ whole, parts }: Loaded): VNode {
   );
 }
 
-function Tile({ name, value, note }: { name: string; value: string; note: string }): VNode {
+function Tile({ name, value, note }: { name: string; value: string; note: ComponentChildren }): VNode {
   return (
     <div class="tile">
       <dt>{name}</dt>
@@ -129,6 +134,7 @@ function mix(
   parts: readonly Metrics[],
   counts: (one: Metrics) => Readonly<Record<string, number>>,
   color?: (name: string) => string | undefined,
+  href?: (name: string) => string,
 ): Series[] {
   const names = Object.keys(counts(whole));
   const own = names.length > COLORS.length ? names.slice(0, COLORS.length - 1) : names;
@@ -141,6 +147,7 @@ function mix(
     color: color?.(wanted[0] ?? "") ?? COLORS[index] ?? "soft",
     values: parts.map((part) => sum(part, wanted)),
     total: integer(sum(whole, wanted)),
+    ...(href && { href: href(wanted[0] ?? "") }),
   }));
 }
 
@@ -165,7 +172,7 @@ function Tools({ whole }: { whole: Metrics }): VNode | null {
     <section class="block">
       <h2>Tools</h2>
       <FiguresTable
-        columns={["Tool", "Calls", "Sent", "Succeeded", "Median", "95 %", "Errors"]}
+        columns={["Tool", "Calls", "Sent", "Refused", "Succeeded", "Median", "95 %", "Errors"]}
         rows={tools.map(([name, tool]) => ({
           key: name,
           name: (
@@ -176,6 +183,7 @@ function Tools({ whole }: { whole: Metrics }): VNode | null {
           figures: [
             integer(tool.calls),
             integer(tool.executed),
+            integer(tool.refused),
             tool.success_rate === null ? "–" : percent(tool.success_rate),
             ms(tool.durations.p50),
             ms(tool.durations.p95),

@@ -16,6 +16,7 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
   const left = expires - Math.max(created, now.value);
   const expired = left <= 0;
   const whole = expires - created;
+  const names = Object.keys(pending.arguments);
   return (
     <section class={`card ${expired ? "closed" : ""}`} data-pending={pending.id} aria-label="Confirmation">
       <header>
@@ -27,20 +28,24 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
         )}
       </header>
       {!expired && <progress class="left" max={whole} value={left} aria-hidden="true" />}
+      {pending.asked > 1 && !expired && <p class="notice">Answer this first: your last message was neither yes nor no.</p>}
       <p class="change">
-        <Visible text={pending.description} />
+        <Visible text={wholeDescription(pending)} />
       </p>
-      <dl class="arguments">
-        <dt>tool</dt>
-        <dd>
-          <code>
-            <Visible text={pending.tool_name} />
-          </code>
-        </dd>
-        {Object.entries(pending.arguments).map(([name, value]) => (
-          <Argument key={name} name={name} value={value} />
-        ))}
-      </dl>
+      <details open={names.length > 1 || pending.description.includes(" = ")}>
+        <summary class="quiet">The exact call</summary>
+        <dl class="arguments">
+          <dt>tool</dt>
+          <dd>
+            <code>
+              <Visible text={pending.tool_name} />
+            </code>
+          </dd>
+          {names.map((name) => (
+            <Argument key={name} name={name} value={pending.arguments[name]} />
+          ))}
+        </dl>
+      </details>
       {expired ? (
         <p class="quiet">The five minutes have passed, so nothing was done. Ask again to get a new question.</p>
       ) : (
@@ -51,11 +56,16 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
           <button type="button" disabled={busy} onClick={() => onAnswer(false)}>
             Decline
           </button>
-          <span class="quiet">Works once. You can also write yes or no.</span>
+          <span class="quiet">You can also write yes or no.</span>
         </div>
       )}
     </section>
   );
+}
+
+/** The description with the whole text of its object, of which it quotes only the beginning. */
+function wholeDescription({ description, object_text: text }: PendingAction): string {
+  return text ? description.replace(/'.*… \([\d,]+ characters\)'/, () => `'${text}'`) : description;
 }
 
 function Argument({ name, value }: { name: string; value: unknown }): VNode {
@@ -76,7 +86,7 @@ const STATES = {
   used: "Used: confirmed",
   declined: "Used: declined",
   expired: "Expired",
-  superseded: "Superseded",
+  superseded: "Superseded by a later message",
 } as const;
 
 /** The question of an earlier message, and what became of it. */

@@ -9,6 +9,7 @@ import type { Visit } from "../machine/path";
 import { events } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
 import { words } from "../shared/format";
+import { WORDS } from "../shared/meanings";
 import { visible } from "../shared/text";
 import { visits } from "./turn";
 import type { ToolProgress, Turn } from "./turn";
@@ -66,7 +67,7 @@ function Progress({ path, running, turn }: { path: readonly Visit[]; running: bo
   if (!last) return <span class="progress-text">{running ? "starting" : "no turn yet"}</span>;
   const outcome = turn?.reply?.decision.outcome_category;
   return (
-    <span class={`progress-text ${running ? "live" : ""}`} role="status">
+    <span class={`progress-text ${running ? "live" : ""}`} role="status" title={WORDS["Round"]}>
       {running ? `${label(last.state)} · ` : outcome ? `${words(outcome)} · ` : ""}
       round {last.iteration} of {last.cap}
     </span>

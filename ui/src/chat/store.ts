@@ -1,6 +1,7 @@
 // The user's conversations and the one that is open, kept equal in all tabs of this browser.
 import { signal } from "@preact/signals";
 import { ApiError, getJson } from "../shared/client";
+import { loadTasks } from "./tasks";
 import type { Conversation, ConversationPage, ConversationSummary } from "../shared/client";
 
 export const conversations = signal<readonly ConversationSummary[] | null>(null);
@@ -64,5 +65,6 @@ export function announce(id: string): void {
 
 otherTabs.addEventListener("message", (event: MessageEvent<string>) => {
   void loadConversations().catch(() => undefined);
+  void loadTasks();
   if (opened.value?.id === event.data) void open(event.data);
 });

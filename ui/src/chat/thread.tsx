@@ -13,10 +13,13 @@ interface Props {
   /** The turn of this conversation that runs in this tab. */
   readonly turn: Turn | null;
   readonly running: boolean;
+  /** The decision whose path is shown, if it is not the latest one. */
+  readonly chosen: string | null;
+  readonly onChoose: (decision: string) => void;
   readonly onAnswer: (yes: boolean) => void;
 }
 
-export function Thread({ conversation, turn, running, onAnswer }: Props): VNode {
+export function Thread({ conversation, turn, running, chosen, onChoose, onAnswer }: Props): VNode {
   const end = useRef<HTMLDivElement>(null);
   const messages = conversation?.messages ?? [];
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages.at(-1)?.id, turn?.key, running]);
@@ -35,6 +38,8 @@ export function Thread({ conversation, turn, running, onAnswer }: Props): VNode 
         <StoredItem
           key={message.id}
           message={message}
+          chosen={message.decision_id === chosen}
+          onChoose={() => onChoose(message.decision_id)}
           card={
             message === asking && pending ? (
               <PendingCard pending={pending} busy={running} onAnswer={onAnswer} />
@@ -66,9 +71,17 @@ export function Thread({ conversation, turn, running, onAnswer }: Props): VNode 
   );
 }
 
-function StoredItem({ message, card }: { message: StoredMessage; card: VNode | null }): VNode {
+interface ItemProps {
+  readonly message: StoredMessage;
+  readonly card: VNode | null;
+  readonly chosen: boolean;
+  readonly onChoose: () => void;
+}
+
+function StoredItem({ message, card, chosen, onChoose }: ItemProps): VNode {
+  const answer = message.role === "assistant";
   return (
-    <article class={`message ${message.role}`}>
+    <article class={`message ${message.role} ${chosen ? "chosen" : ""}`} {...(answer && { onClick: onChoose })}>
       {card ?? (
         <p class="content">
           <Visible text={message.content} />
@@ -92,12 +105,15 @@ function StoredItem({ message, card }: { message: StoredMessage; card: VNode | n
           ))}
         </ul>
       )}
-      {message.role === "assistant" && (
+      {answer && (
         <footer>
           <time dateTime={message.created_at} title={fullTime(message.created_at)}>
             {shortTime(message.created_at)}
           </time>
           <a href={`/decisions/${message.decision_id}`}>Decision</a>
+          <button type="button" class="plain" aria-pressed={chosen}>
+            Path
+          </button>
         </footer>
       )}
     </article>

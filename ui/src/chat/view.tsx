@@ -9,6 +9,7 @@ import { loadTopology } from "../machine/machine";
 import { Composer } from "./composer";
 import { TurnPanel } from "./panel";
 import { announce, close, conversations, failure, loadConversations, moreConversations, open, opened } from "./store";
+import { loadTasks, Tasks } from "./tasks";
 import { Thread } from "./thread";
 import { forget, isUnsent, resume, running, send, turn } from "./turn";
 import type { Message } from "./turn";
@@ -27,6 +28,8 @@ export async function prepareChat(signal: AbortSignal): Promise<void> {
 
 export function ChatView({ id }: { id: string | null }): VNode {
   const [listShown, setListShown] = useState(false);
+  // An earlier decision whose path is shown instead of the latest one.
+  const [chosen, setChosen] = useState<string | null>(null);
   useEffect(() => {
     if (!isPrepared) void loadConversations().catch(() => undefined);
     isPrepared = false;
@@ -39,6 +42,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
     else void open(id);
   }, [id]);
   const conversation = id !== null && opened.value?.id === id ? opened.value : null;
+  useEffect(() => setChosen(null), [id, turn.value?.key]);
   usePendingRefresh(id, conversation?.pending_action != null);
 
   const current = turn.value;
@@ -59,11 +63,12 @@ export function ChatView({ id }: { id: string | null }): VNode {
           New conversation
         </a>
         <Conversations current={id} />
+        <Tasks />
       </aside>
       <section class="talk">
         {(id !== null || shown) && <h1 class="visually-hidden">Conversation</h1>}
         <button type="button" class="list-toggle" aria-expanded={listShown} onClick={() => setListShown(!listShown)}>
-          {listShown ? "Close the list" : "Conversations"}
+          {listShown ? "Close the lists" : "Conversations and tasks"}
         </button>
         {id !== null && !conversation && failure.value ? (
           <ErrorState error={failure.value} retry={() => void open(id)} />
@@ -76,6 +81,8 @@ export function ChatView({ id }: { id: string | null }): VNode {
             conversation={conversation}
             turn={shown}
             running={belongs && running.value}
+            chosen={chosen}
+            onChoose={(decision) => setChosen(decision === latest ? null : decision)}
             onAnswer={(yes) => {
               const pending = conversation?.pending_action;
               if (pending) submit({ answers: { pending_action: pending.id, yes } });
@@ -85,9 +92,9 @@ export function ChatView({ id }: { id: string | null }): VNode {
         <Composer busy={running.value} conversationId={id} unsent={shown && isUnsent(shown) ? (shown.message.content ?? "") : ""} onSend={(content) => submit({ content })} />
       </section>
       <TurnPanel
-        turn={overtaken ? null : shown}
-        running={belongs && running.value}
-        latest={latest}
+        turn={overtaken || chosen !== null ? null : shown}
+        running={chosen === null && belongs && running.value}
+        latest={chosen ?? latest}
       />
     </main>
   );
@@ -103,6 +110,7 @@ async function ended(): Promise<void> {
   if (begun || window.location.pathname === `/chat/${id}`) await open(id);
   if (begun) navigate(`/chat/${id}`, true);
   announce(id);
+  void loadTasks();
   await loadConversations().catch(() => undefined);
 }
 

@@ -28,9 +28,9 @@ const INTENTS: readonly IntentType[] = [
   "CONFIRM_YES",
   "CONFIRM_NO",
 ];
-const HOURS: Readonly<Record<string, number>> = { hour: 1, day: 24, week: 168 };
+const HOURS: Readonly<Record<string, number>> = { hour: 1, day: 24, week: 168, month: 720 };
 
-const FIELDS = ["outcome", "decision_type", "intent_type", "status", "model", "conversation_id"] as const;
+const FIELDS = ["outcome", "decision_type", "intent_type", "status", "model", "conversation_id", "refused"] as const;
 
 /** The filters in the address as a query of the API. */
 export function apiQuery(): URLSearchParams {
@@ -54,6 +54,7 @@ export function Filters(): VNode {
       <Choice name="outcome" label="Outcome" options={OUTCOMES} />
       <Choice name="decision_type" label="Type" options={TYPES} />
       <Choice name="intent_type" label="Intent" options={INTENTS} />
+      <Choice name="refused" label="Calls" options={["true", "false"]} show={(value) => (value === "true" ? "some refused" : "none refused")} />
       <Choice name="within" label="Within" options={Object.keys(HOURS)} />
       {query.value.has("conversation_id") && <span class="chip">one conversation</span>}
       {filtered() && <a href="/decisions">Clear</a>}
@@ -61,7 +62,14 @@ export function Filters(): VNode {
   );
 }
 
-function Choice({ name, label, options }: { name: string; label: string; options: readonly string[] }): VNode {
+interface ChoiceProps {
+  readonly name: string;
+  readonly label: string;
+  readonly options: readonly string[];
+  readonly show?: (option: string) => string;
+}
+
+function Choice({ name, label, options, show = words }: ChoiceProps): VNode {
   const value = query.value.get(name) ?? "";
   return (
     <label>
@@ -79,7 +87,7 @@ function Choice({ name, label, options }: { name: string; label: string; options
         <option value="">any</option>
         {options.map((option) => (
           <option key={option} value={option}>
-            {words(option)}
+            {show(option)}
           </option>
         ))}
       </select>

@@ -6,9 +6,10 @@ import type { DecisionDetail, LoggedModelCall, ToolInvocation } from "../shared/
 import { events } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
 import { duration, fullTime, words } from "../shared/format";
+import { WORDS } from "../shared/meanings";
 import { ErrorState, Loading } from "../shared/states";
 import { Json, Visible } from "../shared/text";
-import { loadTopology } from "../machine/machine";
+import { loadTopology, topology } from "../machine/machine";
 import { visitsOf } from "../machine/path";
 import { Related } from "./related";
 import { Outcome } from "./row";
@@ -52,7 +53,9 @@ export function DecisionView({ id }: { id: string }): VNode {
         <h1>
           <Visible text={detail.message} />
         </h1>
-        <Outcome outcome={detail.outcome_category} />
+        <a href="/help" class="explained">
+          <Outcome outcome={detail.outcome_category} />
+        </a>
         {detail.status !== "PENDING" && (
           <a class="button" href={`/replay/${detail.decision_id}`}>
             Replay
@@ -198,7 +201,8 @@ export function Facts({ detail }: { detail: DecisionDetail }): VNode {
     ["Status", words(detail.status)],
     ["Started", fullTime(detail.created_at)],
     ["Duration", detail.status === "PENDING" ? null : duration(detail.duration_ms)],
-    ["Rounds", detail.iterations === null ? null : String(detail.iterations)],
+    // The round in which the turn ended, as its path says.
+    ["Round", detail.states?.length ? String(Math.min((detail.iterations ?? 0) + 1, topology.value?.max_iterations ?? Infinity)) : null],
     ["Model", detail.model],
     ["Tokens", detail.usage && `${detail.usage.total_tokens} (${detail.usage.prompt_tokens} in, ${detail.usage.completion_tokens} out)`],
     ["User", detail.user_id],
@@ -214,7 +218,7 @@ export function Facts({ detail }: { detail: DecisionDetail }): VNode {
           ([name, value]) =>
             value && (
               <>
-                <dt>{name}</dt>
+                <dt title={WORDS[name]}>{name}</dt>
                 <dd>
                   <Visible text={value} />
                 </dd>

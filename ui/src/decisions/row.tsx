@@ -1,7 +1,8 @@
 // One decision as a row that links to it, in every list of decisions.
 import type { VNode } from "preact";
 import type { LoggedDecision } from "../shared/client";
-import { duration, fullTime, shortTime, words } from "../shared/format";
+import { counted, duration, fullTime, shortTime, words } from "../shared/format";
+import { OUTCOMES } from "../shared/meanings";
 import { visible } from "../shared/text";
 
 interface Options {
@@ -18,7 +19,10 @@ export function decisionRow(item: LoggedDecision, { href = `/decisions/${item.de
       <time dateTime={item.created_at} title={fullTime(item.created_at)}>
         {shortTime(item.created_at)}
       </time>
-      <span class="row-text">{visible(item.message)}</span>
+      <span class="row-text">
+        {item.refused_calls > 0 && <span class="verdict refused">{counted(item.refused_calls, "call")} refused</span>}
+        {visible(item.message)}
+      </span>
       {!brief && <span class="row-type">{words(item.decision_type)}</span>}
       {Outcome({ outcome: item.outcome_category })}
       {!brief && <span class="row-ms">{item.status === "PENDING" ? "" : duration(item.duration_ms)}</span>}
@@ -29,5 +33,9 @@ export function decisionRow(item: LoggedDecision, { href = `/decisions/${item.de
 /** The outcome in words; its color repeats the category. */
 export function Outcome({ outcome }: { outcome: string }): VNode {
   const category = outcome.split(":")[0] ?? outcome;
-  return <span class={`outcome ${category.toLowerCase()}`}>{words(outcome)}</span>;
+  return (
+    <span class={`outcome ${category.toLowerCase()}`} title={OUTCOMES[outcome]}>
+      {words(outcome)}
+    </span>
+  );
 }

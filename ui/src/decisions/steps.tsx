@@ -5,6 +5,7 @@ import { StateDetails } from "../machine/details";
 import { label } from "../machine/layout";
 import { Machine } from "../machine/machine";
 import type { Visit } from "../machine/path";
+import { WORDS } from "../shared/meanings";
 
 const STEP_MS = 450;
 
@@ -36,7 +37,7 @@ export function Steps({ visits, decisionId }: { visits: readonly Visit[]; decisi
     <section class="steps">
       <div class="panel-title">
         <h2>Steps</h2>
-        <span class="progress-text">
+        <span class="progress-text" title={WORDS["Round"]}>
           {step} of {visits.length}
           {current && ` · round ${current.iteration} of ${current.cap}`}
         </span>

@@ -73,14 +73,16 @@ function Row({ report }: { report: Report }): VNode {
         <span class="row-text">
           <Visible text={report.message} />
         </span>
-        <Change before={report.recorded?.decision ?? null} after={report.decision} />
+        <Change report={report} />
       </a>
     </li>
   );
 }
 
-/** The decision types, or the outcomes if the types are the same. */
-function Change({ before, after }: { before: AgentDecision | null; after: AgentDecision | null }): VNode {
+/** The calls that are refused now; else the decision types, or the outcomes if the types are the same. */
+function Change({ report }: { report: Report }): VNode {
+  const [before, after] = [report.recorded?.decision ?? null, report.decision];
+  const refused = report.refused.map((call) => call.tool_name).join(", ");
   const same = before?.decision_type === after?.decision_type;
   const shown = (one: AgentDecision | null): string => (same ? one?.outcome_category : one?.decision_type) ?? "unreadable";
   return (
@@ -88,7 +90,13 @@ function Change({ before, after }: { before: AgentDecision | null; after: AgentD
       <span class="outcome">{words(shown(before))}</span>
       <span class="visually-hidden">becomes</span>
       <span aria-hidden="true">→</span>
-      <span class="outcome pending">{after ? words(shown(after)) : "ends early"}</span>
+      {refused ? (
+        <span class="verdict refused">
+          refused: <Visible text={refused} />
+        </span>
+      ) : (
+        <span class="outcome pending">{after ? words(shown(after)) : "ends early"}</span>
+      )}
     </>
   );
 }

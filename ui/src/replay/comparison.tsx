@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import type { AgentDecision } from "../shared/client";
 import { Outcome } from "../decisions/row";
 import { label } from "../machine/layout";
-import { words } from "../shared/format";
+import { counted, words } from "../shared/format";
 import { Json, Visible } from "../shared/text";
 import type { Report, Step } from "./reports";
 
@@ -49,15 +49,14 @@ function Verdict({ unchanged, whatIf }: Props): VNode {
       </p>
     );
   }
+  const refused = shown.refused.map((call) => `${call.tool_name} would have been refused: ${call.rule}`).join("; ");
+  // Where refused calls are the reason, the server's sentence begins with them.
+  const why = shown.departure ?? refused;
   return (
     <p class="verdict-line different" role="status">
-      {whatIf ? "The edited constitution decides differently." : "This is not what was recorded."}
-      {shown.departure && (
-        <>
-          {" "}
-          It ends early: <Visible text={shown.departure} />.
-        </>
-      )}
+      {refused ? "" : whatIf ? "The edited constitution decides differently. " : "This is not what was recorded. "}
+      {shown.departure && !refused && "It ends early: "}
+      {why && <Visible text={`${why}.`} />}
     </p>
   );
 }
@@ -129,13 +128,13 @@ function States({ recorded, states, replayed }: StatesProps): VNode {
         const before = recorded?.[index];
         const after = replayed[index];
         const moved = state !== after?.state;
-        const different = moved || (before !== undefined && before.outcome !== after?.outcome);
+        const different = moved || (before !== undefined && (before.outcome !== after?.outcome || before.refused !== after.refused));
         return (
           <li key={index} class={different ? "different" : ""}>
             <button type="button" aria-expanded={open === index} onClick={() => setOpen(open === index ? null : index)}>
               <span class="number">{index + 1}</span>
-              <StateCell state={state} outcome={before?.outcome} />
-              <StateCell state={after?.state} outcome={after?.outcome} />
+              <StateCell state={state} step={before} />
+              <StateCell state={after?.state} step={after} />
               {different && <span class="mark">differs</span>}
             </button>
             {open === index && (
@@ -151,12 +150,13 @@ function States({ recorded, states, replayed }: StatesProps): VNode {
   );
 }
 
-function StateCell({ state, outcome }: { state: string | undefined; outcome: string | undefined }): VNode {
+function StateCell({ state, step }: { state: string | undefined; step: Step | undefined }): VNode {
   if (state === undefined) return <span class="quiet">not entered</span>;
   return (
     <span>
       {label(state)}
-      {outcome && <span class="quiet"> {words(outcome)}</span>}
+      {step && <span class="quiet"> {words(step.outcome)}</span>}
+      {step && step.refused > 0 && <span class="verdict refused">{counted(step.refused, "call")} refused</span>}
     </span>
   );
 }

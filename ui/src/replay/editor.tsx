@@ -1,6 +1,7 @@
 // The constitution to decide by: edited in the page, nowhere else.
 import { effect, signal } from "@preact/signals";
 import type { VNode } from "preact";
+import { WORDS } from "../shared/meanings";
 import { Visible } from "../shared/text";
 import { changedLines } from "./lines";
 
@@ -25,7 +26,9 @@ export function Editor({ original, source }: Props): VNode {
   return (
     <section class="block editor">
       <div class="panel-title">
-        <h2 id="constitution">Constitution</h2>
+        <h2 id="constitution" title={WORDS["Constitution"]}>
+          Constitution
+        </h2>
         <span class="progress-text">{changes.length > 0 ? "edited" : source}</span>
       </div>
       <textarea

@@ -7,6 +7,8 @@ import { events } from "../shared/events";
 export interface Step {
   readonly state: string;
   readonly outcome: string;
+  /** The number of calls that were refused in it. */
+  readonly refused: number;
   /** What the state changed, one line for each field. */
   readonly changes: Readonly<Record<string, string>>;
 }
@@ -26,6 +28,8 @@ export interface Report {
   /** Why the replay ended early, if it did. */
   readonly departure: string | null;
   readonly differences: readonly Difference[];
+  /** The calls that are refused now. */
+  readonly refused: readonly { readonly tool_name: string; readonly rule: string }[];
   readonly decision: AgentDecision | null;
   readonly steps: readonly Step[];
 }

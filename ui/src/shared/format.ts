@@ -34,6 +34,11 @@ export function integer(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** A number with its noun: `1 call`, `2 calls`. */
+export function counted(value: number, noun: string): string {
+  return `${integer(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
 export function duration(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }

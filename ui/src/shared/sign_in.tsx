@@ -19,10 +19,14 @@ function LaunchLink(): VNode {
   return (
     <SignInPage title="Open the link from your terminal">
       <p>
-        This server serves one local user. When it started it printed a link with a token; open that link once, and this
-        browser is signed in until the server stops.
+        This server serves one local user. When it started, it printed a link with a token in the terminal. Open that link in this
+        browser: it is then signed in until the server stops or you sign out. A server that was started again has a new link.
       </p>
-      <pre>open {window.location.origin}/?token=…</pre>
+      <p>
+        The link looks like this; its token is in your terminal only. The sign-in belongs to the host in it: <code>localhost</code> and{" "}
+        <code>127.0.0.1</code> are two hosts.
+      </p>
+      <pre>{window.location.origin}/?token=…</pre>
     </SignInPage>
   );
 }

@@ -1,0 +1,33 @@
+// The words of the page, each explained in one sentence: for the view Help, and where they are shown.
+
+/** Outcomes as the record has them. */
+export const OUTCOMES: Readonly<Record<string, string>> = {
+  "SUCCESS:TASK_COMPLETED": "A tool did what was asked: something was added, shown, changed or deleted. Other calls of the turn may have been refused.",
+  "SUCCESS:RESPONSE_GIVEN": "The assistant answered, or asked you to confirm an action. Nothing was changed.",
+  "SUCCESS:CLARIFICATION_ANSWERED": "The assistant answered after it had asked you something. Nothing was changed.",
+  "AMBIGUITY:UNCLEAR_INTENT": "The assistant asked what you mean.",
+  "AMBIGUITY:MULTIPLE_MATCHES": "Several things fit, so the assistant asked which one.",
+  "AMBIGUITY:MISSING_CONTEXT": "Something was missing, such as a task of that name, so the assistant asked for it.",
+  "REFUSAL:OUT_OF_SCOPE": "The assistant declined, because this is not its job.",
+  "REFUSAL:MISSING_PERMISSION": "Every call was for another user's data, and was refused.",
+  "REFUSAL:RATE_LIMITED": "There were too many requests in a short time.",
+  "ERROR:TOOL_INVOCATION": "Nothing that was asked for could be done: every call failed or was refused.",
+  "ERROR:RESPONSE_GENERATION": "The model failed, or the turn was ended before it was done.",
+  "ERROR:USER_INPUT": "The message was not valid, or answered a question that is no longer open.",
+  PENDING: "The turn is still running.",
+};
+
+export const WORDS: Readonly<Record<string, string>> = {
+  Constitution: "The file that lists what the assistant may do, and what you must confirm. The model reads it, and code enforces it.",
+  Turn: "Everything from your message to the decision about it.",
+  Round: "One call of the model, with the actions that it asks for. “Round 2 of 5” is the second one; after the last one the turn ends.",
+  Guard: "The code that permits or refuses each action, by the constitution.",
+  Refused: "An action that the model asked for and code did not permit. The decision names the rule.",
+  Receipt: "A line about a change that was made. Code writes it, not the model.",
+  Superseded: "A question to confirm that a later message has replaced. It can no longer be confirmed.",
+  Ledger: "Where the tools note each change together with its key, so that it takes effect only once.",
+  Seal: "A hash of a decision's record and of the record before it. It verifies as long as nobody has changed them.",
+  Chain: "Records that one process has sealed, one after the other.",
+  Baseline: "Figures of earlier decisions. Later ones are compared with them.",
+  Drift: "A difference from a baseline that is larger than chance explains.",
+};
