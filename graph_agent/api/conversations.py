@@ -14,7 +14,7 @@ from graph_agent.chat.conversations.reading import Conversation, ConversationPag
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 
 _LAST_CONVERSATION = "The id of the last conversation of the previous page."
-_FIRST_MESSAGE = "The id of the first message of the next page."
+_FIRST_MESSAGE = "The id of the oldest message that the client has: the page ends before it."
 
 Limit = Annotated[int, Query(ge=1, le=200)]
 

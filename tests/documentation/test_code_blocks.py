@@ -107,7 +107,7 @@ PREPARED = {
     # Its constitution grants the tools of examples/notes.
     "README.md": "export NOTES_DB=notes.db && cp -r $ROOT/examples . && cp examples/notes/{*.json,*.md} . && SERVE",
     "docs/analytics.md": "graph-agent ask 'add a task to buy milk'",
-    "docs/api.md": "graph-agent ask 'add a task to buy milk' && SERVE",
+    "docs/api.md": "SERVE",
     "docs/auditing.md": "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task'",
     "docs/evaluation_in_ci.md": "CHAT && graph-agent ask 'add a task to buy milk' && cp $ROOT/constitution.md .",
     "docs/measuring.md": "CHAT",
