@@ -48,7 +48,7 @@ def require_newest(database: Database, owner: str) -> None:
     if found != newest:
         raise ConfigurationError(
             f"the database has an older schema ({_version_table(owner)} {found}, not {newest}): set DATABASE_URL or "
-            "LOG_DATABASE_URL to it and run `graph-agent doctor`, which upgrades it"
+            "LOG_DATABASE_URL to it and run `graph-agent db migrate`"
         )
 
 
