@@ -153,7 +153,7 @@ class BearerTokens:
 def _subject(claims: dict[str, Any]) -> str:
     subject = claims["sub"]
     if not isinstance(subject, str) or not subject.strip() or len(subject) > MAX_USER_ID_LENGTH or unstorable(subject):
-        raise ValueError("the subject is no user id")
+        raise ValueError("the token's subject is not a valid user id")
     return subject
 
 

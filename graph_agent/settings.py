@@ -117,7 +117,7 @@ class Settings(BaseModel):
         if self.authenticates and self.secret is None:
             raise ValueError("GRAPH_AGENT_SECRET is required with bearer tokens: every replica must sign with the same key")
         if self.jwt_secret is not None and self.jwks_url is not None:
-            raise ValueError("GRAPH_AGENT_JWT_SECRET and GRAPH_AGENT_JWKS_URL exclude each other")
+            raise ValueError("set either GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL, not both")
         return self
 
     @model_validator(mode="after")

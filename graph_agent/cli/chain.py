@@ -38,7 +38,7 @@ def verify(
 ) -> None:
     """Verify the log: compare every row with its record and every record with its chain.
 
-    Turns and changes of tasks whose decision is missing are found too.
+    It also finds turns, and changes of tasks, whose decision is missing.
     Exits with 1 if anything differs.
     """
     given = None if heads is None else read_text(heads, MAX_CHARACTERS + 1)

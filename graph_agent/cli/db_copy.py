@@ -19,9 +19,9 @@ def copy(
     target: Annotated[str, typer.Argument(metavar="TO", help="Write to the database at this URL, which must be empty.")],
     as_json: AsJson = False,
 ) -> None:
-    """Copy tasks, conversations or the record, whatever a database contains, to an empty one.
+    """Copy everything in a database (tasks, conversations, the record) to an empty one.
 
-    Everything is copied, or nothing, from one snapshot. The copy of a record is verified: exits with 1 if it is not intact.
+    It copies one snapshot, completely or not at all, and verifies the record. Exits with 1 if the copy is not intact.
     """
     counts, report = asyncio.run(copy_database(read_settings(), source, target))
     if as_json:

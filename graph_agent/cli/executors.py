@@ -61,7 +61,9 @@ class Division:
                 try:
                     yield executor, 2 * self.workers
                 except BrokenExecutor as exc:
-                    raise ConfigurationError("a worker process was killed: with --checkpoint DIR the rest can be done") from exc
+                    raise ConfigurationError(
+                        "a worker process was killed: run the command again; with --checkpoint DIR it continues with the rest"
+                    ) from exc
                 except BaseException:
                     executor.shutdown(wait=False, cancel_futures=True)
                     raise

@@ -32,7 +32,7 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "outcome": ("--outcome", "OUTCOME", "Select this outcome, or a prefix of it: ERROR."),
     "intent_type": ("--intent", "INTENT", "Select this intent."),
     "status": ("--status", "STATUS", "Select this status: PENDING, completed or interrupted."),
-    "model": ("--by-model", "NAME", "Select decisions of this model."),
+    "model": ("--by-model", "NAME", "Select decisions for which this model was requested."),
     "response_model": ("--response-model", "NAME", "Select decisions that this model answered."),
     "refused": ("--refused", "", "Select decisions with a tool call that code refused."),
 }

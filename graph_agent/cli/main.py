@@ -69,9 +69,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     },
     "db": {
         "migrate": Command("db_migrate:migrate", "Create the tables of both databases, or update them to this version."),
-        "copy": Command(
-            "db_copy:copy", "Copy tasks, conversations or the record, whatever a database contains, to an empty one."
-        ),
+        "copy": Command("db_copy:copy", "Copy everything in a database (tasks, conversations, the record) to an empty one."),
     },
     "constitution": {
         "show": Command("constitution:show", "Print the constitution in force, as a start for yours."),

@@ -28,7 +28,7 @@ def serve(
     host: Annotated[str, typer.Option("--host", help="Listen on this address.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
     workers: Annotated[
-        int, typer.Option("--workers", min=1, max=256, help="Serve in this many processes; more than one need PostgreSQL.")
+        int, typer.Option("--workers", min=1, max=256, help="Serve in this many processes; more than one requires PostgreSQL.")
     ] = 1,
     model: Model = None,
     mcp: Mcp = None,
@@ -36,7 +36,9 @@ def serve(
     no_page: Annotated[
         bool, typer.Option("--no-page", help="Serve the API only; the path / then lists its routes as JSON.")
     ] = False,
-    log_level: Annotated[LogLevel, typer.Option("--log-level", help="Log from this level on.")] = LogLevel.WARNING,
+    log_level: Annotated[
+        LogLevel, typer.Option("--log-level", help="Write log lines of this level and above.")
+    ] = LogLevel.WARNING,
     log_format: Annotated[LogFormat, typer.Option("--log-format", help="Write log lines as text or JSON.")] = LogFormat.TEXT,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log each request, without its query string.")] = False,
 ) -> None:

@@ -128,13 +128,13 @@ def serve_tools(
     ] = None,
     url: Annotated[
         str | None,
-        option("--url", "URL", "With bearer tokens: the address by which clients reach the server, if it is another one."),
+        option("--url", "URL", "With bearer tokens: the URL that clients use, if it differs from --http."),
     ] = None,
 ) -> None:
     """Serve tasks to any MCP client, over stdio or HTTP.
 
-    Over stdio it serves one user. So it does over HTTP, on loopback addresses, unless bearer tokens are configured
-    (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL): then it serves the user of each token, on any address.
+    Over stdio, and over HTTP without bearer tokens, it serves one user; over HTTP only on a loopback address. With bearer
+    tokens (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it serves the user of each token, on any address.
     """
     settings = read_settings()
     if http is None:

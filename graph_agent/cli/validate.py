@@ -68,7 +68,7 @@ def validate(
     Exits with 1 if a case fails.
     """
     if as_json and junit:
-        wrong_usage("--json and --junit exclude each other")
+        wrong_usage("give either --json or --junit, not both")
     settings = command_settings(mcp, constitution)
     check_model(settings, model)
     division = Division(workers, dask, checkpoint)

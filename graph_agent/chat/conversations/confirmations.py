@@ -32,4 +32,4 @@ class ConfirmationStore:
         try:
             return await self._database.write(work)
         except (DatabaseUnavailableError, SQLAlchemyError) as exc:
-            raise RecordUnavailableError("the confirmation cannot be used up") from exc
+            raise RecordUnavailableError("the confirmation cannot be marked as used") from exc
