@@ -102,7 +102,7 @@ def take_replay(page: Page, folder: Path, suffix: str) -> None:
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.locator(".batch-results [role=status]")).to_have_text(re.compile(r"^\d+ different · \d+ the same$"))
     picture(page, folder, "replay-last", suffix)
-    page.locator(".what-if").first.click()
+    page.locator(".what-if", has_text="call mom").click()
     page.locator(".verdict-line.different").wait_for()
     picture(page, folder, "replay", suffix)
 

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { VNode } from "preact";
 import type { Conversation, StoredMessage } from "../shared/client";
+import { CodeLines } from "../shared/code_lines";
 import { fullTime, shortTime } from "../shared/format";
 import { Visible } from "../shared/text";
 import { ClosedCard, PendingCard } from "./card";
@@ -87,24 +88,7 @@ function StoredItem({ message, card, chosen, onChoose }: ItemProps): VNode {
           <Visible text={message.content} />
         </p>
       )}
-      {message.effects.length > 0 && (
-        <ul class="receipts" aria-label="Receipts">
-          {message.effects.map((effect, index) => (
-            <li key={index} class="receipt">
-              <Visible text={effect} />
-            </li>
-          ))}
-        </ul>
-      )}
-      {message.notices.length > 0 && (
-        <ul class="notices" aria-label="Notices">
-          {message.notices.map((notice, index) => (
-            <li key={index} class="notice">
-              <Visible text={notice} />
-            </li>
-          ))}
-        </ul>
-      )}
+      <CodeLines effects={message.effects} notices={message.notices} />
       {answer && (
         <footer>
           <time dateTime={message.created_at} title={fullTime(message.created_at)}>

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { ApiError, getJson } from "../shared/client";
 import type { DecisionDetail, LoggedModelCall, ToolInvocation } from "../shared/client";
+import { CodeLines } from "../shared/code_lines";
 import { events } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
 import { duration, fullTime, words } from "../shared/format";
@@ -86,24 +87,7 @@ export function Answer({ detail }: { detail: DecisionDetail }): VNode | null {
       <p class="content">
         <Visible text={detail.response_text ?? result.response_text ?? result.clarification_question ?? ""} />
       </p>
-      {(result.effects?.length ?? 0) > 0 && (
-        <ul class="receipts" aria-label="Receipts">
-          {result.effects?.map((effect, index) => (
-            <li key={index} class="receipt">
-              <Visible text={effect} />
-            </li>
-          ))}
-        </ul>
-      )}
-      {(result.notices?.length ?? 0) > 0 && (
-        <ul class="notices" aria-label="Notices">
-          {result.notices?.map((notice, index) => (
-            <li key={index} class="notice">
-              <Visible text={notice} />
-            </li>
-          ))}
-        </ul>
-      )}
+      <CodeLines effects={result.effects} notices={result.notices} />
     </section>
   );
 }
