@@ -42,7 +42,6 @@ PAGES = all_blocks()
 OPENAI = OpenAIAPI()
 SYSTEM_PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
 
-_SERVED = "tests/task_server/test_http.py"
 _DRIFT = "depends on the time that turns take here; tests/audit/drift/test_baselines.py"
 _PARTS = "test_content_is_recorded_by_kind_type_size_and_digest_and_the_model_reads_text_and_links"
 _LAYERS = "test_the_layers_of_the_page_are_those_that_import_linter_checks"
@@ -67,9 +66,6 @@ NOT_RUN = {
     ("docs/deployment.md", "cp deploy/example.env deploy/.env"): "needs a container runtime; tests/test_deploy.py",
     ("docs/evaluation_in_ci.md", "graph-agent baseline compare satisfied --since 24h"): _DRIFT,
     ("docs/measuring.md", "graph-agent baseline compare before-the-change --since 24h"): _DRIFT,
-    ("docs/mcp.md", "graph-agent tools serve --http 127.0.0.1:8100        # http://127.0.0."): (
-        f"needs another MCP client; {_SERVED}::test_without_tokens_one_user_is_served_on_loopback"
-    ),
     ("docs/mcp.md", "async def user_headers(user_id, server):"): (
         "is a part of an application; tests/mcp/test_identity.py::test_the_runtime_takes_the_hook_of_an_application"
     ),
@@ -80,8 +76,8 @@ NOT_RUN = {
     ("docs/page.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): (
         "needs an OIDC issuer; tests/page/test_sign_in.py"
     ),
-    ("docs/record.md", "graph-agent replay --all --since 30d --policy stricter.md --workers 8 "): (
-        "needs eight processes and a Dask cluster; tests/replay/test_partitions.py"
+    ("docs/record.md", "graph-agent replay --all --since 30d --policy stricter.md --dask tcp:/"): (
+        "needs a Dask cluster; tests/replay/test_partitions.py"
     ),
     ("docs/studio.md", "python3 -m venv .venv-studio"): "downloads packages; tests/test_studio.py",
     ("docs/tutorial.md", "python3 -m venv ~/tutorial-venv"): "installs packages; tests/package_check.py does it",
@@ -96,7 +92,8 @@ NOT_RUN = {
 
 IN_BACKGROUND = {
     ("docs/tutorial.md", "graph-agent serve --port 8000"): "localhost:8000/healthz",
-    ("docs/mcp.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8100/mcp",
+    ("docs/mcp.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8200/mcp",
+    ("docs/mcp.md", "graph-agent tools serve --http 127.0.0.1:8100"): "127.0.0.1:8100/mcp",
 }
 """Servers, with the address at which they answer: the next block runs beside them."""
 
@@ -111,13 +108,14 @@ PREPARED = {
     "docs/measuring.md": "CHAT",
     "docs/operations.md": "graph-agent ask 'add a task to buy milk' && touch ~/.graph_agent/spool && mkdir backup elsewhere",
     "docs/page.md": "SERVE",
+    "docs/record.md": "graph-agent ask 'add a task to buy milk' && graph-agent constitution show > stricter.md",
 }
 """What the reader of a page has done before. SERVE starts the page's server, CHAT makes enough decisions for a baseline."""
 
 PROGRAMS = {"docs/cluster.md": ("haproxy", "openssl", "pgbouncer")}
 """The programs of Debian packages that a page runs; it is skipped without them."""
 
-PORTS = {"docs/cluster.md": ("5433", "5434", "6432", "8001", "8002", "8080"), "docs/mcp.md": ("8100",)}
+PORTS = {"docs/cluster.md": ("5433", "5434", "6432", "8001", "8002", "8080"), "docs/mcp.md": ("8100", "8200")}
 """The ports of a page, instead of which free ones are used."""
 
 DATABASES = {"docs/operations.md": "postgresql://agent@db.example.org/agent"}
