@@ -108,7 +108,7 @@ def _find(python: str) -> str | None:
 
 def _check_tools(wheel: Path, python: str, folder: Path) -> bool:
     """Return True if uvx and pipx run the command of the wheel."""
-    tool = [UV, "tool", "run", "--quiet", "--python", python]
+    tool = [UV, "tool", "run", "--quiet", "--python", _find(python) or python]
     ways = {
         "uvx": [*tool, "--from", str(wheel), "graph-agent", "--version"],
         "pipx": [*tool, "pipx", "run", "--spec", str(wheel), "graph-agent", "--version"],
