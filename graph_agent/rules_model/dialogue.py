@@ -257,9 +257,9 @@ def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None
         moved = _is_phrase(new) or (changed and (new.key.partition(" ")[0] in _PREPOSITIONS or is_time(new)))
         if not (moved or read_reference(new).places or (same_start and isinstance(read_clause(new), Offer))):
             return None
-    if found is None:
+    new = message.cut(*found.span("new")) if found else without_politeness(message)
+    if found is None and not (context.change in {"add", "update"} and is_time(new)):
         return None
-    new = message.cut(*found.span("new"))
     reference = read_reference(new)
     match context.change:
         case "add" | "update" if not reference.places:

@@ -54,7 +54,7 @@ def find(wanted: str, tasks: Sequence[Task]) -> tuple[tuple[Task, ...], tuple[Ta
         return same, ()
     asked = _stems(wanted)
     if not asked:
-        return (), ()
+        return tuple(task for task in tasks if wanted and wanted in task.description), ()
     rated = [(rating, task) for task in tasks if (rating := _rate(asked, _stems(task.description)))]
     named = [(score, task) for (sure, score), task in rated if sure]
     if best := max((score for score, _ in named), default=0.0):

@@ -66,7 +66,7 @@ def _lines(text: str) -> Iterator[str]:
         if not line.strip() or line.startswith("#"):
             continue
         if joined and indent > (0 if " = " in joined and joined[0] != " " else 4):
-            joined += line.strip() if line.strip().startswith(("|", "[", "\\", "(?!")) else f" {line.strip()}"
+            joined += line.strip() if line.strip().startswith(("|", "[", "\\", "(")) else f" {line.strip()}"
             continue
         if joined:
             yield joined

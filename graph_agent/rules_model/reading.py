@@ -36,7 +36,7 @@ from graph_agent.rules_model.requests import (
     Update,
 )
 from graph_agent.rules_model.wording import EMPTY, Clause, clause_of
-from graph_agent.rules_model.words import is_action, is_past
+from graph_agent.rules_model.words import is_past
 
 Groups = defaultdict[str, Clause]
 Builder = Callable[[Clause, Groups], Request | None]
@@ -59,7 +59,7 @@ def read_clause(clause: Clause) -> Request:
             return talk
     clause = without_politeness(clause)
     if clause.key.count(" ") > _MAX_WORDS:
-        return (_first(clause.cut(0, 200), "add") and _long(clause)) or UNCLEAR
+        return Add((clause.text,)) if _first(clause.cut(0, 200), "add") else UNCLEAR
     attempts = [clause, *_commands_inside(clause)]
     for names in (("guards", "add", "update", "act", "ask"), ("last",)):
         for attempt in attempts:
@@ -67,10 +67,6 @@ def read_clause(clause: Clause) -> Request:
                 if (request := _first(attempt, name)) is not None:
                     return request
     return _leftover(clause)
-
-
-def _long(clause: Clause) -> Request:
-    return Add((clause.text,))
 
 
 def without_politeness(clause: Clause) -> Clause:
@@ -104,9 +100,6 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
     ):
         return False
     if not isinstance(before, Add | Offer | Say):
-        # "..., i moved it" explains the command.
-        if isinstance(request, Complete) and request.target.pronoun and request.instead:
-            return False
         planned = isinstance(request, Offer) and bool(part("PLANNED").match(clause.key))
         return planned or isinstance(request, Add | Complete | Delete | Show | Update)
     match request:
@@ -127,8 +120,6 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
             tail = clause.key.partition(" ")[2]
             if target.pronoun or (before == UNCLEAR and tail.isalpha()):
                 return isinstance(before, Say)
-            if part("INTO_LIST").search(tail) and not part("DEFINITE").match(tail):
-                return False
             return not target.every and (
                 names_task(clause_of(tail)) or bool(re.search(r"\b(?:list|tasks?|reminders?)\b", tail))
             )
@@ -178,8 +169,14 @@ def _end(clause: Clause, end: int, matched: int) -> int:
     return len(clause.key) if end == matched and not clause.key.endswith("?") else end
 
 
+def _one_of(groups: Groups, *names: str) -> Clause:
+    return next((groups[name] for name in names if groups[name].key), EMPTY)
+
+
 def _add(clause: Clause, groups: Groups) -> Request | None:
     text, when = groups["text"], groups["when"]
+    if found := re.search(rf",? {part('TO_LIST').pattern}(?:\.|!)*$", text.key):
+        text = text.cut(0, found.start())
     if part("NOTHING").fullmatch(text.key.strip(" .!?:,-")) or part("TIME").fullmatch(text.key):
         return Add()
     if read_reference(text).pronoun or part("ANYTHING").fullmatch(text.key):
@@ -189,11 +186,10 @@ def _add(clause: Clause, groups: Groups) -> Request | None:
     several = part("SEPARATE").fullmatch(text.key)
     if several and (items := items_of(text.text[: several.end("items")])):
         return Add(items)
-    clear = starts_with_action(text) or when.key or part("TIMES").search(text.key) or clause.key.endswith(f"to {text.key}")
-    if re.match(r"remember (?!that|to|:)", clause.key) and not clear:
+    first = text.key.partition(" ")[0]
+    clear = starts_with_action(text) or clause.key.endswith(f"to {text.key}")
+    if clause.key.startswith("remember ") and (first in vocabulary.ORDERS or not clear):
         return None
-    if clause.key.startswith("remember to ") and text.key.partition(" ")[0] in vocabulary.ORDERS:
-        return Offer(description(text))
     timed = bool(_REMIND.search(clause.key) and (when.key or part("TIMES").search(text.key)))
     return Add((" ".join(filter(None, (description(text), when.text))),), timed)
 
@@ -207,10 +203,6 @@ def _remind(clause: Clause, groups: Groups) -> Request | None:
     clear = (
         groups["when"].key or starts_with_action(text) or part("TIMES").search(text.key) or part("NOTHING").fullmatch(text.key)
     )
-    if before[-1:] in (["me"], ["us"]) and not clear and (is_foreign(text) or not re.match(r"not to |my ", text.key)):
-        return None
-    if part("ALL_MINE").fullmatch(text.key):
-        return Show()
     return Offer(description(text)) if before[-1:] == ["of"] and not clear else _add(clause, groups)
 
 
@@ -235,6 +227,23 @@ def _add_bare(clause: Clause, groups: Groups) -> Request | None:
     return _add(clause, groups)
 
 
+def _placed(clause: Clause, groups: Groups) -> Request | None:
+    """ "put milk on my list", "jot down call Bo", "new task: call Bo": the text without the words that say where it is put."""
+    text, placed = groups["text"], False
+    while text.key:
+        if found := part("FRONT").match(text.key) or part("BACK").search(text.key):
+            groups |= {"when": text.cut(*found.span("when"))} if found["when"] else {}
+            text, placed = text.cut(found.end()) if found.start() == 0 else text.cut(0, found.start()), True
+        elif text.start == groups["text"].start and (found := part("PARTICLE_FRONT").match(text.key)):
+            text = text.cut(found.end())
+        else:
+            break
+    if text.key.startswith("my ") and is_foreign(text, vocabulary.DIGITAL):
+        return None
+    groups["text"] = text
+    return _add(clause, groups) if placed else None
+
+
 def _other_list(_clause: Clause, groups: Groups) -> Request:
     text = description(groups["text"])
     return Offer(text, other_list=groups["list"].text) if text else Say("other_list")
@@ -243,7 +252,7 @@ def _other_list(_clause: Clause, groups: Groups) -> Request:
 def _complete(clause: Clause, groups: Groups) -> Request | None:
     if groups["but"].key:
         return Complete(Reference(every=True, but=groups["but"].text))
-    ref = _target(groups["ref"] if groups["ref"].key else groups["at"])
+    ref = _target(_one_of(groups, "ref", "ref2", "at"))
     past = groups["past"].key
     if "✅" in clause.key and (found := re.search(r" (?:is|are|was|has been|have been) \w+$", ref.key)):
         ref = ref.cut(0, found.start())
@@ -262,11 +271,6 @@ def _complete(clause: Clause, groups: Groups) -> Request | None:
     return Complete(read_reference(ref), instead) if may_name_task(ref) else None
 
 
-def _mark(clause: Clause, groups: Groups) -> Request | None:
-    ref = groups["ref"]
-    return Complete(read_reference(ref), instead=description(clause)) if may_name_task(ref) else None
-
-
 def _complete_named(_clause: Clause, groups: Groups) -> Request | None:
     ref = _target(groups["ref"])
     bare = len(ref.key.split()) == 1 and not is_foreign(ref) and ref.key not in {"in", "out", "up", "this", "that", "it"}
@@ -275,12 +279,27 @@ def _complete_named(_clause: Clause, groups: Groups) -> Request | None:
 
 def _target(ref: Clause) -> Clause:
     """Return the words that name the task, without what explains the request: "the fence, my brother does it"."""
-    if found := re.search(r"(?:,|\.\.+|^)\s*(?:i mean|sorry|actually)\b,?\s+", ref.key):
-        return ref.cut(found.end())
     for found in re.finditer(r"(?:\s*[,;.]|\s-|\bbecause\b|\bsince\b)+\s+", ref.key):
         if found.start() and ("because" in found[0] or "since" in found[0] or part("EXPLAINS").match(ref.key, found.end())):
             return ref.cut(0, found.start())
     return ref
+
+
+def _complete_said(clause: Clause, _groups: Groups) -> Request | None:
+    return Complete(Reference(words=clause.text)) if _may_be_said(clause) and not is_story(clause) else None
+
+
+def _delete_said(clause: Clause, _groups: Groups) -> Request | None:
+    return Delete(Reference(words=clause.text)) if _may_be_said(clause) else None
+
+
+def _may_be_said(clause: Clause) -> bool:
+    """True if a clause with a cue word may be about a task, although its form is unknown."""
+    strange = is_foreign(clause) or part("OTHERS").search(clause.key)
+    return len(clause.key.split()) <= _MAX_SAID and (not strange or bool(part("MENTIONS_TASK").search(clause.key)))
+
+
+_MAX_SAID: Final = 20
 
 
 def _report(clause: Clause, groups: Groups) -> Request | None:
@@ -315,8 +334,6 @@ def _delete_every(clause: Clause, _groups: Groups) -> Request:
 
 
 def _delete(_clause: Clause, groups: Groups) -> Request | None:
-    if _OTHER_DATA.search(groups["ref"].key):
-        return Say("delete_every")
     # One word without an article can hardly be meant for another service: "delete meeting".
     ref = _target(groups["ref"])
     return Delete(read_reference(ref)) if may_name_task(ref) or ref.key.isalpha() else None
@@ -328,8 +345,9 @@ def _delete_named(clause: Clause, groups: Groups) -> Request | None:
         return Delete(read_reference(named), instead=description(clause))
     if ref.key and names_task(ref):
         return Delete(read_reference(ref))
-    unwanted = re.match(r"(?:cancel|forget|never|i|we)\b", clause.key) and re.match(r"(?:the|that) ", ref.key)
-    likely = unwanted and may_name_task(ref) and not is_foreign(ref)
+    likely = (
+        not clause.key.startswith("take") and re.match(r"(?:the|that) ", ref.key) and may_name_task(ref) and not is_foreign(ref)
+    )
     return Delete(read_reference(ref), instead=description(clause)) if likely else None
 
 
@@ -354,7 +372,7 @@ def _update(clause: Clause, groups: Groups) -> Request | None:
 
 
 def _update_pair(_clause: Clause, groups: Groups) -> Request | None:
-    ref, text = groups["ref"] if groups["ref"].key else groups["at"], groups["text"]
+    ref, text = _one_of(groups, "ref", "ref2", "at"), _one_of(groups, "text", "new")
     return Update(((read_reference(ref), _without_instead(text)),)) if may_name_task(ref) else None
 
 
@@ -375,15 +393,6 @@ _STATE: Final = re.compile(r"(?:done|complete|completed|finished|incomplete|pend
 def _without_instead(clause: Clause) -> str:
     found = re.search(r",? (?:instead|from now on)[.!]?$", clause.key)
     return description(clause.cut(0, found.start()) if found else clause)
-
-
-def _update_instead(_clause: Clause, groups: Groups) -> Request | None:
-    """ "make buy milk buy oat milk instead": a verb begins the new words."""
-    body = groups["body"]
-    spaces = [found.start() for found in re.finditer(" ", body.key)][:8]
-    pairs = [(body.cut(0, space), body.cut(space)) for space in spaces]
-    choices = [(read_reference(ref), new.text) for ref, new in pairs if starts_with_action(new) and may_name_task(ref)]
-    return Update(tuple(choices)) if choices else None
 
 
 def _update_open(clause: Clause, groups: Groups) -> Request | None:
@@ -435,12 +444,10 @@ def _show_plain(clause: Clause, _groups: Groups) -> Request:
     return _shown(clause)
 
 
-def _ask_about(clause: Clause, groups: Groups) -> Request | None:
+def _ask_about(_clause: Clause, groups: Groups) -> Request | None:
     """ "did i pay rent", "what about the dentist"."""
     about = groups["said"] if groups["said"].key else groups["about"]
     named = starts_with_action(about) if groups["said"].key else may_name_task(about)
-    if re.match(r"(?:what|whom?) (?:else )?(?:do|must)\b", clause.key):
-        named = is_action(about.key)
     short = len(about.key.split()) <= (5 if groups["said"].key else 3)
     return Show(about=read_reference(about).words) if named and short and not is_foreign(about) else None
 
@@ -454,12 +461,26 @@ def _shown(clause: Clause) -> Show:
 
 def _show_about(clause: Clause, groups: Groups) -> Request | None:
     words = read_reference(groups["about"]).words
-    if is_time(groups["about"]):
-        return Show(dated=True)
     if vocabulary.SHOW_WORDS.issuperset(_words(groups["about"].key)):
         return _shown(clause)
     unnamed = re.fullmatch(r"(?:(?:anything|something|any|much|more|nothing|left|else|open|still|new|stuff) ?)*", words.lower())
     return _shown(clause) if unnamed else Show(about=words)
+
+
+def _show_named(clause: Clause, groups: Groups) -> Request | None:
+    """ "is the car on my list", "do i have anything about the car": the unknown words of a question about the list."""
+    if _words(clause.key)[0] not in vocabulary.OPENS and not clause.key.endswith("?"):
+        return None
+    about = _one_of(groups, "about", "of")
+    spans = [
+        word.span()
+        for word in re.finditer(r"[\w'-]+", about.key)
+        if word[0].removesuffix("'s") not in vocabulary.SHOW_WORDS | vocabulary.ABOUT_WORDS
+    ]
+    if not spans or part("ONLY_TIME").fullmatch(about.cut(spans[0][0], spans[-1][1]).key):
+        return None
+    about = about.cut(spans[0][0], spans[-1][1])
+    return Show(about=about.text) if len(about.key.split()) <= 4 and not is_foreign(about, vocabulary.DIGITAL) else None
 
 
 def _search(clause: Clause, groups: Groups) -> Request | None:
@@ -531,9 +552,10 @@ def _is_elsewhere(clause: Clause, *, asked: bool) -> bool:
 _BUILDERS: Final[dict[str, Builder]] = {
     builder.__name__.removeprefix("_"): builder
     for builder in (
-        *(_add, _add_bare, _add_items, _remind, _other_list, _needed),
-        *(_complete, _mark, _complete_named, _report, _delete, _delete_every, _delete_listed, _delete_named),
-        *(_update, _update_pair, _update_instead, _update_open, _show, _show_plain, _show_about, _ask_about, _search),
+        *(_add, _add_bare, _placed, _add_items, _remind, _other_list, _needed),
+        *(_complete, _complete_named, _complete_said, _report),
+        *(_delete, _delete_every, _delete_listed, _delete_named, _delete_said),
+        *(_update, _update_pair, _update_open, _show, _show_plain, _show_about, _show_named, _ask_about, _search),
     )
 }
 """The builders that the sections of `cues.txt` name; a section "say X" says the text X."""

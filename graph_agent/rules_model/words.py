@@ -11,33 +11,27 @@ def words(text: str) -> frozenset[str]:
 
 ACTION_VERBS: Final = words(
     """
-    accept accomplish achieve acknowledge adopt amend announce apply approve arrange ask assemble assess assign attend
-    audit authorize award babysit back backup bag bake balance batch bathe bind book borrow bring brush budget build burn
-    buy call cancel cater caulk certify change charge chase check choose circulate claim clean clear clip close collect
-    compare compile complete compose compost confirm consult contact cook coordinate copy cover crochet cut darn debug
-    decant declutter decorate defend defer defrost deliver deploy deposit descale design develop dig discuss disinfect
-    dispatch dispute do donate download draft drain drink drop dry dust dye edit email empty encourage enroll enter escort
-    estimate evaluate examine exchange exercise export extend feed fertilize fetch figure file fill film finalize find
-    finish fit fix flatten fold follow format forward frame freeze frost fumigate fund gather get give glaze glue go grab
-    grade grease grill groom grout guard hand hang harvest heat help hem hire hoover host implement import improve inflate
-    inform inspect install insure interview invest investigate invite invoice iron join journal knit label laminate launch
-    launder lay learn lease lend liaise load lock look lubricate mail maintain make manage marinate massage measure
-    meditate meet mend merge mop mount move mow mulch nap negotiate notify obtain oil order organise organize outline
-    overhaul pack package paint park paste patch pay peel perform phone photocopy photograph pick pickle plan plant plough
-    plow plug poach polish post pour practice practise pray prep prepare prescribe press print produce promote proofread
-    propose provide prune publish pull pump punch purchase purge push put quilt rake read rebook rebuild receive recharge
-    reconcile record recruit recycle redecorate redeem redo reduce refill refinance refresh refund regift register
-    rehearse reheat relax relocate remodel renegotiate renew rent reorder repaint repair repay replace reply repot
-    reschedule research reserve reset resize resolve respond rest restock restore resubmit retile retrieve return review
-    revise rewire rewrite ring rinse roast rotate rsvp rub run sand sanitize save scan schedule screw scrub seal secure
-    see select sell send serve service settle sew shampoo sharpen shave shelve ship shop shovel shred sift sign simplify
-    sketch skim slice solder sort source sow speak split sponsor spray spread stack stain stamp staple starch start steam
-    sterilize stitch stock stop store stretch strip study submit subscribe supply swap sweep swim switch tag tailor take
-    talk tape teach tell text thank thaw throw tidy tighten tip toast top trade train transcribe transplant transport
-    treat trim troubleshoot try tune tutor tweeze unblock unclog uninstall unload unlock unpack unplug unsubscribe
-    untangle update upgrade upholster upload use vacate vaccinate vacuum validate varnish ventilate verify visit volunteer
-    vote wait walk warm warn wash water wax weave weed weigh weld whisk widen winterize wipe withdraw worm wrangle wrap
-    write zip
+    accept accomplish acknowledge amend announce apply approve arrange ask assemble assess assign attend audit authorize
+    award babysit back backup bag bake balance bathe book borrow bring brush budget build burn buy call cancel cater
+    certify change charge chase check choose circulate claim clean clear clip close collect compare compile complete
+    compose compost confirm consult contact cook copy cover crochet cut darn debug declutter decorate defrost deliver
+    deposit descale design dig dispute do donate download draft drain drink drop dry dust dye edit email empty enroll
+    enter evaluate exchange exercise export extend feed fertilize fetch figure file fill film finalize find finish fit fix
+    fold follow format forward frame freeze frost fund gather get give glue go grab grade grease grill groom hand hang
+    harvest heat help hem hire hoover host import improve inflate inform inspect install insure interview invest invite
+    invoice iron join knit label laminate launch lay learn lease lend load lock look mail make manage marinate massage
+    measure meditate meet mend merge mop mount move mow mulch nap notify obtain oil order organise organize outline pack
+    package paint park paste patch pay peel perform phone photocopy photograph pick plan plant plug polish post pour
+    practice practise pray prep prepare press print produce proofread propose provide prune publish pull pump punch
+    purchase purge push put rake read rebook rebuild receive recharge record recruit recycle redo reduce refill refresh
+    refund register rehearse reheat renew rent reorder repaint repair repay replace reply repot reschedule research
+    reserve reset resolve respond rest restock restore resubmit retrieve return review revise rewrite ring rinse roast
+    rotate rsvp rub run sand save scan schedule screw scrub seal secure see sell send serve service settle sew shampoo
+    sharpen shave shelve ship shop shovel shred sift sign sketch skim sort source speak split sponsor spray spread stack
+    stain stamp start steam sterilize stitch stock stop store stretch strip study submit subscribe supply swap sweep swim
+    switch tag take talk tape teach tell text thank throw tidy tighten tip toast top train transcribe treat trim try tune
+    unclog uninstall unload unlock unpack unplug unsubscribe update upgrade upload use vacate vaccinate vacuum verify
+    visit volunteer vote wait walk warm warn wash water wax weed weigh wipe withdraw worm wrap write zip
     """
 )
 """Verbs that begin the description of a task: "buy eggs", "call mom"."""
@@ -61,54 +55,45 @@ IRREGULAR: Final = dict(
 """Irregular past forms and participles, with their verbs."""
 NO_CHORE: Final = words(
     """
-    enjoyed loved liked hated missed noticed wanted needed lived moved dreamed believed remembered dropped spilled failed
-    passed turned happened stayed worked learned decided played wondered laughed cried died arrived slipped crashed locked
-    misplaced switched preferred married damaged received asked tried used supposed named based located related bored
-    tired excited interested scared worried annoyed blocked declined delayed overwhelmed stressed confused exhausted overrated
-    disappointed allowed required impressed addicted expected hoped guessed agreed survived stopped waited
-    rested looked
-    ate began found thought told said let met felt fell forgot heard knew lost saw seen slept spent stole stood won woke became
-    came grew rose sat shot understood broke broken caught hit flew left led finished completed
+    enjoyed loved liked hated missed noticed wanted needed lived moved believed remembered dropped spilled failed passed
+    turned happened stayed worked learned decided played laughed cried died arrived misplaced damaged asked tried stopped
+    waited began found thought told said met felt fell forgot heard knew lost saw seen slept won became came broke broken
+    caught hit finished completed
     """
 )
-"""Past forms of what is felt or happens. They report a chore only if the object is definite and the verb occurs in chores."""
-EXPERIENCES: Final = NO_CHORE - words(
-    "ran drove rode kept held called closed charged switched finished completed tried turned dropped"
-)
-CHORE_TOO: Final = words("dropped turned switched tried closed charged called ran drove rode kept held let left found")
-"""Verbs of `NO_CHORE` that report a chore if something definite was done: "I tried the dress on"."""
+"""Past forms of what is felt or happens. They report no chore, unless something was moved ("dropped the box off")."""
 BY_ITSELF: Final = words("went came fell ran got broke sat stood grew rose woke flew met said told saw lost won left began")
 """Past forms that tell of something that happened by itself: "the alarm went off"."""
 SAME_IN_PAST: Final = words("read put cut rent hit set shut knit let")
 """Past forms that are no report on their own: "cut the grass" may be an order."""
-PARTICIPLES: Final = words("frozen written taken given chosen spoken gone done eaten seen driven broken thrown torn")
 
 DIGITAL: Final = words(
     """
-    alarm album app apr background balance bitcoin blinds bluetooth brightness browser calories camera caption cartoon celsius
-    chat chords code coin contact conversation conversion crypto currency data database debt definition device dice die
-    direction dollar episode essay euro fact fahrenheit file folder forecast friend game gate gps history horoscope humidity
-    ingredient joke kilometer language layover light limit lyft lyric map message mileage mode movie mpg music nasdaq
-    navigation netflix network news notification nutrition password paycheck photo picture pin planet playlist podcast poem
-    police program pto radio recipe riddle ringtone routing salary score screen screenshot script sentence sequence song
-    speaker spelling spotify stock stopwatch story streaming subscription synonym system temperature thermostat timer timezone
-    traffic transaction transfer translation trivia tv tune twitter uber virus voice volume w2 weather website wifi youtube
+    alarm app bass beat photo picture apr balance bitcoin bluetooth brightness browser calories caption cartoon celsius
+    chat chords conversation conversion crypto currency data database debt definition device dice die direction dollar
+    episode essay euro fact fahrenheit forecast gps history horoscope humidity ingredient joke kilometer language layover
+    limit lyft lyric message mileage mode movie mpg music nasdaq navigation netflix network news notification nutrition
+    password pin planet playlist podcast poem police program pto riddle ringtone routing salary score screen screenshot
+    script sentence sequence song spelling spotify stock stopwatch streaming subscription synonym system temperature
+    thermostat timer timezone traffic transaction transfer translation trivia tv tune twitter uber virus voice volume w2
+    weather website wifi youtube
     """
 )
 """Nouns of other services, without a plural s."""
 FOREIGN: Final = DIGITAL | words(
     """
-    account airline amazon article bank blog calendar card checkbook checking clue credit deposit email event exchange flight
-    fuel gas holiday hotel income insurance interest laptop loan luggage meeting money mortgage order package payment phone
-    plane purchase refund reservation saving statement station tax ticket tire train vacation vaccination visa
+    account airline amazon article bank blog calendar card checkbook checking clue credit deposit email event exchange
+    flight fuel gas holiday hotel income insurance interest laptop loan luggage meeting money mortgage order package
+    payment phone plane purchase refund reservation saving statement station tax ticket tire train vacation vaccination
+    visa
     """
 )
 """Nouns that requests to other services are about. They may also occur in a chore."""
 ORDERS: Final = words(
     """
     play turn translate sing convert flip roll define spell wake skip pause draw summarize summarise solve pretend track
-    connect calculate compute google navigate drive whisper recommend suggest explain describe guess compose generate dim raise
-    lower mute unmute increase decrease restart dial transfer locate shut snooze shuffle divide multiply
+    connect calculate compute google navigate drive whisper recommend suggest explain describe guess compose generate dim
+    raise lower mute unmute increase decrease restart dial transfer locate shut snooze shuffle divide multiply
     """
 )
 """Verbs of requests to an assistant that are not about tasks: "play some jazz"."""
@@ -215,6 +200,8 @@ SHOW_WORDS: Final = (
     )
 )  # fmt: skip
 """All the words of a question such as "what else do I still have to do today"."""
+OPENS: Final = SEE | QUESTION_WORDS | words("just everything something ones tasks")
+ABOUT_WORDS: Final = words("if whether look already include included word words moment reminder")
 FIRST_PERSON: Final = words("i me my mine we us our")
 NO_TASK: Final = QUESTION_WORDS | SUBJECTS | words(
     """
