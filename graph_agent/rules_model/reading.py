@@ -148,7 +148,7 @@ def items_of(text: str) -> tuple[str, ...]:
 def _first(clause: Clause, *names: str) -> Request | None:
     """Return the request of the first pattern in the named tables that fits the clause."""
     key = clause.key.rstrip(" .!?,")
-    if names[0] in {"talk", "act"}:
+    if names[0] == "talk" or (names[0] == "act" and key.count(" ") > 1):
         key = re.sub(r"(?:[\s.!?,]|[:;]-?[()dp]$|[^\w\s\x21-\x7e✅✔☑\ufe0f])+$", "", key)
     for section, notation in (row for name in names for row in tables()[name]):
         pattern = compiled(notation)
