@@ -186,6 +186,14 @@ def _add(clause: Clause, groups: Groups) -> Request | None:
     several = part("SEPARATE").fullmatch(text.key)
     if several and (items := items_of(text.text[: several.end("items")])):
         return Add(items)
+    chores = items_of(description(text.cut(5) if text.key.startswith("both ") else text).replace(" and also ", " and "))
+    if (
+        chores
+        and not re.search(r"&|remind", clause.key)
+        and not when.key
+        and all(starts_with_action(clause_of(chore)) for chore in chores)
+    ):
+        return Add(chores)
     first = text.key.partition(" ")[0]
     clear = starts_with_action(text) or clause.key.endswith(f"to {text.key}")
     if clause.key.startswith("remember ") and (first in vocabulary.ORDERS or not clear):

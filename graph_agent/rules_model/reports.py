@@ -18,7 +18,7 @@ from graph_agent.rules_model.words import is_action, is_past
 
 _STORY: Final = re.compile(
     r"\b(?:entire|whole|again|first time|accidentally|literally|never|almost|nearly|by mistake|years?|so (?:much|hard)"
-    r"|in (?:a|one|two|three|\d+) (?:days?|hours?|minutes?|weeks?)|last (?:year|summer|winter|month|week|night)"
+    r"|in (?:a|one|two|three|\d+) (?:days?|hours?|minutes?|weeks?)|last (?:year|summer|winter|month|week)"
     r"|for (?:hours|days|ages)|when|while|like)\b|\b(?:the|my|a) (?:job|thing|chore|note)[ .!]*$"
 )
 """Words of stories: what they tell is no chore."""
@@ -38,7 +38,9 @@ def read_report(clause: Clause, said: Clause, *, by_user: bool, finished: bool) 
     if rest in {"it", "that", "them", "this"}:
         return Complete(Reference(pronoun=True), instead=said.text) if is_action(verb) and by_user else None
     definite = bool(part("DEFINITE").match(rest) or said.text.partition(" ")[2][:1].isupper())
-    if (verb in words.SAME_IN_PAST and not by_user) or (verb == "got" and part("INDEFINITE").match(rest)):
+    # "got the car washed" is read as a state.
+    passive = verb in {"got", "had"} and (part("INDEFINITE").match(rest) or rest.endswith(" done"))
+    if (verb in words.SAME_IN_PAST and not by_user) or passive:
         return None
     asked = any(word in words.ACTION_VERBS or word in {"arrive", "happen", "win", "come"} for word in rest.split()[2:])
     if verb in {"did", "done"} and not (by_user or (part("DEFINITE").match(rest) and not asked)):

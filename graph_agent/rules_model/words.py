@@ -57,7 +57,7 @@ NO_CHORE: Final = words(
     """
     enjoyed loved liked hated missed noticed wanted needed lived moved believed remembered dropped spilled failed passed
     turned happened stayed worked learned decided played laughed cried died arrived misplaced damaged asked tried stopped
-    waited began found thought told said met felt fell forgot heard knew lost saw seen slept won became came broke broken
+    waited began found thought said met felt fell forgot heard knew lost saw seen slept won became came broke broken
     caught hit finished completed
     """
 )
@@ -105,6 +105,7 @@ SPELLING: Final = dict(
         u:you w:with ya:you ur:your pls:please plz:please plss:please pleas:please thx:thanks ty:thanks tysm:thanks
         thanx:thanks abt:about finaly:finally
         bout:about teh:the th:the wat:what wut:what wht:what lst:list shw:show tmrw:tomorrow tmr:tomorrow tomorow:tomorrow
+        tommorow:tomorrow tommorrow:tomorrow
         cuz:because bc:because em:them nd:and an':and w/:with todos:todos todo:todo del:delete rem:remove ok:ok
         okay:ok k:ok kk:ok
         r:are mrk:mark fnd:find babysiter:babysitter compl:complete aint:not wk:week appt:appointment

@@ -57,7 +57,7 @@ def rule(**traits: Any) -> ToolRule:
             "ran delete task for add task",
         ),
         ({"ledger": True}, ToolResult(success=True, data={"receipt": "\x00\u200b\u202e"}), "Create new tasks: path = b.txt"),
-        ({"ledger": True}, ToolResult(success=True, data={"receipt": "x" * 9_000_000}), "x" * 159 + "…"),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": "x" * 9_000_000}), "x" * 2_099 + "…"),
         ({"ledger": True}, ToolResult(success=True, data={"receipt": ["added"]}), "Create new tasks: path = b.txt"),
         ({"title": "delete_task"}, ToolResult(success=True), "delete task: path = b.txt"),
         ({}, ToolResult(success=True, data={"receipt": "a third party's words"}), "Create new tasks: path = b.txt"),

@@ -1,4 +1,4 @@
-"""Three sets of testers who had not seen the cues (docs/embedded_model_test.md), with today's figures as lower bounds.
+"""Four sets of testers who had not seen the cues (docs/embedded_model_test.md), with today's figures as lower bounds.
 
 The sets were used to improve the cues after they had been measured: the figures are on seen data.
 """
@@ -46,6 +46,10 @@ def _right(kind: str, before: list[str], environment: Environment, turn: Turn, e
         ("independent_5", "show", 97),
         ("independent_5", "delete", 97),
         ("independent_5", "complete", 98),
+        ("independent_6", "add", 94),
+        ("independent_6", "show", 98),
+        ("independent_6", "delete", 99),
+        ("independent_6", "complete", 96),
     ],
 )
 async def test_sentences_of_a_class_are_carried_out(folder: str, kind: str, least: int) -> None:
@@ -59,7 +63,9 @@ async def test_sentences_of_a_class_are_carried_out(folder: str, kind: str, leas
     assert len(cases) - len(failures) >= least, failures
 
 
-@pytest.mark.parametrize(("folder", "most"), [("independent_3", 0), ("independent_4", 1), ("independent_5", 13)])
+@pytest.mark.parametrize(
+    ("folder", "most"), [("independent_3", 0), ("independent_4", 1), ("independent_5", 13), ("independent_6", 24)]
+)
 async def test_unrelated_sentences_change_nothing(folder: str, most: int) -> None:
     """A few may look a task up: "no harm done" is read as a report of something that is not on the list."""
     called, changed = [], []
