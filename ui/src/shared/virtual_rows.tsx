@@ -1,5 +1,5 @@
 // A list of rows of equal height, as long as it likes: only the rows near the visible part are in the document.
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 
 /** Rows beyond the visible part, above and below. */
@@ -34,14 +34,18 @@ export function VirtualRows<T extends object>({ items, row, size, onNearEnd }: P
   // One entry for each row in the document. Preact skips a row whose object is the same as before.
   const made = useRef<{ item: T; row: VNode }[]>([]);
   const { pitch, count, top } = shape;
+  // What the listeners read, so that they stay when items arrive.
+  const latest = useRef({ items, onNearEnd });
+  latest.current = { items, onNearEnd };
 
   useLayoutEffect(() => {
     const scroller = list.current?.closest("main");
     if (!scroller) return undefined;
     const scrolled = (): void => {
+      const known = latest.current;
       const begin = Math.floor((scroller.scrollTop - top) / pitch) - MARGIN;
-      setFirst(Math.max(0, Math.min(begin, items.length - count)));
-      if (begin + count + AHEAD >= items.length) onNearEnd();
+      setFirst(Math.max(0, Math.min(begin, known.items.length - count)));
+      if (begin + count + AHEAD >= known.items.length) known.onNearEnd();
     };
     scroller.addEventListener("scroll", scrolled, { passive: true });
     let changing = 0;
@@ -58,7 +62,11 @@ export function VirtualRows<T extends object>({ items, row, size, onNearEnd }: P
       scroller.removeEventListener("scroll", scrolled);
       resized.disconnect();
     };
-  }, [items, pitch, count, top]);
+  }, [pitch, count, top]);
+  // Also without another scroll event, such as after a jump to the end. At the start the observer's call is enough.
+  useEffect(() => {
+    if (first && first + count + AHEAD >= items.length) onNearEnd();
+  }, [items]);
 
   const rowOf = (item: T, slot: number): VNode => {
     const known = made.current[slot];
