@@ -12,9 +12,10 @@ from functools import cache
 from typing import Final, Literal, TypeVar
 
 from graph_agent.rules_model import replies
+from graph_agent.rules_model.adding import description
 from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import part
-from graph_agent.rules_model.reading import description, read_clause, without_politeness
+from graph_agent.rules_model.reading import read_clause, without_politeness
 from graph_agent.rules_model.references import as_plan, is_foreign, is_time, merged, read_reference
 from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.splitting import read_message

@@ -1,16 +1,19 @@
-"""The reader of `cues.txt`: cues in a short notation, translated to regular expressions."""
+"""The reader of the cues: cues in a short notation, translated to regular expressions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from graph_agent.rules_model.requests import Request
+from graph_agent.rules_model.wording import EMPTY, Clause
 from graph_agent.rules_model.words import CARDINALS, ORDINALS
 
-CUES: Final = Path(__file__).with_name("cues.txt")
+CUES: Final = Path(__file__).with_name("cues")
 
 _PARTS: Final = {
     "WORD": r"[\w'-]+",
@@ -21,9 +24,12 @@ _PARTS: Final = {
     "FACE": r"(?:[:;]-?[()dp](?!\w)|[^\w\s\x21-\x7e£€–—…✅✔☑\ufe0f])",
 }
 """Parts that are regular expressions already."""
+_END: Final = re.compile(r"(?:[\s.!?,]|[:;]-?[()dp]$|[^\w\s\x21-\x7e✅✔☑\ufe0f])+$")
 _TOKEN: Final = re.compile(r"\.\.|\\.|\(\?(?:<?[!=]|P<\w+>|P=\w+)|<(\w+)>|<(\w+): |\{([A-Z_]+)\}|.")
 
 Row = tuple[str, str]
+Groups = defaultdict[str, Clause]
+Builder = Callable[[Clause, Groups], Request | None]
 
 
 @cache
@@ -31,7 +37,7 @@ def tables() -> dict[str, tuple[Row, ...]]:
     """Return the tables of cues: pairs of a builder's name and a pattern in the notation, in their order."""
     rows: dict[str, list[Row]] = {}
     table = section = ""
-    for line in _lines(CUES.read_text(encoding="utf-8")):
+    for line in _lines():
         if line.startswith(":"):
             table = line[1:]
         elif line.startswith(" "):
@@ -52,16 +58,38 @@ def part(name: str) -> re.Pattern[str]:
     return compiled(f"{{{name}}}")
 
 
+def matches(clause: Clause, *names: str) -> Iterator[tuple[str, Groups]]:
+    """Yield the section and the groups of each cue in the tables `names` that fits the clause."""
+    key = clause.key.rstrip(" .!?,")
+    if names[0] == "talk" or (names[0] in {"change", "report"} and key.count(" ") > 1):
+        key = _END.sub("", key)
+    for section, notation in (row for name in names for row in tables()[name]):
+        pattern = compiled(notation)
+        if found := pattern.fullmatch(key):
+            spans = {name: found.span(name) for name in pattern.groupindex if found.start(name) >= 0}
+            groups = {name: clause.cut(start, _end(clause, end, len(key))) for name, (start, end) in spans.items()}
+            yield section, defaultdict(lambda: EMPTY, groups)
+
+
+def _end(clause: Clause, end: int, matched: int) -> int:
+    """A group at the end of the match takes the punctuation with it: it may belong to an abbreviation."""
+    return len(clause.key) if end == matched and not clause.key.endswith("?") else end
+
+
+def one_of(groups: Groups, *names: str) -> Clause:
+    return next((groups[name] for name in names if groups[name].key), EMPTY)
+
+
 @cache
 def _parts() -> dict[str, str]:
-    lines = (line.partition(" = ") for line in _lines(CUES.read_text(encoding="utf-8")) if not line.startswith((" ", ":")))
+    lines = (line.partition(" = ") for line in _lines() if not line.startswith((" ", ":")))
     return {name: definition for name, _, definition in lines if definition}
 
 
-def _lines(text: str) -> Iterator[str]:
+def _lines() -> Iterator[str]:
     """Join each pattern with its further lines, which are indented more."""
     joined = ""
-    for line in text.splitlines():
+    for line in (line for file in sorted(CUES.glob("*.txt")) for line in file.read_text(encoding="utf-8").splitlines()):
         indent = len(line) - len(line.lstrip())
         if not line.strip() or line.startswith("#"):
             continue

@@ -1,0 +1,201 @@
+"""Builders of changes: completed, deleted and changed tasks."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from graph_agent.rules_model import words as vocabulary
+from graph_agent.rules_model.adding import description
+from graph_agent.rules_model.patterns import Builder, Groups, one_of, part
+from graph_agent.rules_model.questions import status_in
+from graph_agent.rules_model.references import (
+    is_foreign,
+    is_time,
+    may_name_task,
+    names_task,
+    read_reference,
+    starts_with_action,
+)
+from graph_agent.rules_model.reports import is_story, read_report, read_state
+from graph_agent.rules_model.requests import Complete, Delete, Reference, Request, Say, Update
+from graph_agent.rules_model.wording import Clause
+from graph_agent.rules_model.words import is_past
+
+
+def _complete(clause: Clause, groups: Groups) -> Request | None:
+    if groups["but"].key:
+        return Complete(Reference(every=True, but=groups["but"].text))
+    ref = _target(one_of(groups, "ref", "ref2", "at"))
+    past = groups["past"].key
+    if "✅" in clause.key and (found := re.search(r" (?:is|are|was|has been|have been) \w+$", ref.key)):
+        ref = ref.cut(0, found.start())
+    if (
+        ref.key.rstrip(" .") == "deal"
+        or re.search(r"^the \w+ of | (?:is|are|was) ", ref.key)
+        or (re.match(r"(?:i|we|finished|done)\b", clause.key) and is_story(clause))
+    ):
+        return None
+    if ref.key.partition(" ")[0] in vocabulary.NO_REFERENCE - {"do"} or (
+        past and (not is_past(past) or past in {"read", "seen"})
+    ):
+        return None
+    # "finish the report" may also be a plan.
+    instead = description(clause) if clause.key.startswith("finish ") else ""
+    return Complete(read_reference(ref), instead) if may_name_task(ref) else None
+
+
+def _complete_named(_clause: Clause, groups: Groups) -> Request | None:
+    ref = _target(groups["ref"])
+    bare = len(ref.key.split()) == 1 and not is_foreign(ref) and ref.key not in {"in", "out", "up", "this", "that", "it"}
+    return Complete(read_reference(ref)) if (names_task(ref) or bare) and not read_reference(ref).every else None
+
+
+def _target(ref: Clause) -> Clause:
+    """Return the words that name the task, without what explains the request: "the fence, my brother does it"."""
+    for found in re.finditer(r"(?:\s*[,;.]|\s-|\bbecause\b|\bsince\b)+\s+", ref.key):
+        if found.start() and ("because" in found[0] or "since" in found[0] or part("EXPLAINS").match(ref.key, found.end())):
+            return ref.cut(0, found.start())
+    return ref
+
+
+def _complete_said(clause: Clause, _groups: Groups) -> Request | None:
+    return Complete(Reference(words=clause.text)) if _may_be_said(clause) and not is_story(clause) else None
+
+
+def _delete_said(clause: Clause, _groups: Groups) -> Request | None:
+    return Delete(Reference(words=clause.text)) if _may_be_said(clause) else None
+
+
+def _may_be_said(clause: Clause) -> bool:
+    """True if a clause with a cue word may be about a task, although its form is unknown."""
+    strange = is_foreign(clause) or part("OTHERS").search(clause.key)
+    return len(clause.key.split()) <= _MAX_SAID and (not strange or bool(part("MENTIONS_TASK").search(clause.key)))
+
+
+_MAX_SAID: Final = 20
+
+
+def _report(clause: Clause, groups: Groups) -> Request | None:
+    if clause.key.endswith("?"):
+        return None
+    if groups["about"].key:
+        return read_state(
+            clause, groups["about"], groups["be"].key, groups["verb"].key.rstrip(" .!"), groups["particle"].key.rstrip(" .!")
+        )
+    said = groups["doing"] if groups["doing"].key else groups["ref"]
+    done = bool(groups["doing"].key) or (groups["who"].key.endswith("have") and bool(_BASE_FORM.match(said.key)))
+    return read_report(clause, said, by_user=bool(groups["who"].key), finished=done)
+
+
+_BASE_FORM: Final = re.compile(rf"(?:{'|'.join(sorted(vocabulary.ACTION_VERBS))}) (?:the|my|our) ")
+"""A base form where a participle belongs: "i have paint the fence"."""
+
+
+_OTHER_DATA: Final = re.compile(r"\b(?:all|every).* (?:data|account|history|files|stuff)\b")
+
+
+def _delete_every(clause: Clause, _groups: Groups) -> Request:
+    if _OTHER_DATA.search(clause.key):
+        return Say("delete_every")
+    status = status_in(clause)
+    return Delete(Reference(every=True, status=status if part("OF_STATUS").search(clause.key) else None))
+
+
+def _delete(clause: Clause, groups: Groups) -> Request | None:
+    """ "remove milk", "take milk off my list": a word of the list or a clear word is enough, else a task must be named."""
+    ref, gone, first = one_of(groups, "ref", "at"), one_of(groups, "gone", "gone2").key, clause.key.partition(" ")[0]
+    clear = bool(gone or part("REMOVE").match(clause.key)) or clause.key.startswith(("take off ", "take away "))
+    listed = part("LIST_FIRST").match(ref.key) or gone
+    if found := part("LIST_FIRST").match(ref.key):
+        ref = ref.cut(found.end())
+    if found := part("ON_LIST_ALSO" if clear or groups["verb"].key else "OFF_LIST").search(ref.key):
+        listed, ref = found, ref.cut(0, found.start())
+    if first in {"take", "make"} and (found := part("OFF").search(ref.key)):
+        clear, ref = True, ref.cut(0, found.start())
+    ref = _target(ref)
+    if listed or (names_task(ref) and (clear or groups["verb"].key)):
+        return Delete(read_reference(ref))
+    # One word without an article can hardly be meant for another service: "delete meeting".
+    if clear:
+        return Delete(read_reference(ref)) if may_name_task(ref) or ref.key.isalpha() else None
+    return _delete_unwanted(clause, groups) if groups["verb"].key and first != "take" else None
+
+
+def _delete_unwanted(clause: Clause, groups: Groups) -> Request | None:
+    ref = groups["ref"]
+    if found := part("ON_LIST_ALSO").search(ref.key):
+        return Delete(read_reference(ref.cut(0, found.start())))
+    ref = _target(ref)
+    if names_task(ref) or (" to " in clause.key and "remind" in clause.key):
+        return Delete(read_reference(ref))
+    likely = re.match(r"(?:the|that) ", ref.key) or (len(ref.key.split()) <= 2 and not is_foreign(ref))
+    return (
+        Delete(read_reference(ref), instead=description(clause))
+        if likely and may_name_task(ref) and not is_foreign(ref)
+        else None
+    )
+
+
+def _update(clause: Clause, groups: Groups) -> Request | None:
+    """Every " to " may begin the new words; which one does is known when the tasks are."""
+    body = groups["body"]
+    choices = []
+    for found in list(part("BECOMES").finditer(body.key))[:6]:
+        ref, new = body.cut(0, found.start()), body.cut(found.end())
+        if ref.key and new.key and _may_change(clause, ref, new):
+            choices.append((read_reference(ref), _without_instead(new)))
+    if not choices or _STATE.fullmatch(choices[0][1].lower()):
+        return None
+    named = part("MENTIONS_TASK").search(body.key[: body.key.rfind(" to ")])
+    return Update(
+        tuple(choices), inside=not named and bool(re.match(r"(?:change|replace|swap|switch|correct|fix)\b", clause.key))
+    )
+
+
+def _update_pair(_clause: Clause, groups: Groups) -> Request | None:
+    ref, text = one_of(groups, "ref", "ref2", "at"), one_of(groups, "text", "new")
+    return Update(((read_reference(ref), _without_instead(text)),)) if may_name_task(ref) else None
+
+
+def _may_change(clause: Clause, ref: Clause, new: Clause) -> bool:
+    """True if the words name a task, or could be one: "change the oven to 350" is about something else."""
+    if is_foreign(ref, vocabulary.DIGITAL):
+        return bool(part("MENTIONS_TASK").search(ref.key))
+    if names_task(ref) or is_time(new):
+        return may_name_task(ref)
+    wide = clause.key.startswith(("rename", "change", "update", "edit", "reword"))
+    plain = ref.key != "back" and not ref.key.startswith(("the ", "a ", "my "))
+    return wide and may_name_task(ref) and (starts_with_action(new) or plain)
+
+
+_STATE: Final = re.compile(r"(?:done|complete|completed|finished|incomplete|pending|not done|undone|open)")
+
+
+def _without_instead(clause: Clause) -> str:
+    found = re.search(r",? (?:instead|from now on)[.!]?$", clause.key)
+    return description(clause.cut(0, found.start()) if found else clause)
+
+
+def _update_open(clause: Clause, groups: Groups) -> Request | None:
+    ref, moved = groups["ref"], groups["at"]
+    if moved.key or names_task(ref):
+        ref = ref if ref.key else moved
+        return Update(((read_reference(ref), None),)) if may_name_task(ref) else None
+    short = len(ref.key.split()) <= 3 and not ref.key.startswith("your") and not part("DEFINITE").match(ref.key)
+    return Update(((read_reference(ref), None),), instead=description(clause)) if short and may_name_task(ref) else None
+
+
+BUILDERS: Final[dict[str, Builder]] = {
+    "complete": _complete,
+    "complete_named": _complete_named,
+    "complete_said": _complete_said,
+    "delete": _delete,
+    "delete_every": _delete_every,
+    "delete_said": _delete_said,
+    "delete_unwanted": _delete_unwanted,
+    "report": _report,
+    "update": _update,
+    "update_open": _update_open,
+    "update_pair": _update_pair,
+}
