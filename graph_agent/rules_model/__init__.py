@@ -2,8 +2,8 @@
 
 A request goes through five steps, one module each: `wording` gives the message a normal form, `splitting` separates its
 requests, `reading` compares each one with the cues in `cues/` (their builders are in `adding`, `changing` and `questions`),
-`planning` finds the tasks that are meant (by `matching`) and plans the calls, `replies` composes the reply. `dialogue` reads from the conversation so far what a short answer like "yes" or
-"the second one" refers to.
+`planning` finds the tasks that are meant (by `matching`) and plans the calls, `replies` composes the reply. `dialogue` reads
+from the conversation so far what a short answer like "yes" or "the second one" refers to.
 """
 
 from graph_agent.rules_model.adapter import RuleBasedAdapter
