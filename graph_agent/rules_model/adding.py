@@ -12,6 +12,8 @@ from graph_agent.rules_model.requests import Add, Offer, Request, Say
 from graph_agent.rules_model.wording import Clause, clause_of
 
 _ITEM: Final = re.compile(r"\s*(?:,\s*(?:and |or |plus )?|\s(?:and|&|plus)\s|(?<!\w)\d{1,2}\)\s)\s*")
+_SEVERAL: Final = re.compile(r"^(?:add|create|tasks|todos|new tasks)$|things|items|tasks|these|following|\d")
+_RECALLS: Final = re.compile(r"remember |note |make (?:a )?note|keep in mind")
 _REMIND: Final = re.compile(r"remind|tell me|alert|notify|ping|wake|alarm")
 
 
@@ -33,51 +35,87 @@ def items_of(text: str) -> tuple[str, ...]:
     return items if len(items) > 1 and max(len(item.split()) for item in items) <= 5 else ()
 
 
+def _is_chore(text: str) -> bool:
+    return starts_with_action(clause_of(text))
+
+
 def _add(clause: Clause, groups: Groups) -> Request | None:
     text, when = groups["text"], groups["when"]
-    if found := re.search(rf",? {part('TO_LIST').pattern}(?:\.|!)*$", text.key):
-        text = text.cut(0, found.start())
-    if part("NOTHING").fullmatch(text.key.strip(" .!?:,-")) or part("TIME").fullmatch(text.key):
+    if part("NOTHING").fullmatch(text.key.strip(" .!?:,-")):
         return Add()
     if read_reference(text).pronoun or part("ANYTHING").fullmatch(text.key):
         return Say("which")
-    if part("ALL_QUOTED").fullmatch(text.key):
-        return Add(tuple(re.findall(r'"([^"]+)"', text.text)))
-    several = part("SEPARATE").fullmatch(text.key)
-    if several and (items := items_of(text.text[: several.end("items")])):
+    separate = part("SEPARATE").fullmatch(text.key)
+    if separate and (items := items_of(text.text[: separate.end("items")])):
         return Add(items)
     chores = items_of(description(text.cut(5) if text.key.startswith("both ") else text).replace(" and also ", " and "))
-    if (
-        chores
-        and not re.search(r"&|remind", clause.key)
-        and not when.key
-        and all(starts_with_action(clause_of(chore)) for chore in chores)
-    ):
+    reminds = _REMIND.search(clause.key)
+    if chores and not (reminds or when.key or "&" in text.key) and all(map(_is_chore, chores)):
         return Add(chores)
-    first = text.key.partition(" ")[0]
-    clear = starts_with_action(text) or clause.key.endswith(f"to {text.key}")
-    if clause.key.startswith("remember ") and (first in vocabulary.ORDERS or not clear):
-        return None
-    timed = bool(_REMIND.search(clause.key) and (when.key or part("TIMES").search(text.key)))
+    timed = bool(reminds and (when.key or part("TIMES").search(text.key)))
     return Add((" ".join(filter(None, (description(text), when.text))),), timed)
 
 
-def _remind(clause: Clause, groups: Groups) -> Request | None:
-    """ "remind me X": not a question about something ("remind me what my pin is")."""
+def _peel(groups: Groups, *, linked: bool) -> tuple[bool, bool]:
+    """Take away from the group "text" what says where and how the task is kept; its time becomes the group "when".
+
+    Return if there was such a word, and if several things are announced ("these:"). `linked`: the text may begin with "to",
+    "that" and the like.
+    """
+    text, placed, several = groups["text"], False, False
+    while text.key:
+        if found := part("KEPT_AS").match(text.key):
+            placed = linked = True
+            several = several or bool(_SEVERAL.search(found[0]))
+        elif found := (linked and part("WHEN_FIRST").match(text.key)) or part("TAKEN").search(text.key):
+            placed = placed or bool(found.start())
+            groups |= {"when": text.cut(*found.span("when"))} if found["when"] else {}
+            text = text.cut(0, found.start()) if found.start() else text
+        elif not (found := part("LINK" if linked else "PARTICLE_FIRST").match(text.key)):
+            break
+        text = text if found.start() else text.cut(found.end())
+    groups["text"] = text
+    return placed, several
+
+
+def _remember(clause: Clause, groups: Groups) -> Request | None:
+    """ "remind me to call Bo", "do not let me forget the milk"; not "remind me what my pin is" or "remember the holidays"."""
+    said = groups["text"].key
+    _peel(groups, linked=True)
     text = groups["text"]
-    if text.key.partition(" ")[0] in vocabulary.QUESTION_WORDS | {"if", "whether", "your"}:
+    if part("NOTHING").fullmatch(text.key):
+        return Add()
+    first, before = text.key.partition(" ")[0], clause.key[: clause.key.rindex(text.key)]
+    if first in vocabulary.QUESTION_WORDS | {"if", "whether", "your"}:
         return None
-    before = clause.key[: clause.key.rindex(text.key)].split() if text.key else ["to"]
-    clear = (
-        groups["when"].key or starts_with_action(text) or part("TIMES").search(text.key) or part("NOTHING").fullmatch(text.key)
-    )
-    return Offer(description(text)) if before[-1:] == ["of"] and not clear else _add(clause, groups)
+    clear = bool(groups["when"].key) or starts_with_action(text) or before.endswith("to ")
+    if not part("REMEMBER").match(before):
+        if text.key == said.lstrip(" ,:") and not ("remind me" in before and said.startswith(("not to ", "my "))):
+            return None
+        about = before.endswith("of ") and not clear and not part("TIMES").search(text.key)
+        return Offer(description(text)) if about else _add(clause, groups)
+    return None if _RECALLS.match(clause.key) and (first in vocabulary.ORDERS or not clear) else _add(clause, groups)
 
 
-def _add_items(clause: Clause, groups: Groups) -> Request | None:
-    text = description(groups["text"])
-    items = items_of(text)
-    return Add(items) if items else _add(clause, groups)
+def _placed(clause: Clause, groups: Groups) -> Request | None:
+    """ "put milk on my list", "new task: call Bo", "one more thing for my list: milk"."""
+    head, kept = groups["head"].key, groups["said"]
+    if head and not (part("ADDS").search(head) and part("TO_WHAT").search(head) and not part("OTHER_ACT").search(head)):
+        return None
+    groups["text"] = kept if kept.key else groups["text"]
+    placed, several = _peel(groups, linked=bool(head or groups["list"].key or kept.key))
+    text = groups["text"]
+    several = several or bool(_SEVERAL.search(head))
+    if several and (items := items_of(description(text))):
+        return Add(items)
+    if (
+        kept.key
+        and text.start == kept.start
+        and not (starts_with_action(text) or re.search(r"[,.!-]", kept.key[len(text.key) :]))
+    ):
+        return None
+    mine = text.key.startswith("my ") and is_foreign(text, vocabulary.DIGITAL)
+    return _add(clause, groups) if (placed or head or groups["list"].key) and not mine else None
 
 
 def _add_bare(clause: Clause, groups: Groups) -> Request | None:
@@ -93,23 +131,6 @@ def _add_bare(clause: Clause, groups: Groups) -> Request | None:
     if strange and not (text.key[:1] in "\"'" or starts_with_action(text) or part("NOTHING").fullmatch(text.key)):
         return Offer(description(text))
     return _add(clause, groups)
-
-
-def _placed(clause: Clause, groups: Groups) -> Request | None:
-    """ "put milk on my list", "jot down call Bo", "new task: call Bo": the text without the words that say where it is put."""
-    text, placed = groups["text"], False
-    while text.key:
-        if found := part("FRONT").match(text.key) or part("BACK").search(text.key):
-            groups |= {"when": text.cut(*found.span("when"))} if found["when"] else {}
-            text, placed = text.cut(found.end()) if found.start() == 0 else text.cut(0, found.start()), True
-        elif text.start == groups["text"].start and (found := part("PARTICLE_FRONT").match(text.key)):
-            text = text.cut(found.end())
-        else:
-            break
-    if text.key.startswith("my ") and is_foreign(text, vocabulary.DIGITAL):
-        return None
-    groups["text"] = text
-    return _add(clause, groups) if placed else None
 
 
 def _other_list(_clause: Clause, groups: Groups) -> Request:
@@ -129,9 +150,8 @@ def _needed(clause: Clause, groups: Groups) -> Request | None:
 BUILDERS: Final[dict[str, Builder]] = {
     "add": _add,
     "add_bare": _add_bare,
-    "add_items": _add_items,
     "needed": _needed,
     "other_list": _other_list,
     "placed": _placed,
-    "remind": _remind,
+    "remember": _remember,
 }
