@@ -7,7 +7,7 @@ from typing import Final
 
 from graph_agent.rules_model import words as vocabulary
 from graph_agent.rules_model.adding import description
-from graph_agent.rules_model.patterns import Builder, Groups, one_of, part
+from graph_agent.rules_model.patterns import Builder, Groups, part
 from graph_agent.rules_model.questions import status_in
 from graph_agent.rules_model.references import (
     is_foreign,
@@ -26,7 +26,7 @@ from graph_agent.rules_model.words import is_past
 def _complete(clause: Clause, groups: Groups) -> Request | None:
     if groups["but"].key:
         return Complete(Reference(every=True, but=groups["but"].text))
-    ref = _target(one_of(groups, "ref", "ref2", "at"))
+    ref = _target(groups["ref"])
     past = groups["past"].key
     if "✅" in clause.key and (found := re.search(r" (?:is|are|was|has been|have been) \w+$", ref.key)):
         ref = ref.cut(0, found.start())
@@ -104,7 +104,7 @@ def _delete_every(clause: Clause, _groups: Groups) -> Request:
 
 def _delete(clause: Clause, groups: Groups) -> Request | None:
     """ "remove milk", "take milk off my list": a word of the list or a clear word is enough, else a task must be named."""
-    ref, gone, first = one_of(groups, "ref", "at"), one_of(groups, "gone", "gone2").key, clause.key.partition(" ")[0]
+    ref, gone, first = groups["ref"], groups["gone"].key, clause.key.partition(" ")[0]
     clear = bool(gone or part("REMOVE").match(clause.key)) or clause.key.startswith(("take off ", "take away "))
     listed = part("LIST_FIRST").match(ref.key) or gone
     if found := part("LIST_FIRST").match(ref.key):
@@ -154,7 +154,7 @@ def _update(clause: Clause, groups: Groups) -> Request | None:
 
 
 def _update_pair(_clause: Clause, groups: Groups) -> Request | None:
-    ref, text = one_of(groups, "ref", "ref2", "at"), one_of(groups, "text", "new")
+    ref, text = groups["ref"], groups["text"]
     return Update(((read_reference(ref), _without_instead(text)),)) if may_name_task(ref) else None
 
 
@@ -178,9 +178,8 @@ def _without_instead(clause: Clause) -> str:
 
 
 def _update_open(clause: Clause, groups: Groups) -> Request | None:
-    ref, moved = groups["ref"], groups["at"]
-    if moved.key or names_task(ref):
-        ref = ref if ref.key else moved
+    ref = groups["ref"]
+    if names_task(ref):
         return Update(((read_reference(ref), None),)) if may_name_task(ref) else None
     short = len(ref.key.split()) <= 3 and not ref.key.startswith("your") and not part("DEFINITE").match(ref.key)
     return Update(((read_reference(ref), None),), instead=description(clause)) if short and may_name_task(ref) else None

@@ -25,7 +25,8 @@ _PARTS: Final = {
 }
 """Parts that are regular expressions already."""
 _END: Final = re.compile(r"(?:[\s.!?,]|[:;]-?[()dp]$|[^\w\s\x21-\x7e✅✔☑\ufe0f])+$")
-_TOKEN: Final = re.compile(r"\.\.|\\.|\(\?(?:<?[!=]|P<\w+>|P=\w+)|<(\w+)>|<(\w+): |\{([A-Z_]+)\}|.")
+_TOKEN: Final = re.compile(r"\.\.|\\.|\(\?(?:<?[!=]|P=\w+)|<(?P<group>\w+)(?:>|: )|\{(?P<part>[A-Z_]+)\}|[()\[\]>]")
+_SIGNS: Final = {"(": "(?:", "[": "(?:", "]": ")?", "..": ".*?", ">": ")"}
 
 Row = tuple[str, str]
 Groups = defaultdict[str, Clause]
@@ -50,7 +51,10 @@ def tables() -> dict[str, tuple[Row, ...]]:
 @cache
 def compiled(notation: str) -> re.Pattern[str]:
     """Compile a pattern. Each is compiled when it is first tried: together they take longer than the start of a process."""
-    return re.compile(_regex(notation), re.DOTALL)
+    # A group may occur several times, but a regular expression needs different names: "text", "text__1" ...
+    first, *others = re.split(r"(?<=\(\?P<)(\w+)>", _regex(notation))
+    names = [f"{name}__{number}" if name in others[: 2 * number : 2] else name for number, name in enumerate(others[::2])]
+    return re.compile(first + "".join(f"{name}>{rest}" for name, rest in zip(names, others[1::2], strict=True)), re.DOTALL)
 
 
 def part(name: str) -> re.Pattern[str]:
@@ -64,20 +68,14 @@ def matches(clause: Clause, *names: str) -> Iterator[tuple[str, Groups]]:
     if names[0] == "talk" or (names[0] in {"change", "report"} and key.count(" ") > 1):
         key = _END.sub("", key)
     for section, notation in (row for name in names for row in tables()[name]):
-        pattern = compiled(notation)
-        if found := pattern.fullmatch(key):
-            spans = {name: found.span(name) for name in pattern.groupindex if found.start(name) >= 0}
-            groups = {name: clause.cut(start, _end(clause, end, len(key))) for name, (start, end) in spans.items()}
-            yield section, defaultdict(lambda: EMPTY, groups)
-
-
-def _end(clause: Clause, end: int, matched: int) -> int:
-    """A group at the end of the match takes the punctuation with it: it may belong to an abbreviation."""
-    return len(clause.key) if end == matched and not clause.key.endswith("?") else end
-
-
-def one_of(groups: Groups, *names: str) -> Clause:
-    return next((groups[name] for name in names if groups[name].key), EMPTY)
+        if found := compiled(notation).fullmatch(key):
+            groups = defaultdict(lambda: EMPTY)
+            for name in found.re.groupindex:
+                if found.start(name) >= 0:
+                    # A group at the end takes the punctuation with it: it may belong to an abbreviation.
+                    last = found.end(name) == len(key) and not clause.key.endswith("?")
+                    groups[name.partition("__")[0]] = clause.cut(found.start(name), None if last else found.end(name))
+            yield section, groups
 
 
 @cache
@@ -89,44 +87,27 @@ def _parts() -> dict[str, str]:
 def _lines() -> Iterator[str]:
     """Join each pattern with its further lines, which are indented more."""
     joined = ""
-    for line in (line for file in sorted(CUES.glob("*.txt")) for line in file.read_text(encoding="utf-8").splitlines()):
-        indent = len(line) - len(line.lstrip())
-        if not line.strip() or line.startswith("#"):
-            continue
-        if joined and indent > (0 if " = " in joined and joined[0] != " " else 4):
-            joined += line.strip() if line.strip().startswith(("|", "[", "\\", "(")) else f" {line.strip()}"
-            continue
-        if joined:
-            yield joined
-        joined = line
+    for file in sorted(CUES.glob("*.txt")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if not line.strip() or line.startswith("#"):
+                continue
+            if joined and len(line) - len(line.lstrip()) > (0 if re.match(r"[A-Z_]+ = ", joined) else 4):
+                joined += ("" if line.strip().startswith(("|", "[", "\\", "(")) else " ") + line.strip()
+                continue
+            if joined:
+                yield joined
+            joined = line
     yield joined
 
 
 def _regex(notation: str) -> str:
     """Translate the notation. A part becomes a group."""
-    pieces: list[str] = []
-    capturing = False
-    for token in _TOKEN.finditer(notation):
-        match token[0]:
-            case "(":
-                pieces.append("(?:")
-            case "[":
-                pieces.append("(?:")
-            case "]":
-                pieces.append(")?")
-            case "..":
-                pieces.append(".*?")
-            case ">" if capturing:
-                pieces.append(")")
-                capturing = False
-            case _ if token[1]:
-                pieces.append(f"(?P<{token[1]}>.+?)")
-            case _ if token[2]:
-                pieces.append(f"(?P<{token[2]}>")
-                capturing = True
-            case _ if token[3]:
-                name = token[3]
-                pieces.append(f"(?:{_PARTS[name] if name in _PARTS else _regex(_parts()[name])})")
-            case plain:
-                pieces.append(plain)
-    return "".join(pieces)
+    return _TOKEN.sub(_translated, notation)
+
+
+def _translated(token: re.Match[str]) -> str:
+    if name := token["part"]:
+        return f"(?:{_PARTS[name] if name in _PARTS else _regex(_parts()[name])})"
+    if token["group"]:
+        return f"(?P<{token['group']}>" + (".+?)" if token[0].endswith(">") else "")
+    return _SIGNS.get(token[0], token[0])

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from graph_agent.rules_model import words as vocabulary
-from graph_agent.rules_model.patterns import Builder, Groups, one_of, part
+from graph_agent.rules_model.patterns import Builder, Groups, part
 from graph_agent.rules_model.references import is_foreign, may_name_task, names_task, read_reference, starts_with_action
 from graph_agent.rules_model.requests import Request, Show, Status
 from graph_agent.rules_model.wording import Clause
@@ -95,7 +95,7 @@ def _show_named(clause: Clause, groups: Groups) -> Request | None:
     """ "is the car on my list", "do i have anything about the car": the unknown words of a question about the list."""
     if words_of(clause.key)[0] not in vocabulary.OPENS and not clause.key.endswith("?"):
         return None
-    about = one_of(groups, "about", "of")
+    about = groups["about"]
     spans = [
         word.span()
         for word in re.finditer(r"[\w'-]+", about.key)
