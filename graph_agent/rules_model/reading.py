@@ -62,36 +62,23 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
     """
     clause = without_politeness(clause)
     request = next(filter(None, (_first(clause, name) for name in (*_TABLES[0], *_TABLES[1]))), None)
-    if isinstance(request, Show) and (
-        re.match(r"(?:is|are) (?:it|that|they)\b", clause.key) or (request.about and not part("ASKS_LIST").match(clause.key))
-    ):
-        return False
-    if not isinstance(before, Add | Offer | Say):
-        planned = isinstance(request, Offer) and bool(part("PLANNED").match(clause.key))
-        return planned or isinstance(request, Add | Complete | Delete | Show | Update)
+    words = clause.key.partition(" ")[2]
     match request:
-        case Show():
-            return not isinstance(before, Say) or bool(part("SHOWN").search(clause.key))
+        case Show(about=about):
+            asks = (not about or part("ASKS_LIST").match(clause.key)) and not clause.key.startswith(("is it ", "is that "))
+            return bool(asks and (not isinstance(before, Add | Offer | Say) or part("SHOWN").search(clause.key)))
         case Complete() | Update():
             return True
-        case Add(texts):
-            bare = clause.key.removeprefix("add ")
-            return (
-                (bare != clause.key and not texts)
-                or (bare == clause.key and bool(texts))
-                or new_sentence
-                or starts_with_action(clause.cut(4))
-                or bool(part("TASK").search(bare))
-            )
-        case Delete(target):
-            tail = clause.key.partition(" ")[2]
-            if target.pronoun or (before == UNCLEAR and tail.isalpha()):
-                return isinstance(before, Say)
-            return not target.every and (
-                names_task(clause_of(tail)) or bool(re.search(r"\b(?:list|tasks?|reminders?)\b", tail))
-            )
+        case Offer():
+            return not isinstance(before, Add | Offer | Say) and bool(part("PLANNED").match(clause.key))
+        case Add(texts) if isinstance(before, Add | Offer | Say):
+            adds = clause.key.startswith("add ")
+            return adds != bool(texts) or new_sentence or starts_with_action(clause.cut(4)) or bool(part("TASK").search(words))
+        case Delete(target) if isinstance(before, Add | Offer | Say):
+            named = names_task(clause_of(words)) or re.search(r"\b(?:list|tasks?|reminders?)\b", words)
+            return not target.every and ((isinstance(before, Say) and words != "") or (bool(named) and not target.pronoun))
         case _:
-            return False
+            return isinstance(request, Add | Delete)
 
 
 def _first(clause: Clause, *names: str) -> Request | None:
@@ -106,52 +93,26 @@ def _first(clause: Clause, *names: str) -> Request | None:
 def _leftover(clause: Clause) -> Request:
     """Offer what could be a task, decline what certainly is something else, and ask about the rest."""
     key = clause.key.strip(" .!?,")
-    words = key.split()
-    if not words or not re.search(r"[^\W\d_]", key):
+    words = questions.words_of(key)
+    if not words:
         return UNCLEAR
     if sum(char.isalpha() and not char.isascii() for char in key) > len(key) / 3:
         return Say("language")
-    first = (questions.words_of(key) or words)[0]
-    asked = clause.key.rstrip().endswith("?") or first in vocabulary.QUESTION_WORDS
-    for_me = len(words) > 1 and words[1] in {"me", "us"}
+    asked = clause.key.rstrip().endswith("?") or words[0] in vocabulary.QUESTION_WORDS
+    for_me = words[1:2] in (["me"], ["us"])
     foreign = is_foreign(clause)
-    chore = starts_with_action(clause) and not asked and not for_me and len(words) <= 15
-    service = part("SERVICE").match(key) or (foreign and re.match(r"\w+ an? ", key)) or first in vocabulary.ORDERS
-    if chore and not service:
-        items = items_of(description(clause))
-        several = len(items) > 2 or (items and all(starts_with_action(clause_of(item)) for item in items))
+    order = part("SERVICE").match(key) or words[0] in vocabulary.ORDERS or (foreign and words[1:2] in (["a"], ["an"]))
+    items = items_of(description(clause))
+    if starts_with_action(clause) and not (asked or for_me or order) and len(words) <= 15:
+        several = len(items) > 2 or all(starts_with_action(clause_of(item)) for item in items)
         return Offer(description(clause), items if several else ())
-    if _is_elsewhere(clause, asked=asked):
+    asks_world = asked and not vocabulary.FIRST_PERSON.intersection(words) and not vocabulary.SHOW_WORDS.issuperset(words)
+    if order or asks_world or (foreign and (asked or words[0] in vocabulary.SEE | {"set", "cancel"})):
         return Say("out_of_scope")
-    if asked or for_me:
-        return UNCLEAR
-    items = items_of(clause.text.rstrip(" .!?"))
-    if (
-        vocabulary.NO_TASK.intersection(words)
-        or len(words) > (20 if items else 12 if part("TIMES").search(key) else 4)
-        or (foreign and not items)
-    ):
+    longest = 20 if items else 12 if part("TIMES").search(key) else 4
+    if asked or for_me or vocabulary.NO_TASK.intersection(words) or len(words) > longest or (foreign and not items):
         return UNCLEAR
     return Offer(description(clause), items, bare=not items)
-
-
-def _is_elsewhere(clause: Clause, *, asked: bool) -> bool:
-    """True for what certainly is something else: an order for another service, or a question about the world."""
-    words = re.findall(r"[\w'-]+", clause.key)
-    if (
-        part("SERVICE").match(clause.key)
-        or words[0] in vocabulary.ORDERS
-        or (is_foreign(clause) and words[1:2] in (["a"], ["an"]))
-    ):
-        return True
-    if (
-        is_foreign(clause)
-        and len(words) > 1
-        and (asked or words[0] in {"set", "tell", "show", "give", "find", "open", "read", "get", "cancel"})
-    ):
-        return True
-    mine = vocabulary.FIRST_PERSON.intersection(words)
-    return asked and not mine and any(word not in vocabulary.SHOW_WORDS for word in words)
 
 
 _BUILDERS: Final = adding.BUILDERS | changing.BUILDERS | questions.BUILDERS
