@@ -22,23 +22,19 @@ from graph_agent.rules_model.requests import Complete, Delete, Reference, Reques
 from graph_agent.rules_model.wording import Clause
 from graph_agent.rules_model.words import is_past
 
+_OTHER_THING: Final = re.compile(r"^deal\b|^the \w+ of | (?:is|are|was) ")
+_MAX_SAID: Final = 20
+
 
 def _complete(clause: Clause, groups: Groups) -> Request | None:
     if groups["but"].key:
         return Complete(Reference(every=True, but=groups["but"].text))
-    ref = _target(groups["ref"])
-    past = groups["past"].key
+    ref, past = _target(groups["ref"]), groups["past"].key
     if "✅" in clause.key and (found := re.search(r" (?:is|are|was|has been|have been) \w+$", ref.key)):
         ref = ref.cut(0, found.start())
-    if (
-        ref.key.rstrip(" .") == "deal"
-        or re.search(r"^the \w+ of | (?:is|are|was) ", ref.key)
-        or (re.match(r"(?:i|we|finished|done)\b", clause.key) and is_story(clause))
-    ):
-        return None
-    if ref.key.partition(" ")[0] in vocabulary.NO_REFERENCE - {"do"} or (
-        past and (not is_past(past) or past in {"read", "seen"})
-    ):
+    story = re.match(r"(?:i|we|finished|done)\b", clause.key) and is_story(clause)
+    asks = ref.key.partition(" ")[0] in vocabulary.NO_REFERENCE - {"do"}
+    if story or asks or _OTHER_THING.search(ref.key) or (past and (not is_past(past) or past in {"read", "seen"})):
         return None
     # "finish the report" may also be a plan.
     instead = description(clause) if clause.key.startswith("finish ") else ""
@@ -59,21 +55,13 @@ def _target(ref: Clause) -> Clause:
     return ref
 
 
-def _complete_said(clause: Clause, _groups: Groups) -> Request | None:
-    return Complete(Reference(words=clause.text)) if _may_be_said(clause) and not is_story(clause) else None
-
-
-def _delete_said(clause: Clause, _groups: Groups) -> Request | None:
-    return Delete(Reference(words=clause.text)) if _may_be_said(clause) else None
-
-
-def _may_be_said(clause: Clause) -> bool:
-    """True if a clause with a cue word may be about a task, although its form is unknown."""
+def _said(clause: Clause, groups: Groups) -> Request | None:
+    """A clause of an unknown form with a cue word, such as "done", may be about a task."""
     strange = is_foreign(clause) or part("OTHERS").search(clause.key)
-    return len(clause.key.split()) <= _MAX_SAID and (not strange or bool(part("MENTIONS_TASK").search(clause.key)))
-
-
-_MAX_SAID: Final = 20
+    if len(clause.key.split()) > _MAX_SAID or (strange and not part("MENTIONS_TASK").search(clause.key)):
+        return None
+    target = Reference(words=clause.text)
+    return Delete(target) if groups["delete"].key else None if is_story(clause) else Complete(target)
 
 
 def _report(clause: Clause, groups: Groups) -> Request | None:
@@ -98,43 +86,26 @@ _OTHER_DATA: Final = re.compile(r"\b(?:all|every).* (?:data|account|history|file
 def _delete_every(clause: Clause, _groups: Groups) -> Request:
     if _OTHER_DATA.search(clause.key):
         return Say("delete_every")
-    status = status_in(clause)
-    return Delete(Reference(every=True, status=status if part("OF_STATUS").search(clause.key) else None))
+    return Delete(Reference(every=True, status=status_in(clause) if part("OF_STATUS").search(clause.key) else None))
 
 
 def _delete(clause: Clause, groups: Groups) -> Request | None:
     """ "remove milk", "take milk off my list": a word of the list or a clear word is enough, else a task must be named."""
-    ref, gone, first = groups["ref"], groups["gone"].key, clause.key.partition(" ")[0]
-    clear = bool(gone or part("REMOVE").match(clause.key)) or clause.key.startswith(("take off ", "take away "))
-    listed = part("LIST_FIRST").match(ref.key) or gone
+    ref, moved, listed = groups["ref"], groups["moved"].key, bool(groups["listed"].key)
     if found := part("LIST_FIRST").match(ref.key):
-        ref = ref.cut(found.end())
-    if found := part("ON_LIST_ALSO" if clear or groups["verb"].key else "OFF_LIST").search(ref.key):
-        listed, ref = found, ref.cut(0, found.start())
-    if first in {"take", "make"} and (found := part("OFF").search(ref.key)):
-        clear, ref = True, ref.cut(0, found.start())
-    ref = _target(ref)
-    if listed or (names_task(ref) and (clear or groups["verb"].key)):
+        listed, ref = True, ref.cut(found.end())
+    if found := part("OFF_LIST" if moved else "ON_LIST_ALSO").search(ref.key):
+        listed, ref = True, ref.cut(0, found.start())
+    off = part("OFF").search(ref.key) if moved in {"take", "make"} else None
+    ref = _target(ref.cut(0, off.start()) if off else ref)
+    if listed or (names_task(ref) and not moved):
         return Delete(read_reference(ref))
-    # One word without an article can hardly be meant for another service: "delete meeting".
-    if clear:
+    if off or groups["sure"].key:
+        # One word without an article can hardly be meant for another service: "delete meeting".
         return Delete(read_reference(ref)) if may_name_task(ref) or ref.key.isalpha() else None
-    return _delete_unwanted(clause, groups) if groups["verb"].key and first != "take" else None
-
-
-def _delete_unwanted(clause: Clause, groups: Groups) -> Request | None:
-    ref = groups["ref"]
-    if found := part("ON_LIST_ALSO").search(ref.key):
-        return Delete(read_reference(ref.cut(0, found.start())))
-    ref = _target(ref)
-    if names_task(ref) or (" to " in clause.key and "remind" in clause.key):
-        return Delete(read_reference(ref))
-    likely = re.match(r"(?:the|that) ", ref.key) or (len(ref.key.split()) <= 2 and not is_foreign(ref))
-    return (
-        Delete(read_reference(ref), instead=description(clause))
-        if likely and may_name_task(ref) and not is_foreign(ref)
-        else None
-    )
+    likely = re.match(r"(?:the|that) ", ref.key) or len(ref.key.split()) <= 2
+    likely = likely and not clause.key.startswith("take ") and not moved and may_name_task(ref) and not is_foreign(ref)
+    return Delete(read_reference(ref), instead=description(clause)) if likely else None
 
 
 def _update(clause: Clause, groups: Groups) -> Request | None:
@@ -151,11 +122,6 @@ def _update(clause: Clause, groups: Groups) -> Request | None:
     return Update(
         tuple(choices), inside=not named and bool(re.match(r"(?:change|replace|swap|switch|correct|fix)\b", clause.key))
     )
-
-
-def _update_pair(_clause: Clause, groups: Groups) -> Request | None:
-    ref, text = groups["ref"], groups["text"]
-    return Update(((read_reference(ref), _without_instead(text)),)) if may_name_task(ref) else None
 
 
 def _may_change(clause: Clause, ref: Clause, new: Clause) -> bool:
@@ -177,24 +143,24 @@ def _without_instead(clause: Clause) -> str:
     return description(clause.cut(0, found.start()) if found else clause)
 
 
-def _update_open(clause: Clause, groups: Groups) -> Request | None:
-    ref = groups["ref"]
-    if names_task(ref):
-        return Update(((read_reference(ref), None),)) if may_name_task(ref) else None
+def _update_one(clause: Clause, groups: Groups) -> Request | None:
+    """ "move the dentist to friday", and without new words "rename the dentist"."""
+    ref, text = groups["ref"], groups["text"]
     short = len(ref.key.split()) <= 3 and not ref.key.startswith("your") and not part("DEFINITE").match(ref.key)
-    return Update(((read_reference(ref), None),), instead=description(clause)) if short and may_name_task(ref) else None
+    if not may_name_task(ref) or not (text.key or short or names_task(ref)):
+        return None
+    if text.key:
+        return Update(((read_reference(ref), _without_instead(text)),))
+    return Update(((read_reference(ref), None),), instead="" if names_task(ref) else description(clause))
 
 
 BUILDERS: Final[dict[str, Builder]] = {
     "complete": _complete,
     "complete_named": _complete_named,
-    "complete_said": _complete_said,
     "delete": _delete,
     "delete_every": _delete_every,
-    "delete_said": _delete_said,
-    "delete_unwanted": _delete_unwanted,
     "report": _report,
+    "said": _said,
     "update": _update,
-    "update_open": _update_open,
-    "update_pair": _update_pair,
+    "update_one": _update_one,
 }
