@@ -9,118 +9,81 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-ACTION_VERBS: Final = words(
-    """
-    accept accomplish acknowledge amend announce apply approve arrange ask assemble assess assign attend audit authorize
-    award babysit back backup bag bake balance bathe book borrow bring brush budget build burn buy call cancel cater
-    certify change charge chase check choose circulate claim clean clear clip close collect compare compile complete
-    compose compost confirm consult contact cook copy cover crochet cut darn debug declutter decorate defrost deliver
-    deposit descale design dig dispute do donate download draft drain drink drop dry dust dye edit email empty enroll
-    enter evaluate exchange exercise export extend feed fertilize fetch figure file fill film finalize find finish fit fix
-    fold follow format forward frame freeze frost fund gather get give glue go grab grade grease grill groom hand hang
-    harvest heat help hem hire hoover host import improve inflate inform inspect install insure interview invest invite
-    invoice iron join knit label laminate launch lay learn lease lend load lock look mail make manage marinate massage
-    measure meditate meet mend merge mop mount move mow mulch nap notify obtain oil order organise organize outline pack
-    package paint park paste patch pay peel perform phone photocopy photograph pick plan plant plug polish post pour
-    practice practise pray prep prepare press print produce proofread propose provide prune publish pull pump punch
-    purchase purge push put rake read rebook rebuild receive recharge record recruit recycle redo reduce refill refresh
-    refund register rehearse reheat renew rent reorder repaint repair repay replace reply repot reschedule research
-    reserve reset resolve respond rest restock restore resubmit retrieve return review revise rewrite ring rinse roast
-    rotate rsvp rub run sand save scan schedule screw scrub seal secure see sell send serve service settle sew shampoo
-    sharpen shave shelve ship shop shovel shred sift sign sketch skim sort source speak split sponsor spray spread stack
-    stain stamp start steam sterilize stitch stock stop store stretch strip study submit subscribe supply swap sweep swim
-    switch tag take talk tape teach tell text thank throw tidy tighten tip toast top train transcribe treat trim try tune
-    unclog uninstall unload unlock unpack unplug unsubscribe update upgrade upload use vacate vaccinate vacuum verify
-    visit volunteer vote wait walk warm warn wash water wax weed weigh wipe withdraw worm wrap write zip
-    """
-)
+def _pairs(text: str) -> dict[str, str]:
+    """Read pairs such as "bought:buy whats:what_is"."""
+    pairs = (pair.split(":") for pair in text.split())
+    return {word: meaning.replace("_", " ") for word, meaning in pairs}
+
+
+ACTION_VERBS: Final = words("""
+    apply approve arrange ask assemble assign back bake balance bathe book borrow bring brush build buy call cancel
+    change charge chase check choose clean clear close collect compare compose confirm contact cook copy cut declutter
+    decorate defrost deliver deposit descale design dispute do donate download draft drain drink drop dry dust edit
+    email empty enter exchange exercise feed figure file fill finalize find finish fix fold follow freeze gather get
+    give go grab grill groom hand hang heat help hire host improve inform inspect install invite invoice iron join knit
+    learn load look mail make manage marinate measure meet mend mop mount move mow notify oil order organise organize
+    pack package paint park paste pay peel phone pick plan plant plug polish post practice practise prepare press print
+    prune pull pump purchase push put rake read receive record recycle refill refund register renew rent reorder repair
+    replace reply reschedule research reserve restock return review rewrite ring rinse rsvp run save scan schedule scrub
+    seal sell send serve service sew sharpen ship shop shovel shred sign sort speak split stain start stitch stop store
+    stretch study submit swap sweep swim switch take talk teach tell text thank throw tidy train treat trim unload
+    unpack unplug update upgrade upload use vacuum visit volunteer vote wait walk warm warn wash water weed weigh wipe
+    wrap write zip
+""")
 """Verbs that begin the description of a task: "buy eggs", "call mom"."""
 
-IRREGULAR: Final = dict(
-    pair.split(":")
-    for pair in words(
-        """
-        ate:eat began:begin bought:buy brought:bring built:build chose:choose chosen:choose cut:cut did:do done:do drank:drink
-        drove:drive dug:dig dealt:deal fed:feed found:find froze:freeze frozen:freeze gave:give given:give gone:go got:get
-        gotten:get held:hold hid:hide hung:hang kept:keep knit:knit left:leave lent:lend made:make met:meet paid:pay put:put
-        ran:run rang:ring read:read rode:ride said:say sent:send set:set sewed:sew shut:shut sold:sell spoke:speak
-        spoken:speak stuck:stick swam:swim swept:sweep taken:take taught:teach thought:think threw:throw thrown:throw
-        told:tell took:take went:go wound:wind written:write wrote:write eaten:eat driven:drive hit:hit torn:tear tore:tear
-        broke:break broken:break caught:catch fell:fall felt:feel flew:fly forgot:forget heard:hear knew:know lost:lose
-        saw:see seen:see slept:sleep spent:spend stole:steal stood:stand won:win wore:wear woke:wake became:become came:come
-        grew:grow laid:lay led:lead lit:light rose:rise sang:sing sat:sit shot:shoot sprung:spring understood:understand
-        """
-    )
-)
+IRREGULAR: Final = _pairs("""
+    ate:eat bought:buy broken:break brought:bring built:build chosen:choose cut:cut did:do done:do drank:drink
+    driven:drive drove:drive dug:dig fed:feed found:find gave:give given:give gone:go got:get gotten:get held:hold
+    hung:hang kept:keep left:leave lent:lend made:make met:meet paid:pay put:put ran:run rang:ring read:read rode:ride
+    sent:send set:set sewed:sew shut:shut sold:sell spoke:speak spoken:speak swam:swim swept:sweep taken:take
+    taught:teach threw:throw thrown:throw told:tell took:take torn:tear went:go won:win written:write wrote:write
+""")
 """Irregular past forms and participles, with their verbs."""
-NO_CHORE: Final = words(
-    """
-    enjoyed loved liked hated missed noticed wanted needed lived moved believed remembered dropped spilled failed passed
-    turned happened stayed worked learned decided played laughed cried died arrived misplaced damaged asked tried stopped
-    waited began found thought said met felt fell forgot heard knew lost saw seen slept won became came broke broken
-    caught hit finished completed
-    """
-)
+NO_CHORE: Final = words("""
+    enjoyed loved liked hated missed noticed wanted needed lived believed remembered spilled failed passed happened
+    stayed worked decided played cried died arrived misplaced damaged asked stopped waited found met won broken finished
+    completed
+""")
 """Past forms of what is felt or happens. They report no chore, unless something was moved ("dropped the box off")."""
-BY_ITSELF: Final = words("went came fell ran got broke sat stood grew rose woke flew met said told saw lost won left began")
-"""Past forms that tell of something that happened by itself: "the alarm went off"."""
-SAME_IN_PAST: Final = words("read put cut rent hit set shut knit let")
+SAME_IN_PAST: Final = words("read put cut rent set shut")
 """Past forms that are no report on their own: "cut the grass" may be an order."""
 
-DIGITAL: Final = words(
-    """
-    alarm app bass beat photo picture apr balance bitcoin bluetooth brightness browser calories caption cartoon celsius
-    chat chords conversation conversion crypto currency data database debt definition device dice die direction dollar
-    episode essay euro fact fahrenheit forecast gps history horoscope humidity ingredient joke kilometer language layover
-    limit lyft lyric message mileage mode movie mpg music nasdaq navigation netflix network news notification nutrition
-    password pin planet playlist podcast poem police program pto riddle ringtone routing salary score screen screenshot
-    script sentence sequence song spelling spotify stock stopwatch streaming subscription synonym system temperature
-    thermostat timer timezone traffic transaction transfer translation trivia tv tune twitter uber virus voice volume w2
-    weather website wifi youtube
-    """
-)
+DIGITAL: Final = words("""
+    alarm app song music playlist podcast radio movie photo picture weather forecast temperature news joke timer
+    timezone volume brightness bluetooth wifi website internet system device thermostat language translation definition
+    spelling synonym essay poem password pin dollar euro currency bitcoin crypto salary score transaction transfer limit
+    routing traffic gps direction uber lyft calories nutrition history message chat conversation notification volume
+    screen sentence sequence pto bass trivia fact tv netflix spotify youtube twitter
+""")
 """Nouns of other services, without a plural s."""
-FOREIGN: Final = DIGITAL | words(
-    """
-    account airline amazon article bank blog calendar card checkbook checking clue credit deposit email event exchange
-    flight fuel gas holiday hotel income insurance interest laptop loan luggage meeting money mortgage order package
-    payment phone plane purchase refund reservation saving statement station tax ticket tire train vacation vaccination
-    visa
-    """
-)
+FOREIGN: Final = DIGITAL | words("""
+    account airline bank calendar card checking credit deposit email event exchange flight gas hotel income insurance
+    interest loan luggage meeting money mortgage order payment phone plane purchase refund reservation saving statement
+    tax ticket train vacation visa voice
+""")
 """Nouns that requests to other services are about. They may also occur in a chore."""
-ORDERS: Final = words(
-    """
-    play turn translate sing convert flip roll define spell wake skip pause draw summarize summarise solve pretend track
-    connect calculate compute google navigate drive whisper recommend suggest explain describe guess compose generate dim
-    raise lower mute unmute increase decrease restart dial transfer locate shut snooze shuffle divide multiply
-    """
-)
+ORDERS: Final = words("""
+    play turn translate sing convert flip roll define spell wake skip pause draw summarize solve calculate navigate
+    recommend suggest explain describe guess generate dim raise lower mute increase decrease restart transfer locate
+    snooze shuffle multiply
+""")
 """Verbs of requests to an assistant that are not about tasks: "play some jazz"."""
 
-SPELLING: Final = dict(
-    pair.split(":")
-    for pair in words(
-        """
-        u:you w:with ya:you ur:your pls:please plz:please plss:please pleas:please thx:thanks ty:thanks tysm:thanks
-        thanx:thanks abt:about finaly:finally
-        bout:about teh:the th:the wat:what wut:what wht:what lst:list shw:show tmrw:tomorrow tmr:tomorrow tomorow:tomorrow
-        tommorow:tomorrow tommorrow:tomorrow
-        cuz:because bc:because em:them nd:and an':and w/:with todos:todos todo:todo del:delete rem:remove ok:ok
-        okay:ok k:ok kk:ok
-        r:are mrk:mark fnd:find babysiter:babysitter compl:complete aint:not wk:week appt:appointment
-        appts:appointments acct:account
-        accts:accounts mtg:meeting bday:birthday b-day:birthday pw:password
-        """
-    )
-) | {
-    "whats": "what is", "im": "i am", "ive": "i have", "dont": "do not", "cant": "can not", "wont": "will not",
-    "didnt": "did not", "doesnt": "does not", "isnt": "is not", "arent": "are not", "wasnt": "was not", "havent": "have not",
-    "hasnt": "has not", "thats": "that is", "lets": "let us", "gonna": "going to", "wanna": "want to", "gotta": "got to",
-    "lemme": "let me", "gimme": "give me", "rn": "right now", "nvm": "never mind", "nevermind": "never mind", "hows": "how is",
-    "theres": "there is", "shouldnt": "should not", "couldnt": "could not", "wouldnt": "would not", "cannot": "can not",
-    "youre": "you are", "theyre": "they are", "itll": "it will", "whos": "who is", "wheres": "where is", "whens": "when is",
-}  # fmt: skip
+SPELLING: Final = (
+    _pairs("""
+    u:you w:with ya:you ur:your r:are pls:please plz:please thx:thanks ty:thanks abt:about bout:about teh:the wat:what
+    lst:list shw:show tmrw:tomorrow tommorow:tomorrow cuz:because bc:because em:them nd:and an':and w/:with todos:todos
+    todo:todo del:delete okay:ok k:ok kk:ok appt:appointment im:i_am ive:i_have youre:you_are theyre:they_are
+    cant:can_not wont:will_not cannot:can_not lets:let_us gonna:going_to wanna:want_to gotta:got_to lemme:let_me
+    gimme:give_me rn:right_now nvm:never_mind nevermind:never_mind
+""")
+    | {f"{word}s": f"{word} is" for word in ("what", "who", "where", "when", "how", "that", "there")}
+    | {
+        f"{verb}nt": f"{verb} not"
+        for verb in ("do", "did", "does", "is", "are", "was", "have", "has", "should", "could", "would")
+    }
+)
 """Short and misspelt forms of chats, with the words they stand for."""
 BEFORE_TO: Final = words("me need have want got gotta remember forget i us")
 TAKES_IS: Final = words("what who that it there he she here how where when which this everything nothing")
@@ -131,14 +94,10 @@ COMMAND_WORDS: Final = (
     "change", "update", "create", "tasks", "task", "todos", "display", "list", "mark", "remember", "please", "done",
 )  # fmt: skip
 """Words that are recognized when they are misspelt by one letter."""
-LOOKALIKES: Final = words(
-    """
-    reminded reminding listen listed finisher marked
-    updated changed renamed removed deleted displayed created marked listed talk last lists lost just marks make mask ask asks
-    tank remains charge chance changes updates shows shown lest remembers down dine dune none gone dose some lits liszt shop
-    slow snow shoe tusk tasty desk disk mall mars park dark mart mary market maria lift lisa fist mist does donde date
-    """
-) - words("lits")
+LOOKALIKES: Final = words("""
+    deleted removed renamed changed updated created marked listed reminded reminding dune last lost just talk ask tank mask
+    made makes charge chance shown snow slow shop park dark market mall does gone none shoe desk disk date
+""")
 
 _ORDINALS: Final = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
 ORDINALS: Final = (
