@@ -11,7 +11,7 @@ from graph_agent.rules_model.references import is_foreign, read_reference, start
 from graph_agent.rules_model.requests import Add, Offer, Request, Say
 from graph_agent.rules_model.wording import Clause, clause_of
 
-_ITEM: Final = re.compile(r"\s*(?:,\s*(?:and |or |plus )?|\s(?:and|&|plus)\s|(?<!\w)\d{1,2}\)\s)\s*")
+_ITEM: Final = re.compile(r"\s*(?:,\s*(?:and |or |plus )?|\s(?:and|&|plus)\s|(?<!\w)(?:\d{1,2}\)|[-•*])\s)\s*")
 _SEVERAL: Final = re.compile(r"^(?:add|create|tasks|todos|new tasks)$|things|items|tasks|these|following|\d")
 _RECALLS: Final = re.compile(r"remember |note |make (?:a )?note|keep in mind")
 _REMIND: Final = re.compile(r"remind|tell me|alert|notify|ping|wake|alarm")
