@@ -8,7 +8,7 @@ from typing import Final
 from graph_agent.rules_model import words as vocabulary
 from graph_agent.rules_model.patterns import Builder, Groups, part
 from graph_agent.rules_model.references import is_foreign, may_name_task, names_task, read_reference, starts_with_action
-from graph_agent.rules_model.requests import Request, Show, Status
+from graph_agent.rules_model.requests import Request, Say, Show, Status
 from graph_agent.rules_model.wording import Clause
 
 _STATUSES: Final[tuple[tuple[re.Pattern[str], Status], ...]] = (
@@ -113,8 +113,14 @@ def _search(clause: Clause, groups: Groups) -> Request | None:
     return _show_about(clause, groups) if short and may_name_task(about) else None
 
 
+def _say(_clause: Clause, groups: Groups) -> Request:
+    """The name of the group is the kind of the answer."""
+    return Say(next(iter(groups)))
+
+
 BUILDERS: Final[dict[str, Builder]] = {
     "ask_about": _ask_about,
+    "say": _say,
     "search": _search,
     "show": _show,
     "show_about": _show_about,
