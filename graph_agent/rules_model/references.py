@@ -10,9 +10,9 @@ from graph_agent.rules_model.requests import Reference
 from graph_agent.rules_model.wording import Clause, clause_of
 from graph_agent.rules_model.words import ACTION_VERBS, CARDINALS, DIGITAL, FOREIGN, ORDINALS, base_form, is_action
 
-_NUMBER: Final = re.compile(rf"\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b")
+_NUMBER: Final = re.compile(rf"(\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b)(?:st|nd|rd|th)?(?: one\b)?")
+"""A number; in "the first one" the second word is none."""
 _PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "with"})
-_ARTICLE: Final = re.compile(r"(?:the|my|our|a|an|that|this) ")
 _MAX_DESCRIPTION_WORDS: Final = 12
 """Longer texts are not taken for the description of a task, unless other words show that they name one."""
 
@@ -21,36 +21,31 @@ def read_reference(clause: Clause) -> Reference:
     """Return what `clause` refers to; an empty reference if it names nothing."""
     key = clause.key.strip(" .!?,:;")
     if part("PRONOUN").fullmatch(key):
-        return Reference(pronoun=True, other=bool(re.search(r"\bother\b", key)))
+        return Reference(pronoun=True, other=" other " in key)
     if not key or part("UNNAMED").fullmatch(key):
         return Reference()
+    if part("PLACES").fullmatch(key):
+        return Reference(places=tuple(dict.fromkeys(_number(word) for word in _NUMBER.findall(key))))
     if found := part("SPAN").fullmatch(key):
-        count = 2 if found["count"].startswith("couple") else CARDINALS.get(found["count"]) or int(found["count"])
-        places = range(1, min(count, 20) + 1)
+        places = range(1, min(_number(found["count"]), 20) + 1)
         from_end = ORDINALS.get(found["end"], 1) < 0
         return Reference(places=tuple(-place for place in reversed(places)) if from_end else tuple(places))
-    if part("BOTH").fullmatch(key):
-        return Reference(places=(1, 2))
-    if part("PLACES").fullmatch(key):
-        # In "the first one" the second word is no number.
-        numbers = _NUMBER.findall(re.sub(rf"\b({'|'.join(ORDINALS)}) one\b", r"\1", key))
-        return Reference(places=tuple(dict.fromkeys(_place(number) for number in numbers)))
-    if found := part("EXCEPT").fullmatch(key):
-        return Reference(every=True, but=found["but"])
-    if part("EVERY").fullmatch(key):
-        return Reference(every=True)
-    if found := part("QUOTED").fullmatch(key):
-        start, end = found.span("text")
-        return Reference(words=_at(clause, key, start, end))
-    return Reference(words=_description(clause))
+    if found := part("EVERY_BUT").fullmatch(key):
+        return Reference(every=True, but=found["but"] or "")
+    found = part("DESCRIPTION").fullmatch(clause.key.rstrip(" .!?,"))
+    return Reference(words=clause.cut(*found.span("text")).text.strip(' .!?,;:"') if found else "")
+
+
+def _number(word: str) -> int:
+    """Return the number that a word stands for; "both" and "a couple" are two."""
+    return int(word) if word.isdigit() else CARDINALS.get(word) or ORDINALS.get(word, 2)
 
 
 def names_task(clause: Clause) -> bool:
     """True if the words can hardly mean anything but a task of the list."""
     reference = read_reference(clause)
-    if reference.places or reference.pronoun or reference.every or part("QUOTED").fullmatch(clause.key):
-        return True
-    return bool(part("MENTIONS_TASK").search(clause.key)) or starts_with_action(clause)
+    sure = reference.places or reference.pronoun or reference.every or part("MENTIONS_TASK").search(clause.key)
+    return bool(sure) or starts_with_action(clause)
 
 
 def may_name_task(clause: Clause) -> bool:
@@ -60,23 +55,13 @@ def may_name_task(clause: Clause) -> bool:
     """
     if part("SENTENCE").match(clause.key):
         return False
-    if names_task(clause):
-        return (
-            not part("OWN").match(clause.key)
-            or bool(part("MENTIONS_TASK").search(clause.key))
-            or bool(read_reference(clause).pronoun)
-            or starts_with_action(clause)
-            or bool(part("EVERY").fullmatch(clause.key))
-        )
+    if names_task(clause) or not read_reference(clause).words:
+        return True
     words = clause.key.split()
-    if not read_reference(clause).words or len(words) > _MAX_DESCRIPTION_WORDS:
-        return not read_reference(clause).words
-    if re.search(r"[$€£]\d|\b(?:from|as|onto|into|someone|anymore|of this)\b", clause.key):
+    if len(words) > _MAX_DESCRIPTION_WORDS or part("OWN").match(clause.key):
         return False
-    if part("OWN").match(clause.key):
-        return False
-    determined = bool(re.match(r"(?:the|an?) ", clause.key))
-    if determined and is_foreign(clause) and (len(words) == 2 or {"my", "your", "a"}.intersection(words[1:])):
+    determined = words[0] in {"the", "a", "an"}
+    if determined and is_foreign(clause) and (len(words) == 2 or {"my", "a"}.intersection(words)):
         return False
     return not (is_foreign(clause, DIGITAL) and (determined or len(words) > 3))
 
@@ -121,27 +106,3 @@ def is_foreign(clause: Clause, nouns: frozenset[str] = FOREIGN) -> bool:
     words = re.findall(r"[a-z][\w']*", clause.key)
     words = words[1:] if len(words) > 1 and is_action(words[0]) else words
     return any(word in nouns or word.removesuffix("s") in nouns for word in words) or bool(re.search(r"[$€£]\d", clause.key))
-
-
-def _place(number: str) -> int:
-    return int(number) if number.isdigit() else CARDINALS.get(number) or ORDINALS[number]
-
-
-def _description(clause: Clause) -> str:
-    while True:
-        shorter = clause
-        if found := part("TRAILING").search(shorter.key[-60:].rstrip(" .!?,")):
-            shorter = shorter.cut(0, len(shorter.key.rstrip(" .!?,")) - len(found[0]))
-        if (found := part("LEADING").match(shorter.key)) and found.end() < len(shorter.key):
-            shorter = shorter.cut(found.end())
-        if not shorter.key or shorter.key == clause.key:
-            break
-        clause = shorter
-    if found := _ARTICLE.match(clause.key):
-        clause = clause.cut(found.end())
-    return clause.text.strip(' .!?,;:"')
-
-
-def _at(clause: Clause, key: str, start: int, end: int) -> str:
-    offset = clause.key.index(key)
-    return clause.cut(offset + start, offset + end).text
