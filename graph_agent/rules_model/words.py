@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 
 def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
+
+
+def _numbered(text: str) -> dict[str, int]:
+    return {word: number for number, word in enumerate(text.split(), 1)}
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -70,68 +75,55 @@ ORDERS: Final = words("""
 """)
 """Verbs of requests to an assistant that are not about tasks: "play some jazz"."""
 
-SPELLING: Final = (
-    _pairs("""
+_SHORT: Final = _pairs("""
     u:you w:with ya:you ur:your r:are pls:please plz:please thx:thanks ty:thanks abt:about bout:about teh:the wat:what
     lst:list shw:show tmrw:tomorrow tommorow:tomorrow cuz:because bc:because em:them nd:and an':and w/:with todos:todos
     todo:todo del:delete okay:ok k:ok kk:ok appt:appointment im:i_am ive:i_have youre:you_are theyre:they_are
     cant:can_not wont:will_not cannot:can_not lets:let_us gonna:going_to wanna:want_to gotta:got_to lemme:let_me
     gimme:give_me rn:right_now nvm:never_mind nevermind:never_mind
 """)
-    | {f"{word}s": f"{word} is" for word in ("what", "who", "where", "when", "how", "that", "there")}
-    | {
-        f"{verb}nt": f"{verb} not"
-        for verb in ("do", "did", "does", "is", "are", "was", "have", "has", "should", "could", "would")
-    }
+SPELLING: Final = (
+    _SHORT
+    | {f"{word}s": f"{word} is" for word in words("what who where when how that there")}
+    | {f"{verb}nt": f"{verb} not" for verb in words("do did does is are was have has should could would")}
 )
 """Short and misspelt forms of chats, with the words they stand for."""
 BEFORE_TO: Final = words("me need have want got gotta remember forget i us")
 TAKES_IS: Final = words("what who that it there he she here how where when which this everything nothing")
 AFTER_IS: Final = words("complete been all already now finally ready over taken out in clean gone")
 
-COMMAND_WORDS: Final = (
-    "show", "delete", "remove", "remind", "reminder", "reminders", "complete", "completed", "finished", "finish", "rename",
-    "change", "update", "create", "tasks", "task", "todos", "display", "list", "mark", "remember", "please", "done",
-)  # fmt: skip
-"""Words that are recognized when they are misspelt by one letter."""
+COMMAND_WORDS: Final = _numbered(
+    "show delete remove remind reminder reminders complete completed finished finish rename change update create tasks task"
+    " todos display list mark remember please done"
+)
+"""Words that are recognized when they are misspelt by one letter; the first of two that are near is meant."""
 LOOKALIKES: Final = words("""
     deleted removed renamed changed updated created marked listed reminded reminding dune last lost just talk ask tank mask
     made makes charge chance shown snow slow shop park dark market mall does gone none shoe desk disk date
 """)
 
-_ORDINALS: Final = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
+CARDINALS: Final = _numbered("one two three four five six seven eight nine ten")
 ORDINALS: Final = (
-    {word: number for number, word in enumerate(_ORDINALS, 1)}
-    | {
-        f"{number}{'st' if number == 1 else 'nd' if number == 2 else 'rd' if number == 3 else 'th'}": number
-        for number in range(1, 21)
-    }
-    | {"top": 1, "newest": 1, "latest": 1, "last": -1, "bottom": -1, "final": -1, "oldest": -1}
+    _numbered("first second third fourth fifth sixth seventh eighth ninth tenth")
+    | dict.fromkeys(("top", "newest", "latest"), 1)
+    | dict.fromkeys(("last", "bottom", "final", "oldest"), -1)
 )
-CARDINALS: Final = {
-    word: number
-    for number, word in enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1)
-}
 
 SUBJECTS: Final = words("i you he she it we they me us")
 MODALS: Final = words("can could should would may might will")
 QUESTION_WORDS: Final = MODALS | words(
     "what who whose whom where when why how which is are am was were do does did has have had any anything"
 )
-SEE: Final = words(
-    """
-    show list display view see read print give tell open pull bring get fetch check review go run walk look recite repeat
-    hear know find remind name describe present recap summarize summarise share recall confirm refresh catch call update
-    explain say dictate count iterate double search filter
-    """
-)
+SEE: Final = words("""
+    show list display view see read print give tell open pull bring get fetch check review go run walk look recite
+    repeat hear know find remind name describe present recap summarize summarise share recall confirm refresh catch call
+    update explain say dictate count iterate double search filter
+""")
 """Verbs of an order to show something."""
-STATES: Final = words(
-    """
+STATES: Final = words("""
     open left remaining remain remains pending outstanding next missing completed complete finished finish accomplished
     unfinished incomplete undone done else many
-    """
-)
+""")
 """Words that make it a question about tasks even without "I": "what is left?"."""
 SHOW_ALONE: Final = words(
     "list show display print current status agenda overview progress summary pending open completed outstanding remaining todo"
@@ -142,57 +134,44 @@ DUTIES: Final = STATES | words(
     "remind things items tick ticked cross crossed do doing done remember reminded reminding forgetting supposed plate must got"
     " saved noted jotted wrote recorded listed"
 )
-SHOW_WORDS: Final = (
-    SEE - words("call explain describe name") | QUESTION_WORDS | SUBJECTS - words("he she") | DUTIES
-    | words(
-        """
-        your the a an my mine our all some of on in at from to for with about up out off over through down back and that this
-        these those there here its task tasks todo todos reminders list item thing stuff everything something be been having
-        current currently active existing new old other another more full whole entire still yet already not so far only last
-        now right again please today later saved set made created add added got gotten ask asked various different upcoming
-        personal daily rundown copy overview summary contents content status number much whatever exactly scheduled waiting
-        written put together like wanted want need needed onto trying available going seeing along memory quick quickly kind
-        sort sure told help earlier before planned lined working let each one ones point points top few
-        agenda updated included including jobs job backlog docket meant working once lot
-        kindly love screen peek glance wrote noted jotted siri noting
-        round needs sort even plus along just looking s
-        """
-    )
-)  # fmt: skip
+_LISTING: Final = words("""
+    your the a an my mine our all some of on in at from to for with about up out off over through down back and that
+    this these those there here its task tasks todo todos reminders item thing stuff everything something be been having
+    current currently active existing new old other another more full whole entire still yet already not so far only
+    last now right again please today later set made created add added gotten ask asked various different upcoming
+    personal daily rundown copy overview summary contents content status number much whatever exactly scheduled waiting
+    written put together like wanted want need needed onto trying available going seeing along memory quick quickly kind
+    sort sure told help earlier before planned lined working let each one ones point points top few agenda updated
+    included including jobs job backlog docket meant once lot kindly love screen peek glance noting needs even plus just
+    looking round s
+""")
+SHOW_WORDS: Final = _LISTING | SEE - words("call explain describe name") | QUESTION_WORDS | SUBJECTS - words("he she") | DUTIES
 """All the words of a question such as "what else do I still have to do today"."""
 OPENS: Final = SEE | QUESTION_WORDS | words("just everything something ones tasks")
 ABOUT_WORDS: Final = words("if whether look already include included word words moment reminder")
 FIRST_PERSON: Final = words("i me my mine we us our")
-NO_TASK: Final = QUESTION_WORDS | SUBJECTS | words(
-    """
-    your that's be been not never very really lol haha ha hm hmm hmmm wow huh yay ugh oh ah ooh please sorry thanks thank
-    hello hi hey yes no ok must always just too so love hate like think guess bye because if although go good bad great fine
-    nice cool awesome stupid dumb useless terrible funny crazy there here him
-    """
-)  # fmt: skip
+_REMARKS: Final = words("""
+    your that's be been not never very really lol haha ha hm hmm hmmm wow huh yay ugh oh ah ooh please sorry thanks
+    thank hello hi hey yes no ok must always just too so love hate like think guess bye because if although go good bad
+    great fine nice cool awesome stupid dumb useless terrible funny crazy there here him
+""")
+NO_TASK: Final = QUESTION_WORDS | SUBJECTS | _REMARKS
 """Words that do not occur in a bare noun phrase such as "groceries" or "dentist friday"."""
 NO_REFERENCE: Final = QUESTION_WORDS | words("show list view see tell tweet make")
 
 
 def is_past(word: str) -> bool:
     """True for a past form or participle, by its form."""
-    regular = word.endswith("ed") and len(word) > 4 and not word.endswith("eed")
-    return word in IRREGULAR or (regular and word not in ACTION_VERBS and word not in {"hundred", "sacred", "kindred", "naked"})
+    return word in IRREGULAR or (len(word) > 4 and word.endswith("ed") and word not in ACTION_VERBS and word != "hundred")
 
 
 def base_form(word: str) -> str:
     """Return the base form of a verb of a chore: "buying" and "bought" give "buy"."""
-    if word in ACTION_VERBS:
-        return word
-    if word in IRREGULAR:
-        return IRREGULAR[word]
-    for ending in ("ing", "ed"):
-        if word.endswith(ending) and len(word) > len(ending) + 1:
-            stem = word.removesuffix(ending)
-            doubled = stem[:-1] if len(stem) > 2 and stem[-1] == stem[-2] else stem
-            candidates = (stem, stem + "e", doubled, stem[:-1] + "y" if stem.endswith("i") else stem)
-            return next((base for base in candidates if base in ACTION_VERBS), word)
-    return word
+    if word in ACTION_VERBS or word in IRREGULAR:
+        return IRREGULAR.get(word, word)
+    stem = re.sub(r"(?<=..)(?:ing|ed)$", "", word)
+    bases = (stem, f"{stem}e", stem[:-1], f"{stem[:-1]}y") if stem != word else ()
+    return next((base for base in bases if base in ACTION_VERBS), word)
 
 
 def is_action(word: str) -> bool:
