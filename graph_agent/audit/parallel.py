@@ -32,10 +32,13 @@ Work = Callable[[J, P], Coroutine[Any, Any, Results]]
 """A function that can be sent to another process, with its job and its part."""
 
 
-def run_part(work: Work[J, P], job: J, part: P) -> Results:
-    """Do one part, in this process. Raises `ConfigurationError` if it cannot be done here."""
+def run_part(work: Work[J, P], job: J, part: P) -> str:
+    """Do one part, in this process, and return its results, a line of JSON each: text is passed between processes faster.
+
+    Raises `ConfigurationError` if the part cannot be done here.
+    """
     try:
-        return asyncio.run(work(job, part))
+        return "".join(f"{json.dumps(result)}\n" for result in asyncio.run(work(job, part)))
     except Exception as exc:
         # Of one class that every process can unpickle: another exception would break the executor that returns it.
         raise ConfigurationError(f"the part {part.name} failed in its process: {exc}") from None
@@ -54,7 +57,7 @@ def run_in_order(
 
     Closing the iterator cancels the parts that wait. Parts in `checkpoint` are not done again.
     """
-    queued: deque[tuple[P, Future[Results]]] = deque()
+    queued: deque[tuple[P, Future[str]]] = deque()
     remaining = deque(parts)
     try:
         while remaining or queued:
@@ -64,11 +67,11 @@ def run_in_order(
                 future = executor.submit(run_part, work, job, part) if stored is None else _completed_future(stored)
                 queued.append((part, future))
             part, future = queued[0]
-            results = future.result()
+            lines = future.result()
             queued.popleft()
             if checkpoint:
-                checkpoint.store(part, results)
-            yield results
+                checkpoint.store(part, lines)
+            yield [json.loads(line) for line in lines.splitlines()]
     finally:
         for _, future in queued:
             future.cancel()
@@ -95,27 +98,26 @@ class Checkpoint:
         if found != identity:
             raise ConfigurationError(f"{directory} has the results of another job: other options, cases or constitution")
 
-    def load(self, part: Part) -> Results | None:
-        """Return the stored results of a part; None if it must be done."""
+    def load(self, part: Part) -> str | None:
+        """Return the stored lines of a part; None if it must be done."""
         try:
-            lines = self._file(part).read_text(encoding="utf-8").split("\n")
+            return self._file(part).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
-        return [json.loads(line) for line in lines if line]
 
-    def store(self, part: Part, results: Results) -> None:
-        """Store the results of a part; they are complete in the directory or not in it at all."""
+    def store(self, part: Part, lines: str) -> None:
+        """Store the lines of a part; they are complete in the directory or not in it at all."""
         file = self._file(part)
         if not file.exists():
-            _store(file, "".join(f"{json.dumps(result)}\n" for result in results))
+            _store(file, lines)
 
     def _file(self, part: Part) -> Path:
         return self._directory / f"{part.name}.jsonl"
 
 
-def _completed_future(results: Results) -> Future[Results]:
-    future: Future[Results] = Future()
-    future.set_result(results)
+def _completed_future(lines: str) -> Future[str]:
+    future: Future[str] = Future()
+    future.set_result(lines)
     return future
 
 
