@@ -13,8 +13,6 @@ from graph_agent.rules_model.words import ACTION_VERBS, CARDINALS, DIGITAL, FORE
 _NUMBER: Final = re.compile(rf"(\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b)(?:st|nd|rd|th)?(?: one\b)?")
 """A number; in "the first one" the second word is none."""
 _PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "with"})
-_MAX_DESCRIPTION_WORDS: Final = 12
-"""Longer texts are not taken for the description of a task, unless other words show that they name one."""
 
 
 def read_reference(clause: Clause) -> Reference:
@@ -58,7 +56,7 @@ def may_name_task(clause: Clause) -> bool:
     if names_task(clause) or not read_reference(clause).words:
         return True
     words = clause.key.split()
-    if len(words) > _MAX_DESCRIPTION_WORDS or part("OWN").match(clause.key):
+    if part("OWN").match(clause.key):
         return False
     determined = words[0] in {"the", "a", "an"}
     if determined and is_foreign(clause) and (len(words) == 2 or {"my", "a"}.intersection(words)):
@@ -81,17 +79,10 @@ def merged(old: str, new: str) -> str:
     if is_time(clause_of(new)):
         kept = clause_of(re.sub(rf" ?{part('TIMES').pattern}", "", old, flags=re.IGNORECASE)).text
         return f"{kept or old} {new}"
-    words, others = old.split(), new.split()
-    folded = [word.casefold() for word in words]
-    if others[0].lower() in ACTION_VERBS or others[0].casefold() == folded[0]:
-        return new
-    if others[-1].casefold() in folded[1:]:
-        place = folded.index(others[-1].casefold(), 1)
-        return " ".join([*words[: max(1, place - len(others) + 1)], *others, *words[place + 1 :]])
-    if others[0].casefold() in _PREPOSITIONS:
-        start = folded.index(others[0].casefold()) if others[0].casefold() in folded else len(words)
-        return " ".join([*words[:start], *others])
-    return f"{words[0]} {new}" if folded[0] in ACTION_VERBS and len(words) <= 3 else new
+    verb, first = old.partition(" ")[0], new.casefold().split()[0]
+    if first in _PREPOSITIONS:
+        return f"{old.partition(f' {first} ')[0]} {new}"
+    return f"{verb} {new}" if verb.casefold() in ACTION_VERBS and first not in ACTION_VERBS else new
 
 
 def as_plan(clause: Clause) -> str:
@@ -105,4 +96,4 @@ def is_foreign(clause: Clause, nouns: frozenset[str] = FOREIGN) -> bool:
     """True if one of the nouns of other services occurs. A first word that is a verb, as in "book dentist", does not count."""
     words = re.findall(r"[a-z][\w']*", clause.key)
     words = words[1:] if len(words) > 1 and is_action(words[0]) else words
-    return any(word in nouns or word.removesuffix("s") in nouns for word in words) or bool(re.search(r"[$€£]\d", clause.key))
+    return any(word in nouns or word.removesuffix("s") in nouns for word in words)
