@@ -15,7 +15,7 @@ from graph_agent.rules_model.references import is_foreign, names_task, starts_wi
 from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Request, Say, Show, Update
 from graph_agent.rules_model.wording import Clause, clause_of
 
-_TABLES: Final = (("guards", "add", "update", "change", "report", "ask"), ("last_show", "last_add", "last_change"))
+_TABLES: Final = (("guards", "add", "update", "change", "report", "ask"), ("last_add", "last_change"))
 _MAX_WORDS: Final = 80
 
 
