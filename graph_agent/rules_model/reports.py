@@ -41,19 +41,12 @@ def read_report(clause: Clause, said: Clause, *, by_user: bool, finished: bool) 
 def read_state(clause: Clause, thing: Clause, be: str, verb: str, particle: str) -> Complete | None:
     """Read "the rent has been paid" and "brownies baked": the thing, the form of "to be" or "to have", and the past form."""
     nouns, verb = thing.key.split(), verb.split(" ")[0]
-    if is_story(clause) or len(nouns) > 5 or words.NO_TASK.union(words.ORDERS).intersection(nouns) or nouns[0] in words.SEE:
-        return None
-    if starts_with_action(thing) and (len(nouns) > 2 or part("DEFINITE").match(thing.key.partition(" ")[2])):
+    told = (len(nouns) > 2 and starts_with_action(thing)) or nouns[0] in words.SEE or words.NO_TASK.intersection(nouns)
+    if told or is_story(clause):
         return None
     if part("GENERIC").fullmatch(f"{be} {verb} {particle}".strip()):
         return Complete(read_reference(thing), instead=thing.text)
-    if (be in {"has", "have"} and " been " not in clause.key) or be in {"was", "were", "had"} or not is_past(verb):
-        return None
-    if (
-        verb in words.NO_CHORE
-        or (verb in words.SAME_IN_PAST and not be)
-        or not (is_action(verb) or particle or be in {"has", "have"})
-    ):
+    if not is_past(verb) or verb in words.NO_CHORE or (verb in words.SAME_IN_PAST and not be):
         return None
     said = clause_of(f"{verb} {particle} {thing.text}")
-    return Complete(read_reference(said), instead=as_plan(said))
+    return Complete(read_reference(said), instead=as_plan(said)) if is_action(verb) or particle else None
