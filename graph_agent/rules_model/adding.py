@@ -90,7 +90,9 @@ def _remember(clause: Clause, groups: Groups) -> Request | None:
         return None
     clear = bool(groups["when"].key) or starts_with_action(text) or before.endswith("to ")
     if not part("REMEMBER").match(before):
-        if text.key == said.lstrip(" ,:") and not ("remind me" in before and said.startswith(("not to ", "my "))):
+        if text.key == said.lstrip(" ,:") and not (
+            "remind me" in before and (said.startswith(("not to ", "my ")) or part("TIMES").search(said))
+        ):
             return None
         about = before.endswith("of ") and not clear and not part("TIMES").search(text.key)
         return Offer(description(text)) if about else _add(clause, groups)
@@ -142,7 +144,8 @@ def _needed(clause: Clause, groups: Groups) -> Request | None:
     text = groups["text"]
     items = items_of(description(text)) if " need " in f" {clause.key}" else ()
     dated = clause.key.startswith(("i ", "we ")) and re.match(r"(?:an?|my|the) ", text.key) and part("TIMES").search(text.key)
-    likely = items or dated or (starts_with_action(text) and len(text.key) < 120)
+    wanted = " need " in f" {clause.key}" and len(text.key.split()) <= 3 and not is_foreign(text)
+    likely = items or dated or wanted or (starts_with_action(text) and len(text.key) < 120)
     words = " ".join(filter(None, (description(text), groups["when"].text)))
     return Offer(re.sub(r"^an? ", "", words) if dated else words, items if len(items) > 2 else ()) if likely else None
 

@@ -105,7 +105,7 @@ def _delete(clause: Clause, groups: Groups) -> Request | None:
         return Delete(read_reference(ref)) if may_name_task(ref) or ref.key.isalpha() else None
     likely = re.match(r"(?:the|that) ", ref.key) or len(ref.key.split()) <= 2
     likely = likely and not clause.key.startswith("take ") and not moved and may_name_task(ref) and not is_foreign(ref)
-    return Delete(read_reference(ref), instead=description(clause)) if likely else None
+    return Delete(read_reference(ref), instead=description(clause) if starts_with_action(clause) else "") if likely else None
 
 
 def _update(clause: Clause, groups: Groups) -> Request | None:
