@@ -262,7 +262,8 @@ def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None
     if found is None and not (context.change in {"add", "update"} and is_time(new)):
         return None
     reference = read_reference(new)
-    match context.change:
+    reworded = found is not None and re.search(r"\b(?:change|make) (?:it|that)\b", key)
+    match "update" if reworded else context.change:
         case "add" | "update" if not reference.places:
             return (Update(((Reference(exact=context.mentioned), merged(context.mentioned, description(new))),)),)
         case "complete":

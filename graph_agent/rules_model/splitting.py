@@ -121,11 +121,18 @@ def _introduces(clause: Clause, first: Request) -> bool:
 
 def _read_correction(clause: Clause) -> Request | None:
     """Return the command of "delete the second, no wait, the third" as corrected; None if the clause corrects nothing."""
-    found = _CORRECTION.fullmatch(clause.key)
-    if not found or not (target := read_reference(clause.cut(*found.span("new")))).places:
+    found = None if _QUOTED.search(clause.key) else _CORRECTION.fullmatch(clause.key)
+    if found is None:
         return None
-    first = read_clause(clause.cut(*found.span("before")))
-    return replace(first, target=target) if isinstance(first, Complete | Delete) else None
+    new = clause.cut(*found.span("new"))
+    target = read_reference(new)
+    match read_clause(clause.cut(*found.span("before"))):
+        case Add(texts) as first if len(texts) == 1 and isinstance(read_clause(new), Offer | Say):
+            return replace(first, texts=(description(new),))
+        case Complete() | Delete() as first if target.places:
+            return replace(first, target=target)
+        case _:
+            return None
 
 
 def _names_both(clause: Clause, before: Clause, first: Request) -> bool:

@@ -241,3 +241,36 @@ async def test_the_other_one_is_the_second_of_two_that_were_listed() -> None:
     assert environment.done == ["call dentist", "buy gift"]
     turn = await environment.says("delete the other one")
     assert turn.text == "Delete 'call dentist'. Should I go ahead? Please answer yes or no."
+
+
+async def test_new_words_after_a_refused_deletion_change_the_task_that_was_shown() -> None:
+    environment = Environment.of("fix lamp", "wash rug")
+    await environment.says("delete fix lamp")
+    await environment.says("no")
+    turn = await environment.says("change it to fix desk lamp")
+    assert (turn.kind, environment.open) == ("answer", ["fix desk lamp", "wash rug"])
+
+
+async def test_a_new_time_instead_replaces_the_time_of_the_task_just_added() -> None:
+    environment = Environment()
+    await environment.says("remind me to pack the tent on saturday")
+    await environment.says("make it friday instead")
+    assert environment.open == ["pack the tent friday"]
+
+
+async def test_a_correction_inside_a_message_adds_only_what_was_meant() -> None:
+    environment = Environment()
+    await environment.says("add call mum, no wait, call dad")
+    assert environment.open == ["call dad"]
+
+
+async def test_another_list_is_not_taken_for_the_task_list() -> None:
+    for message in (
+        "add mop to my household list",
+        "i need oranges added to my grocery list",
+        "take milk off my shopping list",
+    ):
+        environment = Environment.of("buy milk")
+        turn = await environment.says(message)
+        assert "I keep only one list" in turn.text, message
+        assert environment.open == ["buy milk"], message
