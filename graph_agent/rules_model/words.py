@@ -42,28 +42,28 @@ IRREGULAR: Final = _pairs("""
 """)
 """Irregular past forms and participles, with their verbs."""
 NO_CHORE: Final = words("""
-    enjoyed loved liked missed noticed wanted needed remembered spilled passed happened stayed worked arrived misplaced
-    damaged asked stopped waited met finished completed cried lived
+    arrived asked completed cried damaged enjoyed finished happened liked lived loved met misplaced missed needed noticed
+    passed remembered spilled stayed stopped waited wanted worked
 """)
 """Past forms of what is felt or happens. They report no chore, unless something was moved ("dropped the box off")."""
 SAME_IN_PAST: Final = words("read put cut rent set shut")
 """Past forms that are no report on their own: "cut the grass" may be an order."""
 
 DIGITAL: Final = words("""
-    alarm app song music playlist podcast photo picture weather forecast temperature news timer timezone volume brightness
-    wifi website thermostat language translation definition password pin dollar euro currency bitcoin crypto score
-    transaction traffic uber history message chat notification volume screen tv netflix spotify youtube twitter bass device
-    transfer pto sequence sentence
+    alarm app bass bitcoin brightness chat crypto currency definition device dollar euro forecast history language message
+    music netflix news notification password photo picture pin playlist podcast pto score screen sentence sequence song
+    spotify temperature thermostat timer timezone traffic transaction transfer translation tv twitter uber volume weather
+    website wifi youtube
 """)
 """Nouns of other services, without a plural s."""
 FOREIGN: Final = DIGITAL | words("""
     account bank calendar card checking credit deposit email exchange flight gas hotel insurance interest loan meeting money
-    order payment phone reservation saving statement tax ticket train vacation voice purchase plane
+    order payment phone plane purchase reservation saving statement tax ticket train vacation voice
 """)
 """Nouns that requests to other services are about. They may also occur in a chore."""
 ORDERS: Final = words("""
-    play turn translate sing convert define spell draw summarize solve calculate navigate recommend suggest explain describe
-    generate raise mute increase decrease transfer locate snooze
+    calculate convert decrease define describe draw explain generate increase locate mute navigate play raise recommend sing
+    snooze solve spell suggest summarize transfer translate turn
 """)
 """Verbs of requests to an assistant that are not about tasks: "play some jazz"."""
 
@@ -89,8 +89,8 @@ COMMAND_WORDS: Final = _numbered(
 )
 """Words that are recognized when they are misspelt by one letter; the first of two that are near is meant."""
 LOOKALIKES: Final = words("""
-    deleted removed renamed changed updated marked reminded reminding dune last lost just talk ask mask chance snow park
-    dark market mall shoe disk
+    ask chance changed dark deleted disk dune just last lost mall marked market mask park reminded reminding removed renamed
+    shoe snow talk updated
 """)
 
 CARDINALS: Final = _numbered("one two three four five six seven eight nine ten")
@@ -100,52 +100,35 @@ ORDINALS: Final = (
     | dict.fromkeys(("last", "bottom", "final", "oldest"), -1)
 )
 
-SUBJECTS: Final = words("i you he she it we they me us")
+FIRST_PERSON: Final = words("i me my mine we us our")
 MODALS: Final = words("can could should would may might will")
-QUESTION_WORDS: Final = MODALS | words(
-    "what who whose whom where when why how which is are am was were do does did has have had any anything"
-)
+ABOUT_OTHERS: Final = words("who whom whose why where when")
+QUESTION_WORDS: Final = MODALS | ABOUT_OTHERS | words("what how which is are am was were do does did has have had any anything")
 SEE: Final = words("""
-    show list display view see read print give tell open bring get fetch check review go run look recite repeat hear know
-    find remind name present recap summarize share recall update say count search pull walk confirm double filter iterate
+    bring check confirm count display double fetch filter find get give go hear iterate know list look name open present
+    print pull read recall recap recite remind repeat review run say search see share show summarize tell update view walk
 """)
 """Verbs of an order to show something."""
-STATES: Final = words("""
-    open left remaining pending outstanding next missing completed complete finished finish unfinished incomplete undone
-    done else many remain remains
-""")
-"""Words that make it a question about tasks even without "I": "what is left?"."""
-SHOW_ALONE: Final = words(
-    "list show display print current status agenda overview progress summary pending open completed outstanding remaining todo"
-    " todos tasks"
-)
-ABOUT_OTHERS: Final = words("who whom whose why where when")
-DUTIES: Final = STATES | words(
-    "remind things items tick ticked cross crossed do doing done remember reminded reminding forgetting supposed plate must got"
-    " saved noted jotted wrote recorded listed"
-)
 _LISTING: Final = words("""
-    your the a an my mine our all some of on in at from to for with about up out off over through down back and that
-    this these those there here its task tasks todo todos reminders item thing stuff everything something be been having
-    current currently active existing new old other another more full whole entire still yet already not so far only
-    last now right again please today later set made created add added gotten ask asked various different upcoming
-    personal daily rundown copy overview summary contents content status number much whatever exactly scheduled waiting
-    written put together like wanted want need needed onto trying available going seeing along memory quick quickly kind
-    sort sure told help earlier before planned lined working let each one ones point points top few agenda updated
-    included including jobs job backlog docket meant once lot kindly love screen peek glance noting needs even plus just
-    looking round s
+    a about active add added again agenda all along already an and another ask asked at available back backlog be been
+    before by complete completed copy created cross crossed current currently doing done down each earlier else entire even
+    everything exactly existing far few finish finished first for forget forgetting from full going got gotten having help
+    here i if in include including it item items its just kind last later left let like lined listed looking lot ls made
+    make many me meant memory mine missing moment more much must my need needed needs new next not noted nothing now of off
+    old on once one ones only onto other our out outstanding over pending planned plate please plus put quick quickly
+    recorded remain remaining remains remember reminded reminder reminders reminding right round rundown s saved scheduled
+    screen seeing set so some something sort status still stuff summary supposed sure task tasks that the then there these
+    they thing things think this those thought through tick ticked to today todo todos together told top trying up upcoming
+    updated us waiting want wanted we whatever whether whole with word words working written wrote yet you your
 """)
-SHOW_WORDS: Final = _LISTING | SEE - words("call explain describe name") | QUESTION_WORDS | SUBJECTS - words("he she") | DUTIES
+SHOW_WORDS: Final = _LISTING | QUESTION_WORDS | SEE - words("call explain describe name")
 """All the words of a question such as "what else do I still have to do today"."""
-OPENS: Final = SEE | QUESTION_WORDS | words("just everything something ones tasks")
-ABOUT_WORDS: Final = words("if whether look already include included word words moment reminder")
-FIRST_PERSON: Final = words("i me my mine we us our")
 _REMARKS: Final = words("""
-    your that's be been not never very really lol haha ha hm hmm hmmm wow huh yay ugh oh ah ooh please sorry thanks
-    thank hello hi hey yes no ok must always just too so love hate like think guess bye because if although go good bad
-    great fine nice cool awesome stupid dumb useless terrible funny crazy there here him
+    although always bad be because been cool fine go good great guess haha hate he hello here hey hi him hm hmm i if it just
+    like lol love me must never nice no not ok please really she so sorry thank thanks that's there they think too us very
+    we wow yes you your
 """)
-NO_TASK: Final = QUESTION_WORDS | SUBJECTS | _REMARKS
+NO_TASK: Final = QUESTION_WORDS | _REMARKS
 """Words that do not occur in a bare noun phrase such as "groceries" or "dentist friday"."""
 NO_REFERENCE: Final = QUESTION_WORDS | words("show list view see tell tweet make")
 
