@@ -89,9 +89,11 @@ COMMAND_WORDS: Final = _numbered(
 )
 """Words that are recognized when they are misspelt by one letter; the first of two that are near is meant."""
 LOOKALIKES: Final = words("""
-    ask chance changed dark deleted disk dune just last lost mall marked market mask park reminded reminding removed renamed
-    shoe snow talk updated
+    chance changed changes created deleted dine displayed dose dune last lift lisa lists lost marc mare marks mars
+    mart mary mask pleased reminded reminding reminds remote removed removes renamed rewind shoe shop shot shown shows slow
+    snow tack tank tusk updated updates
 """)
+"""Words that are not misspelt, although they are one letter from such a word."""
 
 CARDINALS: Final = _numbered("one two three four five six seven eight nine ten")
 ORDINALS: Final = (
