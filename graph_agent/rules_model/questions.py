@@ -38,7 +38,7 @@ def _show(clause: Clause, _groups: Groups) -> Request | None:
     """
     key, words = clause.key, words_of(clause.key) or [""]
     mine = vocabulary.FIRST_PERSON.intersection(words)
-    if words[0] in {"who", "why"} or words[:2] == ["do", "not"] or (not mine and {"you", "your"}.intersection(words)):
+    if words[0] in {"who", "why"} or (not mine and {"you", "your"}.intersection(words)):
         return None
     opens = words[0] in _OPENS or key.endswith("?") or part("RECALLS").search(key)
     rest = key
@@ -66,7 +66,9 @@ def _shown(clause: Clause) -> Show:
 def _named(clause: Clause, start: int, end: int) -> Request | None:
     """Ask about the words from `start` to `end` if their place shows that they name a task."""
     about, before, after = clause.cut(start, end), clause.key[:start], clause.key[end:].rstrip(" .!?")
-    named = part("BEFORE_NAME").search(before) or part("AFTER_NAME").match(after)
+    named = part("BEFORE_NAME").search(before) or (
+        part("AFTER_NAME").match(after) and not is_foreign(about, vocabulary.DIGITAL)
+    )
     return Show(about=about.text) if named and len(about.key.split()) <= 4 else None
 
 
@@ -74,7 +76,7 @@ def _ask_about(_clause: Clause, groups: Groups) -> Request | None:
     """ "did i pay rent", "search milk"."""
     about = groups["about"]
     named = starts_with_action(about) or (may_name_task(about) and len(about.key.split()) <= 3)
-    short = len(about.key.split()) <= 5 and not is_foreign(about, vocabulary.DIGITAL)
+    short = len(about.key.split()) <= 5 and not is_foreign(about)
     return Show(about=read_reference(about).words) if named and short else None
 
 
