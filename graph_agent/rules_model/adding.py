@@ -88,13 +88,13 @@ def _remember(clause: Clause, groups: Groups) -> Request | None:
     first, before = text.key.partition(" ")[0], clause.key[: clause.key.rindex(text.key)]
     if first in vocabulary.QUESTION_WORDS | {"if", "whether", "your"}:
         return None
-    clear = bool(groups["when"].key) or starts_with_action(text) or before.endswith("to ")
+    clear = bool(groups["when"].key or part("TIMES").search(text.key)) or starts_with_action(text) or before.endswith("to ")
     if not part("REMEMBER").match(before):
         if text.key == said.lstrip(" ,:") and not (
             "remind me" in before and (said.startswith(("not to ", "my ")) or part("TIMES").search(said))
         ):
             return None
-        about = before.endswith("of ") and not clear and not part("TIMES").search(text.key)
+        about = before.endswith("of ") and not clear
         return Offer(description(text)) if about else _add(clause, groups)
     return None if _RECALLS.match(clause.key) and (first in vocabulary.ORDERS or not clear) else _add(clause, groups)
 
