@@ -50,10 +50,10 @@ SAME_IN_PAST: Final = words("read put cut rent set shut")
 """Past forms that are no report on their own: "cut the grass" may be an order."""
 
 DIGITAL: Final = words("""
-    alarm app bass bitcoin brightness chat crypto currency definition device dollar euro forecast history language message
-    music netflix news notification password photo picture pin playlist podcast pto score screen sentence sequence song
-    spotify temperature thermostat timer timezone traffic transaction transfer translation tv twitter uber volume weather
-    website wifi youtube
+    alarm app bass beat bitcoin bluetooth brightness chat crypto currency definition device dollar euro forecast history
+    language message music netflix news notification password photo picture pin playlist podcast pto score screen sentence
+    sequence song spotify temperature thermostat timer timezone traffic transaction transfer translation tv twitter uber
+    volume weather website wifi youtube
 """)
 """Nouns of other services, without a plural s."""
 FOREIGN: Final = DIGITAL | words("""
