@@ -19,7 +19,6 @@ _STATUSES: Final[tuple[tuple[re.Pattern[str], Status], ...]] = (
     (re.compile(r"\b(?:pending|open|left|remain|remaining|outstanding|active|still|else|next|missing)\b"), "pending"),
 )
 _OPENS: Final = vocabulary.SEE | vocabulary.QUESTION_WORDS | {"everything", "tasks", "just", "ones"}
-_KNOWN: Final = vocabulary.SHOW_WORDS - {"say"}
 _NOT_WHAT: Final = vocabulary.MODALS | vocabulary.ABOUT_OTHERS
 _PREPOSITIONS: Final = vocabulary.words("on to in from for at and")
 
@@ -45,7 +44,7 @@ def _show(clause: Clause, _groups: Groups) -> Request | None:
     rest = key
     for name in ("TIMES", "SHOWN", "WHOLE", "ABOUT"):
         rest = part(name).sub(lambda found: " " * len(found[0]), rest)
-    unknown = [word for word in re.finditer(r"[^\W_][\w'-]*", rest) if word[0].removesuffix("'s") not in _KNOWN]
+    unknown = [word for word in re.finditer(r"[^\W_][\w'-]*", rest) if word[0].removesuffix("'s") not in vocabulary.SHOW_WORDS]
     if unknown and not part("OCCASION").search(key):
         about = _named(clause, unknown[0].start(), unknown[-1].end())
         return (about or (_shown(clause) if part("MINE").search(key) else None)) if opens else None
