@@ -30,7 +30,7 @@ def read_report(clause: Clause, said: Clause, *, by_user: bool, finished: bool) 
     if not by_user and (verb in words.SAME_IN_PAST or (is_foreign(said, words.DIGITAL) and not definite)):
         return None
     # "did the laundry" is a report, "did the package arrive" a question.
-    asked = any(word in words.ACTION_VERBS or word in {"arrive", "happen", "win"} for word in rest.split()[2:])
+    asked = any(word in words.ACTION_VERBS or word in {"arrive", "happen", "list", "win"} for word in rest.split()[2:])
     if verb in {"did", "done"} and not by_user and (asked or not definite):
         return None
     if verb in words.NO_CHORE or not (is_action(verb) or definite):
@@ -44,7 +44,7 @@ def read_state(clause: Clause, thing: Clause, be: str, verb: str, particle: str)
     told = (len(nouns) > 2 and starts_with_action(thing)) or nouns[0] in words.SEE or words.NO_TASK.intersection(nouns)
     if told or is_story(clause):
         return None
-    if part("GENERIC").fullmatch(f"{be} {verb} {particle}".strip()):
+    if part("GENERIC").fullmatch(f"{be} {verb} {particle}".strip()) and (is_past(verb) or len(nouns) <= 3):
         return Complete(read_reference(thing), instead=thing.text)
     if not is_past(verb) or verb in words.NO_CHORE or (verb in words.SAME_IN_PAST and not be):
         return None
