@@ -1,0 +1,276 @@
+"""How the blocks of each language are run or checked."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import io
+import json
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from graph_agent import Constitution, ScriptedAdapter, errors
+from graph_agent.api.schemas import AnswerRequest
+from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.graph import diagram
+from graph_agent.graph.transcript import result_json
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.tools import ContentItem, ContentKind, ToolResult, ToolTraits
+from graph_agent.policy.receipts import confirmed_reply
+from graph_agent.policy.rules import compile_policy
+from graph_agent.settings import read_settings
+from graph_agent.tools.server_file import read_server_file
+from graph_agent.validation.fixtures import load_fixtures
+from tests.documentation.blocks import Block
+from tests.documentation.page import CHAT, FILES, IN_BACKGROUND, PAGES, PREPARED, THEN, Page, free_port
+from tests.documentation.site import ROOT
+
+
+def problems_of(page: Page) -> Iterator[str]:
+    """Run or check every block of a page; yield what went wrong."""
+    before = PREPARED.get(page.name, "true")
+    # The test case of a page is in a block below the command that reads it.
+    for block in PAGES[page.name]:
+        if file := block.file or FILES.get(block.key):
+            (page.folder / file).write_text(block.text, encoding="utf-8")
+    steps = {
+        "SERVE": page.serve("graph-agent serve --port 8000", "localhost:8000/healthz"),
+        "CHAT": CHAT,
+    }
+    for step in before.split(" && "):
+        code, printed = page.shell.run(steps.get(step, step))
+        if code != 0:
+            yield f"{page.name}: {step}: {printed}"
+    for block in PAGES[page.name]:
+        problems = HOW.get(block.language, unknown_language)(page, block)
+        yield from (f"{block}: {problem}" for problem in problems)
+
+
+def unknown_language(_page: Page, block: Block) -> Iterator[str]:
+    yield f"nothing checks the language {block.language!r}: fence it with one of {', '.join(HOW)}"
+
+
+def run_session(page: Page, block: Block) -> Iterator[str]:
+    return page.shell.session(page.local(block.text))
+
+
+def run_script(page: Page, block: Block) -> Iterator[str]:
+    address = IN_BACKGROUND.get(block.key)
+    if then := THEN.get(block.key):
+        command = f"(set -e\n{page.local(block.text)}\n{then})"
+    else:
+        command = f"failed=0; trap 'failed=$?' ERR\n{page.local(block.text)}\ntrap - ERR; (exit $failed)"
+    code, printed = page.shell.run(page.serve(block.text, address) if address else command)
+    if code == 1 and block.text.startswith("graph-agent baseline compare ") and drifted_in(printed) == {"latency"}:
+        code = 0
+    # An extra that does not exist is only a warning of pip.
+    if code != 0 or "does not provide the extra" in printed:
+        yield f"exit code {code}: {printed}"
+
+
+def drifted_in(printed: str) -> set[str]:
+    """Return what a comparison reports as drift. How long the turns took here decides about the latency alone."""
+    return {line.split()[0] for line in printed.splitlines() if line.rstrip().endswith("DRIFT")}
+
+
+def run_python(page: Page, block: Block) -> Iterator[str]:
+    """Run a program in this process. A fragment of an example in the repository is compared with it."""
+    if block.file is not None:
+        compile(block.text, block.file, "exec")
+        return
+    example = ROOT / "examples" / "functions.py"
+    if block.page == "docs/your_own_tools.md":
+        if block.text not in example.read_text(encoding="utf-8"):
+            yield f"it is not in {example.name}"
+        return
+    names: dict[str, Any] = dict(PYTHON_NAMES.get(block.page, dict)())
+    code = compile(block.text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
+        patch.setenv("GRAPH_AGENT_HOME", str(page.folder / "library"))
+        # The model server of a page is one that refuses connections: the program reports the failure.
+        patch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
+        patch.setenv("OPENAI_MODEL", "a-model")
+        patch.setenv("OPENAI_API_KEY", "a-key")
+        result = eval(code, names)
+        if inspect.isawaitable(result):
+            asyncio.run(result)
+    _, comment, expected = block.text.rpartition("  # ")
+    if "print(" in block.text.rpartition("\n")[0].rpartition("\n")[2] and comment and printed.getvalue() != expected:
+        yield f"printed {printed.getvalue()}"
+    if headers := names.get("user_headers"):
+        assert asyncio.run(headers("ann", "wiki")) == {"Authorization": "Bearer ann at wiki"}
+    if block.page == "docs/agent_service.md" and not printed.getvalue().startswith("Error: "):
+        yield f"printed {printed.getvalue()}"
+
+
+def names_of_telemetry() -> dict[str, object]:
+    from opentelemetry import trace  # the extra `otel`
+
+    from graph_agent import FunctionTools, LLMAgentEngine
+    from graph_agent.telemetry import turn_spans
+
+    def read_time() -> str:
+        """Return the time."""
+        return "noon"
+
+    return {
+        "LLMAgentEngine": LLMAgentEngine,
+        "turn_spans": turn_spans,
+        "tracer": trace.get_tracer("test"),
+        "adapter": ScriptedAdapter([]),
+        "tools": FunctionTools(read_time),
+        "constitution": "You tell the time.\n\n## Available Tools\n- read_time: Read the time (reads)\n",
+    }
+
+
+def names_of_mcp() -> dict[str, object]:
+    async def token_of(user_id: str, server: str) -> str:
+        return f"{user_id} at {server}"
+
+    return {"open_runtime": open_runtime, "read_settings": read_settings, "token_of": token_of}
+
+
+PYTHON_NAMES: dict[str, Callable[[], dict[str, object]]] = {
+    "docs/mcp.md": names_of_mcp,
+    "docs/telemetry.md": names_of_telemetry,
+}
+"""The names that a fragment uses and that the text around it explains."""
+
+
+def read_json(page: Page, block: Block) -> Iterator[str]:
+    lines = block.text.splitlines() if (block.file or "").endswith(".jsonl") else [block.text]
+    for value in map(json.loads, lines):
+        if "mcpServers" in value:
+            file = page.folder / "checked.json"
+            file.write_text(block.text, encoding="utf-8")
+            if not read_server_file(file, {"WIKI_TOKEN": "a", "TASKS_TOKEN": "b", **page.environment}):
+                yield "it lists no server"
+        elif "answers" in value:
+            AnswerRequest.model_validate(value)
+        elif block.file is None:
+            yield "nothing checks this JSON"
+
+
+def read_yaml(page: Page, block: Block) -> Iterator[str]:
+    value = yaml.safe_load(block.text)
+    if isinstance(value, list):
+        file = page.folder / "checked.yaml"
+        file.write_text(block.text, encoding="utf-8")
+        load_fixtures(file)
+    else:
+        # With shellcheck and pyflakes the result would depend on what is installed here.
+        lint = [Path(sys.executable).parent / "actionlint", "-shellcheck=", "-pyflakes=", "-"]
+        linted = subprocess.run(lint, input=block.text, capture_output=True, text=True, check=False)
+        if linted.returncode:
+            yield linted.stdout + linted.stderr
+        for step in (step for job in value["jobs"].values() for step in job.get("steps", ()) if "run" in step):
+            # The parser refuses a wrong option before it obeys --help.
+            command = re.sub(r"( > .*)?$", " --help", step["run"])
+            if wheel := re.search(r"\./(\S+\.whl)", command):
+                command = f"[ -f $PIP_FIND_LINKS/{wheel[1]} ] && {command}"
+            code, printed = page.shell.run(command)
+            if code != 0:
+                yield f"{step['run']}: {printed}"
+
+
+def read_sql(_page: Page, block: Block) -> Iterator[str]:
+    if block.page != "docs/analytics.md":
+        yield "only the queries of docs/analytics.md are run, by tests/analytics/test_documentation.py"
+
+
+def compare_picture(_page: Page, block: Block) -> Iterator[str]:
+    if block.text not in (diagram.state_machine(), diagram.tool_turn()):
+        yield "it is not what `graph-agent diagram` prints"
+
+
+def read_constitution(_page: Page, block: Block) -> Iterator[str]:
+    Constitution.parse(f"You help.\n\n{block.text}")
+    yield from ()
+
+
+def results_of_mcp() -> list[str]:
+    """Return the reply after a confirmed read, and what the model reads of a result that is no text."""
+    declaration = ToolDeclaration(name="read_note", description="", parameters={"type": "object"})
+    constitution = Constitution.parse("## Available Tools\n- read_note: Read note (reads) (requires confirmation)\n")
+    rule = compile_policy(constitution, [declaration], {"read_note": ToolTraits()}).rules["read_note"]
+    link = ContentItem(kind=ContentKind.LINK, uri="https://wiki.example/page", name="The page", size=1204)
+    image = ContentItem(kind=ContentKind.IMAGE, type="image/png", size=48_113)
+    return [
+        confirmed_reply(rule, {"name": "list"}, ToolResult(success=True, data={"text": "milk"})),
+        "\n".join(result_json(ToolResult(success=True, content=[link, image]))["content"]),
+    ]
+
+
+def layers() -> list[str]:
+    """Return the layers that import-linter checks, as the page breaks the line."""
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    words = re.escape(" > ".join(contract["layers"])).replace(r"\ ", r"\s+")
+    return re.findall(words, page)
+
+
+def exceptions() -> list[str]:
+    """Return the tree of exceptions if every class of the package has its place in it."""
+    tree = inspect.cleandoc(errors.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
+    drawn, above = {}, {0: ""}
+    for line in textwrap.dedent(tree).splitlines():
+        name = re.search(r"\w+", line)
+        assert name is not None
+        depth = name.start() // 4
+        drawn[name[0]] = above[depth]
+        above[depth + 1] = name[0]
+    classes = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)}
+    own = {kind.__name__: kind for kind in classes.values() if kind.__module__ == errors.__name__}
+    assert drawn == {name: "" if name == "GraphAgentError" else kind.__bases__[0].__name__ for name, kind in own.items()}
+    return [textwrap.dedent(tree)]
+
+
+SAME_TEXT: dict[str, Callable[[], list[str]]] = {
+    "docs/architecture.md": layers,
+    "docs/mcp.md": results_of_mcp,
+    "docs/reference/outcomes.md": exceptions,
+}
+"""The texts that the blocks of a page are."""
+
+
+def compare_text(page: Page, block: Block) -> Iterator[str]:
+    """Compare what is shown as the result of a block before it."""
+    if block.page in SAME_TEXT:
+        if block.text.strip() not in (expected := SAME_TEXT[block.page]()):
+            yield f"it is not in {expected}"
+    elif block.page == "docs/page.md":
+        shown = re.sub(r"token=.*", "token=…", (page.folder / "serve.log").read_text(encoding="utf-8"))
+        if block.text.replace("8000", str(page.port)) not in shown:
+            yield f"printed {shown}"
+    elif block.page == "docs/analytics.md":
+        written = sorted(file.relative_to(page.folder).as_posix() for file in (page.folder / "DIR").rglob("*.parquet"))
+        day = re.compile(r"day=[\d-]+")
+        if day.sub("day", "\n".join(written)) != day.sub("day", block.text.strip()):
+            yield f"written: {written}"
+    else:
+        yield "nothing compares this text"
+
+
+HOW: dict[str, Callable[[Page, Block], Iterator[str]]] = {
+    "console": run_session,
+    "json": read_json,
+    "markdown": read_constitution,
+    "mermaid": compare_picture,
+    "python": run_python,
+    "sh": run_script,
+    "sql": read_sql,
+    "text": compare_text,
+    "yaml": read_yaml,
+}
+"""How the blocks of each language are run or checked."""

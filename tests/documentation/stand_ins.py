@@ -1,0 +1,178 @@
+"""Stand-ins for programs that download packages, build for minutes, or need a service that a test does not have.
+
+Each of them parses its arguments as the real program does, and does the part that works offline:
+
+- `make` expands the recipe without running it, and looks for what the recipe runs.
+- `docker compose` is `podman-compose --dry-run`: it reads the file, its variables and its Dockerfiles.
+- `helm` renders the chart with Helm's own library, and checks the resources against the schemas of Kubernetes.
+- `python3 -m venv` makes an environment that sees the libraries of the tests, and whose `pip` finds the wheel offline.
+- `langgraph` is the real one, which stops where it needs a server that is not installed; the file it reads is validated.
+- `pytest` collects, `ruff` is the real one, and `mypy` and `lint-imports` check nothing but their arguments.
+
+    python -m tests.documentation.stand_ins helm install NAME CHART
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import kubernetes_validate
+import yaml
+
+from tests.documentation.site import ROOT
+
+PROGRAMS = Path(sys.executable).parent
+NOT_SHARED = re.compile(r"graph_agent|__editable__|_editable_|.*\.pth$|__pycache__")
+"""The entries of site-packages that a new environment does not see."""
+
+SCRIPTS = {
+    "apt-get": 'exec {here} apt-get "$@"',
+    "docker": '[ "$1" = compose ] && shift && exec {programs}/podman-compose --dry-run "$@"',
+    "helm": 'exec {here} helm "$@"',
+    "langgraph": 'exec {here} langgraph "$@"',
+    "lint-imports": 'exec {programs}/lint-imports "$@" --help',
+    "make": 'exec {here} make "$@"',
+    "mypy": 'exec {programs}/mypy "$@" --config-file /dev/null --cache-dir /dev/null --command pass',
+    "pip": 'exec "$HOME/venv/bin/pip" "$@"',
+    "podman": "echo []",
+    "pytest": 'cd {root} && exec {programs}/pytest --collect-only -p no:cacheprovider "$@"',
+    "python3": '[ "$1 $2" = "-m venv" ] && shift 2 && exec {here} venv "$@"\nexec {python} "$@"',
+    "ruff": 'exec {programs}/ruff "$@"',
+    "sudo": 'exec "$@"',
+}
+
+
+NPX = """#!{python}
+from mcp.server.mcpserver import MCPServer
+from mcp.types import ToolAnnotations
+
+server = MCPServer("files", log_level="ERROR")
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def list_directory(path: str) -> str:
+    return "a, b, c"
+
+
+server.run("stdio")
+"""
+"""A server in the place of the one from npm, which a test cannot download."""
+
+
+def install(folder: Path) -> None:
+    """Write the stand-ins into a folder for the PATH."""
+    folder.mkdir()
+    here = f"env PYTHONPATH={ROOT} {sys.executable} -m tests.documentation.stand_ins"
+    for name, script in SCRIPTS.items():
+        text = script.format(here=here, programs=PROGRAMS, python=sys.executable, root=ROOT)
+        _write_program(folder / name, f"#!/bin/sh\n{text}\n")
+    _write_program(folder / "npx", NPX.format(python=sys.executable))
+
+
+def _write_program(file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o755)
+
+
+def build_wheel(folder: Path) -> None:
+    """Write the wheel of graph-agent, with the page as it was built before."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    built = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "HATCH_BUILD_NO_HOOKS": "1"}, capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stderr
+
+
+def apt_get(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser("apt-get")
+    install = parser.add_subparsers(required=True).add_parser("install")
+    install.add_argument("package", nargs="+")
+    parser.parse_args(arguments)
+
+
+def helm(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser("helm", allow_abbrev=False)
+    install = parser.add_subparsers(required=True).add_parser("install", allow_abbrev=False)
+    install.add_argument("name", type=_release_name)
+    install.add_argument("chart")
+    install.add_argument("--set", dest="values", type=helm_python.parse_set_string, action="append", default=[])
+    install.add_argument("--set-file", dest="values", type=helm_python.parse_set_file, action="append")
+    given = parser.parse_args(arguments)
+    values: dict[str, Any] = {key: value for one in given.values for key, value in one.items()}
+    with helm_python.Chart.load(given.chart) as chart:
+        files = chart.render(values, name=given.name, namespace="default", is_install=True)
+    texts = (text for name, text in files.items() if name.endswith(".yaml"))
+    for resource in filter(None, (one for text in texts for one in yaml.safe_load_all(text))):
+        kubernetes_validate.validate(resource, "1.34", strict=True)
+        print(resource["kind"], resource["metadata"]["name"])
+
+
+def _release_name(text: str) -> str:
+    helm_python.validate_release_name(text)
+    return text
+
+
+def langgraph(arguments: list[str]) -> None:
+    subprocess.run([PROGRAMS / "langgraph", "validate"], check=True)
+    started = subprocess.run([PROGRAMS / "langgraph", *arguments], capture_output=True, text=True, check=False)
+    if "Required package 'langgraph-api' is not installed" not in started.stderr:
+        sys.exit(started.stdout + started.stderr)
+
+
+def make(arguments: list[str]) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for name in (argument.partition("=")[0] for argument in arguments if "=" in argument):
+        if not re.search(rf"^{name} \?=", makefile, re.MULTILINE):
+            sys.exit(f"the Makefile has no variable {name}")
+    program = shutil.which("make", path="/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin")
+    assert program is not None, "there is no make"
+    # Under `make check` the options of that make must not reach this one.
+    environment = {name: value for name, value in os.environ.items() if "MAKE" not in name and name != "MFLAGS"}
+    command = [program, "--dry-run", "--no-print-directory", "--directory", str(ROOT), *arguments]
+    recipe = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    print(recipe.stdout)
+    if problems := [*missing_in(recipe.stdout), *(["make failed"] if recipe.returncode else [])]:
+        sys.exit("\n".join(problems))
+
+
+def missing_in(recipe: str) -> list[str]:
+    """Return the programs, modules and files that a recipe uses and that do not exist."""
+    programs = {name for name in re.findall(r"\.venv/bin/([\w-]+)", recipe) if not (PROGRAMS / name).exists()}
+    modules = {name for name in re.findall(r"python3? -m ([\w.]+)", recipe) if find_spec(name) is None}
+    files = {name for name in re.findall(r"(?<=[ ])[\w/]+\.(?:py|toml|txt)\b(?! \|)", recipe) if not (ROOT / name).exists()}
+    return [f"there is no {name}" for name in sorted(programs | modules | files)]
+
+
+def make_environment(arguments: list[str]) -> None:
+    """Make an environment whose `pip` installs offline: from PIP_FIND_LINKS, and with the libraries of the tests."""
+    venv.main([*arguments, "--without-pip"])
+    folder = Path(arguments[-1])
+    shared = folder / "shared"
+    shared.mkdir()
+    for entry in _site_packages(Path(sys.prefix)).iterdir():
+        if not NOT_SHARED.match(entry.name):
+            (shared / entry.name).symlink_to(entry)
+    (_site_packages(folder) / "shared.pth").write_text(str(shared.resolve()), encoding="utf-8")
+    pip = f'exec "{folder.resolve()}/bin/python" -m pip "$command" --no-build-isolation --no-compile "$@"'
+    _write_program(folder / "bin" / "pip", f"#!/bin/sh\ncommand=$1\nshift\n{pip}\n")
+
+
+def _site_packages(environment: Path) -> Path:
+    (found,) = environment.glob("lib/python*/site-packages")
+    return found
+
+
+STAND_INS = {"apt-get": apt_get, "helm": helm, "langgraph": langgraph, "make": make, "venv": make_environment}
+
+if __name__ == "__main__":
+    STAND_INS[sys.argv[1]](sys.argv[2:])
