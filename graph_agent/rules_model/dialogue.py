@@ -219,9 +219,9 @@ def _targets(message: Clause, options: tuple[str, ...]) -> list[Reference] | Non
     if found := re.match(r"(?:i mean(?:t)?|it's|its|number|option|no,|(?:start|begin|go) with)\s+", clause.key):
         clause = clause.cut(found.end())
     reference = read_reference(clause)
-    if (reference.places or reference.every) and not options:
-        return [reference]
     if reference.places or reference.every:
+        if not options:
+            return [reference]
         places = reference.places or range(1, len(options) + 1)
         chosen = [option for place in places if (option := place_in(place, options)) is not None]
         return [Reference(exact=option) for option in chosen] or None
@@ -279,11 +279,12 @@ def _is_phrase(clause: Clause) -> bool:
 
 
 def _another(new: Clause, context: Context) -> Request:
+    target = _placed(read_reference(new), context)
     match context.change:
         case "complete":
-            return Complete(_placed(read_reference(new), context), instead=as_plan(new))
+            return Complete(target, instead=as_plan(new))
         case "delete":
-            return Delete(_placed(read_reference(new), context))
+            return Delete(target)
         case _:
             return Add((description(new),))
 

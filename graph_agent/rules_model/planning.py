@@ -162,10 +162,7 @@ class _Planner:
             results.insert(0, Answer(replies.NOT_DELETED_YET.format(deletions[0].shown), False))
         else:
             # The runtime asks about the first one and says that the others come next.
-            results += [
-                _Change(FunctionCall(name="delete_task", arguments={"task_id": task.id}), task.description)
-                for task in deletions[:CALLS_PER_ROUND]
-            ]
+            results += [_change("delete_task", task.description, task_id=task.id) for task in deletions[:CALLS_PER_ROUND]]
         return results
 
     def _results(self, request: Request) -> list[_Result]:
@@ -192,8 +189,7 @@ class _Planner:
             return [Question(replies.WHAT_TO_ADD, "missing_context")]
         if any(len(text) > MAX_DESCRIPTION for text in texts):
             return [Question(replies.TOO_LONG, "missing_context")]
-        calls = [FunctionCall(name="add_task", arguments={"description": text}) for text in texts]
-        results: list[_Result] = [_Change(call, text) for call, text in zip(calls, texts, strict=True)]
+        results: list[_Result] = [_change("add_task", text, description=text) for text in texts]
         return [*results, Answer(replies.NO_ALARM, False)] if timed else results
 
     def _complete(self, target: Reference, instead: str) -> list[_Result]:
@@ -201,28 +197,21 @@ class _Planner:
         if target.every and not open_tasks:
             return [Answer(replies.listing(Show("pending"), self.tasks), False)]
         found = self._find(target, open_tasks, "mark as done", instead)
-        if isinstance(found, Question) and not instead:
-            done = self._find(target, [task for task in self.tasks if task.completed], "mark as done", shown(target.words))
-            if not isinstance(done, Question) and not _named(target, open_tasks):
-                return [Answer(replies.ALREADY_DONE.format(task.shown), False) for task in done]
         if isinstance(found, Question):
-            return [found]
-        if all(task.completed for task in found):
-            return [Answer(replies.ALREADY_DONE.format(task.shown), False) for task in found]
-        calls = [
-            (FunctionCall(name="complete_task", arguments={"task_id": task.id}), task) for task in found if not task.completed
-        ]
-        return [_Change(call, task.description) for call, task in calls]
+            if instead or (target.words and find(target.words, open_tasks)[0]):
+                return [found]
+            done = self._find(target, [task for task in self.tasks if task.completed], "mark as done", shown(target.words))
+            return [found] if isinstance(done, Question) else _already_done(done)
+        changes = [_change("complete_task", task.description, task_id=task.id) for task in found if not task.completed]
+        return [*changes] or _already_done(found)
 
     def _update(self, update: Update) -> list[_Result]:
         choices = update.choices
         target, text = next(((ref, new) for ref, new in choices if exact_matches(ref.words, self.tasks)), choices[0])
         verb = "change" if text is None else f"change to '{shown(text)}'"
         found = self._find(target, self.tasks, verb)
-        if update.instead and isinstance(found, Question) and found.reason == "missing_context":
-            return [_offer(Offer(update.instead))]
         if isinstance(found, Question):
-            return [found]
+            return [_offer(Offer(update.instead)) if update.instead and found.reason == "missing_context" else found]
         if len(found) > 1:
             return [_which(found, "change")]
         if text is None:
@@ -230,8 +219,7 @@ class _Planner:
         text = _new_words(found[0].description, target, text, inside=update.inside)
         if len(text) > MAX_DESCRIPTION:
             return [Question(replies.TOO_LONG, "missing_context")]
-        call = FunctionCall(name="update_task", arguments={"task_id": found[0].id, "description": text})
-        return [_Change(call, found[0].description)]
+        return [_change("update_task", found[0].description, task_id=found[0].id, description=text)]
 
     def _delete(self, target: Reference, instead: str) -> list[_Result]:
         found = self._find(target, self.tasks, "delete", instead)
@@ -322,8 +310,12 @@ def _object(report: str) -> str:
     return read_reference(clause_of(report.partition(" ")[2])).words
 
 
-def _named(target: Reference, tasks: Sequence[Task]) -> bool:
-    return bool(target.words and find(target.words, tasks)[0])
+def _change(tool: str, subject: str, **arguments: str) -> _Change:
+    return _Change(FunctionCall(name=tool, arguments=arguments), subject)
+
+
+def _already_done(tasks: Sequence[Task]) -> list[_Result]:
+    return [Answer(replies.ALREADY_DONE.format(task.shown), False) for task in tasks]
 
 
 def _offer(offer: Offer) -> _Result:

@@ -63,27 +63,21 @@ def clause_of(text: str) -> Clause:
     lines = (" ".join(_printable(line).split()) for line in text.splitlines())
     tidy = "\n".join(line for line in lines if line)
     plain = _lower(tidy).translate(_QUOTES)
-    key: list[str] = []
-    places: list[tuple[int, int]] = []
     found = list(_WORD.finditer(plain))
+    neighbors = ["", *(word[0] for word in found), ""]
+    # The normal form in pieces, each with the place in `plain` where it was written.
+    pieces: list[tuple[str, int, int]] = []
     position = 0
     for number, word in enumerate(found):
-        for index in range(position, word.start()):
-            key.append(plain[index])
-            places.append((index, index + 1))
+        pieces += [(plain[index], index, index + 1) for index in range(position, word.start())]
         position = word.end()
-        before = found[number - 1][0] if number else ""
-        after = found[number + 1][0] if number + 1 < len(found) else ""
-        split, normal = _normal(word[0], before, after)
-        first, _, rest = normal.partition(" ")
+        split, normal = _normal(word[0], neighbors[number], neighbors[number + 2])
+        first, space, rest = normal.partition(" ")
         middle = word.start() + split if split else word.end()
-        for part, start, end in ((first, word.start(), middle), (f" {rest}" if rest else "", middle, word.end())):
-            key += part
-            places += [(start, end)] * len(part)
-    for index in range(position, len(plain)):
-        key.append(plain[index])
-        places.append((index, index + 1))
-    return Clause("".join(key), tidy, tuple(places))
+        pieces += [(first, word.start(), middle), (space + rest, middle, word.end())]
+    pieces += [(plain[index], index, index + 1) for index in range(position, len(plain))]
+    key = "".join(piece for piece, _, _ in pieces)
+    return Clause(key, tidy, tuple((start, end) for piece, start, end in pieces for _ in piece))
 
 
 def _normal(word: str, before: str, after: str) -> tuple[int, str]:
