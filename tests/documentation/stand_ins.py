@@ -9,7 +9,7 @@ Each of them parses its arguments as the real program does, and does the part th
 - `langgraph` is the real one, which stops where it needs a server that is not installed; the file it reads is validated.
 - `pytest` collects, `ruff` is the real one, and `mypy` and `lint-imports` check nothing but their arguments.
 
-    python -m tests.documentation.stand_ins helm install NAME CHART
+    python -m tests.documentation.stand_ins make check
 """
 
 from __future__ import annotations
@@ -23,11 +23,6 @@ import sys
 import venv
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import helm_python
-import kubernetes_validate
-import yaml
 
 from tests.documentation.site import ROOT
 
@@ -38,7 +33,7 @@ NOT_SHARED = re.compile(r"graph_agent|__editable__|_editable_|.*\.pth$|__pycache
 SCRIPTS = {
     "apt-get": 'exec {here} apt-get "$@"',
     "docker": '[ "$1" = compose ] && shift && exec {programs}/podman-compose --dry-run "$@"',
-    "helm": 'exec {here} helm "$@"',
+    "helm": 'exec {here_helm} "$@"',
     "langgraph": 'exec {here} langgraph "$@"',
     "lint-imports": 'exec {programs}/lint-imports "$@" --help',
     "make": 'exec {here} make "$@"',
@@ -73,8 +68,10 @@ def install(folder: Path) -> None:
     """Write the stand-ins into a folder for the PATH."""
     folder.mkdir()
     here = f"env PYTHONPATH={ROOT} {sys.executable} -m tests.documentation.stand_ins"
+    # In a module of its own, because the libraries that it imports take longer to import than the other stand-ins run.
+    here_helm = f"env PYTHONPATH={ROOT} {sys.executable} -m tests.documentation.helm_install"
     for name, script in SCRIPTS.items():
-        text = script.format(here=here, programs=PROGRAMS, python=sys.executable, root=ROOT)
+        text = script.format(here=here, here_helm=here_helm, programs=PROGRAMS, python=sys.executable, root=ROOT)
         _write_program(folder / name, f"#!/bin/sh\n{text}\n")
     _write_program(folder / "npx", NPX.format(python=sys.executable))
 
@@ -98,28 +95,6 @@ def apt_get(arguments: list[str]) -> None:
     install = parser.add_subparsers(required=True).add_parser("install")
     install.add_argument("package", nargs="+")
     parser.parse_args(arguments)
-
-
-def helm(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser("helm", allow_abbrev=False)
-    install = parser.add_subparsers(required=True).add_parser("install", allow_abbrev=False)
-    install.add_argument("name", type=_release_name)
-    install.add_argument("chart")
-    install.add_argument("--set", dest="values", type=helm_python.parse_set_string, action="append", default=[])
-    install.add_argument("--set-file", dest="values", type=helm_python.parse_set_file, action="append")
-    given = parser.parse_args(arguments)
-    values: dict[str, Any] = {key: value for one in given.values for key, value in one.items()}
-    with helm_python.Chart.load(given.chart) as chart:
-        files = chart.render(values, name=given.name, namespace="default", is_install=True)
-    texts = (text for name, text in files.items() if name.endswith(".yaml"))
-    for resource in filter(None, (one for text in texts for one in yaml.safe_load_all(text))):
-        kubernetes_validate.validate(resource, "1.34", strict=True)
-        print(resource["kind"], resource["metadata"]["name"])
-
-
-def _release_name(text: str) -> str:
-    helm_python.validate_release_name(text)
-    return text
 
 
 def langgraph(arguments: list[str]) -> None:
@@ -172,7 +147,7 @@ def _site_packages(environment: Path) -> Path:
     return found
 
 
-STAND_INS = {"apt-get": apt_get, "helm": helm, "langgraph": langgraph, "make": make, "venv": make_environment}
+STAND_INS = {"apt-get": apt_get, "langgraph": langgraph, "make": make, "venv": make_environment}
 
 if __name__ == "__main__":
     STAND_INS[sys.argv[1]](sys.argv[2:])
