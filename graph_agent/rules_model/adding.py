@@ -73,6 +73,8 @@ def _peel(groups: Groups, *, linked: bool) -> tuple[bool, bool]:
             text = text.cut(0, found.start()) if found.start() else text
         elif not (found := part("LINK" if linked else "PARTICLE_FIRST").match(text.key)):
             break
+        elif found[0] == "to":
+            linked = False
         text = text if found.start() else text.cut(found.end())
     groups["text"] = text
     return placed, several
@@ -86,7 +88,7 @@ def _remember(clause: Clause, groups: Groups) -> Request | None:
     if part("NOTHING").fullmatch(text.key):
         return Add()
     first, before = text.key.partition(" ")[0], clause.key[: clause.key.rindex(text.key)]
-    if first in vocabulary.QUESTION_WORDS | {"if", "whether", "your"}:
+    if first in vocabulary.QUESTION_WORDS | {"if", "whether", "your"} and not before.endswith("to "):
         return None
     clear = bool(groups["when"].key or part("TIMES").search(text.key)) or starts_with_action(text) or before.endswith("to ")
     if not part("REMEMBER").match(before):

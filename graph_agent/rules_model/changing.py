@@ -41,9 +41,10 @@ def _complete(clause: Clause, groups: Groups) -> Request | None:
     return Complete(read_reference(ref), instead) if may_name_task(ref) else None
 
 
-def _complete_named(_clause: Clause, groups: Groups) -> Request | None:
+def _complete_named(clause: Clause, groups: Groups) -> Request | None:
     ref = _target(groups["ref"])
     bare = len(ref.key.split()) == 1 and not is_foreign(ref) and ref.key not in {"in", "out", "up", "this", "that", "it"}
+    bare = bare and not clause.key.startswith("close")
     return Complete(read_reference(ref)) if (names_task(ref) or bare) and not read_reference(ref).every else None
 
 
@@ -126,7 +127,7 @@ def _update(clause: Clause, groups: Groups) -> Request | None:
 
 def _may_change(clause: Clause, ref: Clause, new: Clause) -> bool:
     """True if the words name a task, or could be one: "change the oven to 350" is about something else."""
-    if is_foreign(ref, vocabulary.DIGITAL):
+    if is_foreign(ref, vocabulary.DIGITAL) or re.match(r"\d+ \w", ref.key):
         return bool(part("MENTIONS_TASK").search(ref.key))
     if names_task(ref) or is_time(new):
         return may_name_task(ref)

@@ -31,6 +31,7 @@ def read_report(clause: Clause, said: Clause, *, by_user: bool, finished: bool) 
         return None
     # "did the laundry" is a report, "did the package arrive" a question.
     asked = any(word in words.ACTION_VERBS or word in {"arrive", "happen", "list", "win"} for word in rest.split()[2:])
+    asked = asked or (rest.startswith("my ") and len(rest.split()) > 3)
     if verb in {"did", "done"} and not by_user and (asked or not definite):
         return None
     if verb in words.NO_CHORE or not (is_action(verb) or definite):

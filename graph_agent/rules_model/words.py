@@ -52,7 +52,7 @@ SAME_IN_PAST: Final = words("read put cut rent set shut")
 DIGITAL: Final = words("""
     alarm app bass beat bitcoin bluetooth brightness chat crypto currency definition device dollar euro forecast history
     language message music netflix news notification password photo picture pin playlist podcast pto score screen sentence
-    sequence song spotify temperature thermostat timer timezone traffic transaction transfer translation tv twitter uber
+    sequence song spotify temperature thermostat timer online timezone traffic transaction transfer translation tv twitter uber
     volume weather website wifi youtube
 """)
 """Nouns of other services, without a plural s."""
