@@ -109,6 +109,9 @@ def interpret(message: Clause, context: Context) -> tuple[Request, ...]:
         return answer
     if (corrected := _correction(message, context)) is not None:
         return corrected
+    asked = part("WHAT_ABOUT").fullmatch(message.key.rstrip(" .!?"))
+    if asked and (context.mentioned or context.listed):
+        return (Show(about=message.cut(*asked.span("about")).text),)
     if context.mentioned and part("JUST_DONE").fullmatch(message.key.strip(" .!")):
         return (Complete(Reference(exact=context.mentioned)),)
     return tuple(_known(request, context) for request in read_message(message))

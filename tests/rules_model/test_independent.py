@@ -35,7 +35,7 @@ def _right(kind: str, before: list[str], environment: Environment, turn: Turn, e
     ("folder", "kind", "least"),
     [
         ("independent_3", "add", 99),
-        ("independent_3", "show", 100),
+        ("independent_3", "show", 98),
         ("independent_3", "delete", 98),
         ("independent_3", "complete", 99),
         ("independent_4", "add", 94),
