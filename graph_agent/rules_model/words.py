@@ -21,24 +21,35 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 ACTION_VERBS: Final = words("""
-    approve ask assemble assign back bake book borrow bring brush build buy call cancel change charge chase check choose
-    clean clear close collect confirm cook copy cut decorate defrost deliver deposit descale dispute do donate download
-    drink drop dry dust email empty enter exercise feed file fill finalize find finish fix fold get give go grab groom hand
-    hang heat help inform install invite invoice iron join knit learn look mail make marinate measure meet mend mop mount
-    move mow notify oil order organize pack package paint paste pay peel phone pick plan plant plug polish post practice
-    practise prepare press print prune pull push put rake read receive record recycle refill refund register renew rent
-    reorder repair replace reply repot reschedule reserve restock return review rewrite ring rinse rsvp run save scan
-    schedule scrub seal sell send serve service sew sharpen ship shop shovel shred sign sort speak stain start stitch stop
-    store stretch study submit swap sweep switch take talk teach tell text thank throw tidy train treat trim unload unpack
-    unplug update upgrade upload use vacuum visit vote wait walk warm wash water weed wipe wrap write zip
+    accept accomplish acknowledge amend announce apply approve arrange ask assemble assess assign attend audit authorize award
+    babysit back backup bag bake balance bathe book borrow bring brush budget build burn buy call cancel cater certify change
+    charge chase check choose circulate claim clean clear clip close collect compare compile complete compose compost confirm
+    consult contact cook copy cover crochet cut darn debug declutter decorate defrost deliver deposit descale design dig dispute
+    do donate download draft drain drink drop dry dust dye edit email empty enroll enter evaluate exchange exercise export
+    extend feed fertilize fetch figure file fill film finalize find finish fit fix fold follow format forward frame freeze frost
+    fund gather get give glue go grab grade grease grill groom hand hang harvest heat help hem hire hoover host import improve
+    inflate inform inspect install insure interview invest invite invoice iron join knit label laminate launch lay learn lease
+    lend load lock look mail make manage marinate massage measure meditate meet mend merge mop mount move mow mulch nap notify
+    obtain oil order organise organize outline pack package paint park paste patch pay peel perform phone photocopy photograph
+    pick plan plant plug polish post pour practice practise pray prep prepare press print produce proofread propose provide
+    prune publish pull pump punch purchase purge push put rake read rebook rebuild receive recharge record recruit recycle redo
+    reduce refill refresh refund register rehearse reheat renew rent reorder repaint repair repay replace reply repot reschedule
+    research reserve reset resolve respond rest restock restore resubmit retrieve return review revise rewrite ring rinse roast
+    rotate rsvp rub run sand save scan schedule screw scrub seal secure see sell send serve service settle sew shampoo sharpen
+    shave shelve ship shop shovel shred sift sign sketch skim sort source speak split sponsor spray spread stack stain stamp
+    start steam sterilize stitch stock stop store stretch strip study submit subscribe supply swap sweep swim switch tag take
+    talk tape teach tell text thank throw tidy tighten tip toast top train transcribe treat trim try tune unclog uninstall
+    unload unlock unpack unplug unsubscribe update upgrade upload use vacate vaccinate vacuum verify visit volunteer vote wait
+    walk warm warn wash water wax weed weigh wipe withdraw worm wrap write zip
 """)
 """Verbs that begin the description of a task: "buy eggs", "call mom"."""
 
 IRREGULAR: Final = _pairs("""
-    ate:eat bought:buy broken:break brought:bring built:build cut:cut did:do done:do drove:drive fed:feed gave:give
-    given:give gone:go got:get gotten:get hung:hang kept:keep made:make met:meet paid:pay put:put ran:run rang:ring
-    read:read sent:send set:set sold:sell spoke:speak spoken:speak swept:sweep taken:take taught:teach threw:throw
-    thrown:throw told:tell took:take went:go written:write wrote:write
+    ate:eat bought:buy broken:break brought:bring built:build chose:choose chosen:choose cut:cut did:do done:do drank:drink
+    drove:drive dug:dig fed:feed gave:give given:give gone:go got:get gotten:get hung:hang kept:keep knit:knit laid:lay
+    lent:lend made:make met:meet paid:pay put:put ran:run rang:ring read:read sent:send set:set sewed:sew sold:sell spoke:speak
+    spoken:speak swam:swim swept:sweep taken:take taught:teach threw:throw thrown:throw told:tell took:take went:go
+    written:write wrote:write
 """)
 """Irregular past forms and participles, with their verbs."""
 NO_CHORE: Final = words("""
@@ -68,7 +79,8 @@ ORDERS: Final = words("""
 """Verbs of requests to an assistant that are not about tasks: "play some jazz"."""
 
 _SHORT: Final = _pairs("""
-    u:you w:with ur:your pls:please plz:please thx:thanks abt:about teh:the wat:what tmrw:tomorrow bc:because nd:and
+    u:you w:with ur:your pls:please plz:please thx:thanks abt:about teh:the wat:what wats:what_is tmrw:tomorrow bc:because
+    nd:and
     todos:todos todo:todo del:delete okay:ok k:ok appt:appointment im:i_am ive:i_have youre:you_are theyre:they_are
     cant:can_not wont:will_not cannot:can_not lets:let_us gonna:going_to wanna:want_to gotta:got_to lemme:let_me
     gimme:give_me rn:right_now nvm:never_mind nevermind:never_mind lst:list shw:show tommorow:tomorrow
@@ -89,7 +101,7 @@ COMMAND_WORDS: Final = _numbered(
 )
 """Words that are recognized when they are misspelt by one letter; the first of two that are near is meant."""
 LOOKALIKES: Final = words("""
-    chance changed changes created deleted dine displayed dose dune last lift lisa lists lost marc mare marks mars
+    drone chance changed changes created deleted dine displayed dose dune last lift lisa lists lost marc mare marks mars
     mart mary mask pleased reminded reminding reminds remote removed removes renamed rewind shoe shop shot shown shows slow
     snow tack tank tusk updated updates
 """)

@@ -1,4 +1,4 @@
-"""Four sets of testers who had not seen the cues (docs/embedded_model_test.md), with today's figures as lower bounds.
+"""Six sets of testers who had not seen the cues (docs/embedded_model_test.md), with today's figures as lower bounds.
 
 The sets were used to improve the cues after they had been measured: the figures are on seen data.
 """
@@ -20,8 +20,10 @@ def _right(kind: str, before: list[str], environment: Environment, turn: Turn, e
     match kind:
         case "add":
             wanted = expect["added_any"]
-            added = [text for text in environment.open if text not in before]
-            return len(added) == len(wanted) and all(any(text in added for text in texts) for texts in wanted)
+            added = [text.casefold() for text in environment.open if text not in before]
+            return len(added) == len(wanted) and all(any(text.casefold() in added for text in texts) for texts in wanted)
+        case "show" if "reply" in expect:
+            return environment.open == before and expect["reply"] in turn.text
         case "show":
             shown = [text for text in before if expect.get("filter", "").lower() in text.lower()]
             return environment.open == before and [text for text in before if text in turn.text] == shown
@@ -50,6 +52,12 @@ def _right(kind: str, before: list[str], environment: Environment, turn: Turn, e
         ("independent_6", "show", 98),
         ("independent_6", "delete", 99),
         ("independent_6", "complete", 96),
+        ("independent_7", "add", 97),
+        ("independent_7", "show", 97),
+        ("independent_7", "delete", 97),
+        ("independent_7", "complete", 96),
+        ("independent_8", "add", 95),
+        ("independent_8", "show", 96),
     ],
 )
 async def test_sentences_of_a_class_are_carried_out(folder: str, kind: str, least: int) -> None:
@@ -64,7 +72,8 @@ async def test_sentences_of_a_class_are_carried_out(folder: str, kind: str, leas
 
 
 @pytest.mark.parametrize(
-    ("folder", "most"), [("independent_3", 0), ("independent_4", 1), ("independent_5", 13), ("independent_6", 24)]
+    ("folder", "most"),
+    [("independent_3", 0), ("independent_4", 1), ("independent_5", 13), ("independent_6", 24), ("independent_7", 10)],
 )
 async def test_unrelated_sentences_change_nothing(folder: str, most: int) -> None:
     """A few may look a task up: "no harm done" is read as a report of something that is not on the list."""
