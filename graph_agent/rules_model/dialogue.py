@@ -111,7 +111,8 @@ def interpret(message: Clause, context: Context) -> tuple[Request, ...]:
         return corrected
     asked = part("WHAT_ABOUT").fullmatch(message.key.rstrip(" .!?"))
     if asked and (context.mentioned or context.listed):
-        return (Show(about=message.cut(*asked.span("about")).text),)
+        about = message.cut(*asked.span("about"))
+        return (Show("pending") if part("WHOLE").fullmatch(about.key) else Show(about=about.text),)
     if context.mentioned and part("JUST_DONE").fullmatch(message.key.strip(" .!")):
         return (Complete(Reference(exact=context.mentioned)),)
     return tuple(_known(request, context) for request in read_message(message))
@@ -252,7 +253,11 @@ def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None
     asks = message.key.endswith("?") and context.change != "add"
     if found := None if asks else part("ANOTHER").fullmatch(key):
         new = message.cut(*found.span("new" if found["new"] else "more"))
+        if context.change in {"complete", "delete"} and read_reference(new).other:
+            return (_known(_another(new, context), context),)
         return (_another(new, context),) if context.change and _as_text(new) is not None else None
+    if context.change == "complete" and part("NOT_THAT").fullmatch(key):
+        return (Say("not_done"),)
     found = part("CORRECTION").fullmatch(key) if context.mentioned else None
     if found is None and (found := part("NO_BUT").fullmatch(key) if context.change else None):
         new = message.cut(*found.span("new"))
@@ -264,8 +269,10 @@ def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None
     new = message.cut(*found.span("new")) if found else without_politeness(message)
     if found is None and not (context.change in {"add", "update"} and is_time(new)):
         return None
+    reworded = found is not None and bool(re.search(r"\b(?:change|make) (?:it|that)\b", key))
+    if reworded and part("CLOCK").fullmatch(new.key):
+        new = clause_of(f"at {new.text}")
     reference = read_reference(new)
-    reworded = found is not None and re.search(r"\b(?:change|make) (?:it|that)\b", key)
     match "update" if reworded else context.change:
         case "add" | "update" if not reference.places:
             return (Update(((Reference(exact=context.mentioned), merged(context.mentioned, description(new))),)),)

@@ -17,7 +17,7 @@ from graph_agent.rules_model.matching import Task, exact_matches, find
 from graph_agent.rules_model.references import is_time, merged, read_reference, starts_with_action
 from graph_agent.rules_model.requests import Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.wording import clause_of, shown
-from graph_agent.rules_model.words import is_action
+from graph_agent.rules_model.words import base_form, is_action
 
 TASK_TOOLS: Final = frozenset({"add_task", "list_tasks", "update_task", "complete_task", "delete_task"})
 CALLS_PER_ROUND: Final = 5
@@ -194,6 +194,10 @@ class _Planner:
 
     def _complete(self, target: Reference, instead: str) -> list[_Result]:
         open_tasks = [task for task in self.tasks if not task.completed]
+        if target.pronoun and instead:
+            # In "I packed it" the verb tells which task is meant.
+            same = [task for task in open_tasks if base_form(_first_word(task.description)) == base_form(_first_word(instead))]
+            target = Reference(exact=same[0].description) if len(same) == 1 else target
         if target.every and not open_tasks:
             return [Answer(replies.listing(Show("pending"), self.tasks), False)]
         found = self._find(target, open_tasks, "mark as done", instead)
@@ -303,6 +307,10 @@ def _new_words(old: str, target: Reference, new: str, *, inside: bool) -> str:
     if start <= 0 or starts_with_action(clause):
         return new
     return f"{old[:start]}{new}{old[start + len(target.words) :]}"
+
+
+def _first_word(text: str) -> str:
+    return text.lower().partition(" ")[0]
 
 
 def _object(report: str) -> str:

@@ -66,6 +66,8 @@ def _shown(clause: Clause) -> Show:
 def _named(clause: Clause, start: int, end: int) -> Request | None:
     """Ask about the words from `start` to `end` if their place shows that they name a task."""
     about, before, after = clause.cut(start, end), clause.key[:start], clause.key[end:].rstrip(" .!?")
+    if read_reference(about).places and part("AFTER_NAME").match(after):
+        return _shown(clause)
     named = part("BEFORE_NAME").search(before) or (
         part("AFTER_NAME").match(after) and not is_foreign(about, vocabulary.DIGITAL)
     )

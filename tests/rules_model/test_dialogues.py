@@ -274,3 +274,36 @@ async def test_another_list_is_not_taken_for_the_task_list() -> None:
         turn = await environment.says(message)
         assert "I keep only one list" in turn.text, message
         assert environment.open == ["buy milk"], message
+
+
+async def test_what_was_said_before_tells_which_task_is_meant() -> None:
+    environment = Environment.of("clean the kitchen", "clean the bathroom")
+    await environment.says("i cleaned")
+    await environment.says("the bathroom")
+    await environment.says("the other one too")
+    assert environment.open == []
+    await environment.says("add pack the suitcase")
+    await environment.says("also find the charger")
+    await environment.says("i packed it")
+    assert environment.open == ["find the charger"]
+    await environment.says("remind me to call the vet at 5")
+    await environment.says("make it 6")
+    assert environment.open[0] == "call the vet at 6"
+
+
+async def test_the_rest_is_what_is_still_open_and_a_place_shows_the_list() -> None:
+    environment = Environment.of("wash the car", "mow the lawn", "call the bank", completed=("call the bank",))
+    await environment.says("show my tasks")
+    assert "You have 2 pending tasks" in (await environment.says("what about the rest")).text
+    assert "2. [ ] mow the lawn" in (await environment.says("what's the second one on my list")).text
+
+
+async def test_what_cannot_be_done_is_said_and_nothing_changes() -> None:
+    environment = Environment.of("wash the car", "mow the lawn")
+    await environment.says("1 and 2 are done")
+    assert "can't mark a task as not done" in (await environment.says("oops, not 2")).text
+    for message in ("will you ring then?", "wake me at 7 tomorrow", "will you ping me when it's time to call the bank?"):
+        assert "no alarm" in (await environment.says(message)).text, message
+    await environment.says("remove everything")
+    kept = await environment.says("ok no, keep them")
+    assert (kept.text, environment.done) == ("All right, nothing was changed.", ["wash the car", "mow the lawn"])
