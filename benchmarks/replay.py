@@ -120,7 +120,7 @@ def _replay_on_dask(folder: Path, workers: int) -> Run:
     # Imported here, because the extra may not be installed.
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         return replay(folder, "dask", "--dask", cluster.scheduler_address)
 
 

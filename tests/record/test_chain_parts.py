@@ -136,7 +136,7 @@ def test_two_processes_and_a_dask_cluster_find_what_one_process_finds(
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         assert report_of(url, check(executor, url, parts)) == expected
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,  # type: ignore[no-untyped-call]  # it has no types
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster,  # type: ignore[no-untyped-call]  # it has no types
         Client(cluster) as client,  # type: ignore[no-untyped-call]  # it has no types
     ):
         assert report_of(url, check(client.get_executor(), url, parts)) == expected

@@ -111,7 +111,7 @@ def threads() -> Iterator[CountingExecutor]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:  # type: ignore[no-untyped-call]  # it has no types
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster:  # type: ignore[no-untyped-call]  # it has no types
         yield cluster
 
 
