@@ -35,7 +35,7 @@ def items_of(text: str) -> tuple[str, ...]:
     return items if len(items) > 1 and max(len(item.split()) for item in items) <= 5 else ()
 
 
-def _is_chore(text: str) -> bool:
+def is_chore(text: str) -> bool:
     return starts_with_action(clause_of(text))
 
 
@@ -50,7 +50,7 @@ def _add(clause: Clause, groups: Groups) -> Request | None:
         return Add(items)
     chores = items_of(description(text.cut(5) if text.key.startswith("both ") else text).replace(" and also ", " and "))
     reminds = _REMIND.search(clause.key)
-    if chores and not (reminds or when.key or "&" in text.key) and all(map(_is_chore, chores)):
+    if chores and not (reminds or when.key or "&" in text.key) and all(map(is_chore, chores)):
         return Add(chores)
     timed = bool(reminds and (when.key or part("TIMES").search(text.key)))
     return Add((" ".join(filter(None, (description(text), when.text))),), timed)

@@ -73,12 +73,11 @@ def _report(clause: Clause, groups: Groups) -> Request | None:
             clause, groups["about"], groups["be"].key, groups["verb"].key.rstrip(" .!"), groups["particle"].key.rstrip(" .!")
         )
     said = groups["doing"] if groups["doing"].key else groups["ref"]
-    done = bool(groups["doing"].key) or (groups["who"].key.endswith("have") and bool(_BASE_FORM.match(said.key)))
-    return read_report(clause, said, by_user=bool(groups["who"].key), finished=done)
-
-
-_BASE_FORM: Final = re.compile(rf"(?:{'|'.join(sorted(vocabulary.ACTION_VERBS))}) (?:the|my|our) ")
-"""A base form where a participle belongs: "i have paint the fence"."""
+    # A base form where a participle belongs: "i have paint the fence".
+    words = said.key.split()
+    base = groups["who"].key.endswith("have") and len(words) > 2
+    base = base and words[0] in vocabulary.ACTION_VERBS and words[1] in {"the", "my", "our"}
+    return read_report(clause, said, by_user=bool(groups["who"].key), finished=bool(groups["doing"].key) or base)
 
 
 _OTHER_DATA: Final = re.compile(r"\b(?:all|every).* (?:data|account|history|files|stuff)\b")

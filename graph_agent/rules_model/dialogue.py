@@ -16,7 +16,7 @@ from graph_agent.rules_model.adding import description
 from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import part
 from graph_agent.rules_model.reading import read_clause, without_politeness
-from graph_agent.rules_model.references import as_plan, is_foreign, is_time, merged, read_reference
+from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_foreign, is_time, merged, read_reference
 from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import Clause, clause_of
@@ -97,7 +97,6 @@ def read_context(said: Sequence[str]) -> Context:
     return Context(mentioned=mentioned, change=change, listed=listed)
 
 
-_PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "with"})
 _VERBS: Final = {"mark as done": "complete", "delete": "delete", "change": "update"}
 
 
@@ -263,7 +262,7 @@ def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None
         new = message.cut(*found.span("new"))
         same_start = new.key.partition(" ")[0] == context.mentioned.lower().partition(" ")[0]
         changed = context.change in {"add", "update"}
-        moved = _is_phrase(new) or (changed and (new.key.partition(" ")[0] in _PREPOSITIONS or is_time(new)))
+        moved = _is_phrase(new) or (changed and (new.key.partition(" ")[0] in PREPOSITIONS or is_time(new)))
         if not (moved or read_reference(new).places or (same_start and isinstance(read_clause(new), Offer))):
             return None
     new = message.cut(*found.span("new")) if found else without_politeness(message)

@@ -84,20 +84,19 @@ def _parts() -> dict[str, str]:
     return {name: definition for name, _, definition in lines if definition}
 
 
-def _lines() -> Iterator[str]:
-    """Join each pattern with its further lines, which are indented more."""
-    joined = ""
+@cache
+def _lines() -> tuple[str, ...]:
+    """Return the lines of all files; each pattern is joined with its further lines, which are indented more."""
+    lines: list[str] = []
     for file in sorted(CUES.glob("*.txt")):
         for line in file.read_text(encoding="utf-8").splitlines():
             if not line.strip() or line.startswith("#"):
                 continue
-            if joined and len(line) - len(line.lstrip()) > (0 if re.match(r"[A-Z_]+ = ", joined) else 4):
-                joined += ("" if line.strip().startswith(("|", "[", "\\", "(")) else " ") + line.strip()
-                continue
-            if joined:
-                yield joined
-            joined = line
-    yield joined
+            if lines and len(line) - len(line.lstrip()) > (0 if re.match(r"[A-Z_]+ = ", lines[-1]) else 4):
+                lines[-1] += ("" if line.strip().startswith(("|", "[", "\\", "(")) else " ") + line.strip()
+            else:
+                lines.append(line)
+    return tuple(lines)
 
 
 def _regex(notation: str) -> str:

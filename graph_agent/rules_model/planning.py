@@ -195,7 +195,7 @@ class _Planner:
     def _complete(self, target: Reference, instead: str) -> list[_Result]:
         open_tasks = [task for task in self.tasks if not task.completed]
         if target.pronoun and instead:
-            # In "I packed it" the verb tells which task is meant.
+            # In "I packed it" the verb shows which task is meant.
             same = [task for task in open_tasks if base_form(_first_word(task.description)) == base_form(_first_word(instead))]
             target = Reference(exact=same[0].description) if len(same) == 1 else target
         if target.every and not open_tasks:
@@ -264,7 +264,7 @@ class _Planner:
             return _which(named, verb)
         if instead and (about := find(_object(target.words), tasks)[0]):
             # "I sent Sara the slides" may report "email Sara the slides"; a task without a verb is certainly meant.
-            plain = len(about) == 1 and not is_action(about[0].description.lower().partition(" ")[0])
+            plain = len(about) == 1 and not is_action(_first_word(about[0].description))
             return about[:1] if plain or exact_matches(_object(target.words), tasks) else _which(about, verb)
         if instead:
             return Question(replies.OFFER_REPORTED.format(shown(instead)), "missing_context")

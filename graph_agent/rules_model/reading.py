@@ -9,7 +9,7 @@ from typing import Final
 
 from graph_agent.rules_model import adding, changing, questions
 from graph_agent.rules_model import words as vocabulary
-from graph_agent.rules_model.adding import description, items_of
+from graph_agent.rules_model.adding import description, is_chore, items_of
 from graph_agent.rules_model.patterns import matches, part
 from graph_agent.rules_model.references import is_foreign, names_task, starts_with_action
 from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Request, Say, Show, Update
@@ -84,8 +84,7 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
 def _first(clause: Clause, *names: str) -> Request | None:
     """Return the request of the first cue in the named tables that fits the clause."""
     for section, groups in matches(clause, *names):
-        request = Say(section[4:]) if section.startswith("say ") else _BUILDERS[section](clause, groups)
-        if request is not None:
+        if (request := _BUILDERS[section](clause, groups)) is not None:
             return request
     return None
 
@@ -104,7 +103,7 @@ def _leftover(clause: Clause) -> Request:
     order = part("SERVICE").match(key) or words[0] in vocabulary.ORDERS or (foreign and words[1:2] in (["a"], ["an"]))
     items = items_of(description(clause))
     if starts_with_action(clause) and not (asked or for_me or order) and len(words) <= 15:
-        several = len(items) > 2 or all(starts_with_action(clause_of(item)) for item in items)
+        several = len(items) > 2 or all(map(is_chore, items))
         return Offer(description(clause), items if several else ())
     asks_world = asked and not vocabulary.FIRST_PERSON.intersection(words) and not vocabulary.SHOW_WORDS.issuperset(words)
     if order or asks_world or (foreign and (asked or words[0] in vocabulary.SEE | {"set", "cancel"})):
@@ -116,4 +115,4 @@ def _leftover(clause: Clause) -> Request:
 
 
 _BUILDERS: Final = adding.BUILDERS | changing.BUILDERS | questions.BUILDERS
-"""The builders that the sections of the cues name; a section "say X" says the text X."""
+"""The builders that the sections of the cues name."""

@@ -12,7 +12,7 @@ from graph_agent.rules_model.words import ACTION_VERBS, CARDINALS, DIGITAL, FORE
 
 _NUMBER: Final = re.compile(rf"(\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b)(?:st|nd|rd|th)?(?: one\b)?")
 """A number; in "the first one" the second word is none."""
-_PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "with"})
+PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "with"})
 
 
 def read_reference(clause: Clause) -> Reference:
@@ -80,7 +80,7 @@ def merged(old: str, new: str) -> str:
         kept = clause_of(re.sub(rf" ?{part('TIMES').pattern}", "", old, flags=re.IGNORECASE)).text
         return f"{kept or old} {new}"
     verb, first = old.partition(" ")[0], new.casefold().split()[0]
-    if first in _PREPOSITIONS:
+    if first in PREPOSITIONS:
         return f"{old.partition(f' {first} ')[0]} {new}"
     return f"{verb} {new}" if verb.casefold() in ACTION_VERBS and first not in ACTION_VERBS else new
 

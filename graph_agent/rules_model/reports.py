@@ -15,7 +15,7 @@ from graph_agent.rules_model.words import is_action, is_past
 
 
 def is_story(clause: Clause) -> bool:
-    """True if words of stories occur: what they tell is no chore."""
+    """True if words of stories occur: a story reports no chore."""
     return bool(part("STORY").search(clause.key))
 
 
@@ -42,8 +42,8 @@ def read_report(clause: Clause, said: Clause, *, by_user: bool, finished: bool) 
 def read_state(clause: Clause, thing: Clause, be: str, verb: str, particle: str) -> Complete | None:
     """Read "the rent has been paid" and "brownies baked": the thing, the form of "to be" or "to have", and the past form."""
     nouns, verb = thing.key.split(), verb.split(" ")[0]
-    told = (len(nouns) > 2 and starts_with_action(thing)) or nouns[0] in words.SEE or words.NO_TASK.intersection(nouns)
-    if told or is_story(clause):
+    order = (len(nouns) > 2 and starts_with_action(thing)) or nouns[0] in words.SEE or words.NO_TASK.intersection(nouns)
+    if order or is_story(clause):
         return None
     if part("GENERIC").fullmatch(f"{be} {verb} {particle}".strip()) and (is_past(verb) or len(nouns) <= 3):
         return Complete(read_reference(thing), instead=thing.text)

@@ -56,7 +56,7 @@ NO_CHORE: Final = words("""
     arrived asked completed cried damaged enjoyed finished happened liked lived loved met misplaced missed needed noticed
     passed remembered spilled stayed stopped waited wanted worked
 """)
-"""Past forms of what is felt or happens. They report no chore, unless something was moved ("dropped the box off")."""
+"""Past forms of what is felt or happens. They report no chore."""
 SAME_IN_PAST: Final = words("read put cut rent set shut")
 """Past forms that are no report on their own: "cut the grass" may be an order."""
 
@@ -80,8 +80,7 @@ ORDERS: Final = words("""
 
 _SHORT: Final = _pairs("""
     u:you w:with ur:your pls:please plz:please thx:thanks abt:about teh:the wat:what wats:what_is tmrw:tomorrow bc:because
-    nd:and
-    todos:todos todo:todo del:delete okay:ok k:ok appt:appointment im:i_am ive:i_have youre:you_are theyre:they_are
+    nd:and todos:todos todo:todo del:delete okay:ok k:ok appt:appointment im:i_am ive:i_have youre:you_are theyre:they_are
     cant:can_not wont:will_not cannot:can_not lets:let_us gonna:going_to wanna:want_to gotta:got_to lemme:let_me
     gimme:give_me rn:right_now nvm:never_mind nevermind:never_mind lst:list shw:show tommorow:tomorrow
 """)

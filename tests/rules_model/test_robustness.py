@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 from graph_agent.rules_model import replies
 from graph_agent.rules_model.dialogue import interpret, read_context
+from graph_agent.rules_model.patterns import CUES
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import clause_of
 from graph_agent.rules_model.words import ACTION_VERBS, FOREIGN, SHOW_WORDS
@@ -203,3 +205,11 @@ async def test_where_only_third_party_tools_are_offered_no_task_list_is_claimed(
     turn = await Environment(tools=[send_mail, *REPLY_FORM_DECLARATIONS]).says(message)
     assert (turn.kind, turn.called) == ("refusal", [])
     assert turn.text == "I'm sorry, I know only tasks, and no task list is connected here."
+
+
+def test_no_part_of_the_cues_is_defined_twice() -> None:
+    """The later definition would replace the earlier one without a word."""
+    text = "\n".join(file.read_text(encoding="utf-8") for file in CUES.glob("*.txt"))
+    names = re.findall(r"^([A-Z_]+) = ", text, re.MULTILINE)
+    assert len(names) > 50
+    assert sorted(names) == sorted(set(names))
