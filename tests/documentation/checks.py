@@ -1,4 +1,4 @@
-"""How the blocks of each language are run or checked."""
+"""The runs and checks of code blocks, by language."""
 
 from __future__ import annotations
 
@@ -273,4 +273,4 @@ HOW: dict[str, Callable[[Page, Block], Iterator[str]]] = {
     "text": compare_text,
     "yaml": read_yaml,
 }
-"""How the blocks of each language are run or checked."""
+"""The function that runs or checks a block, by its language."""

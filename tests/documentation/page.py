@@ -33,7 +33,7 @@ THEN = {
     ("AGENTS.md", "make setup                    # .venv with everything, in pinned versi"): "! grep import unused.py",
     ("docs/analytics.md", "pip install 'graph-agent[analytics]'"): "~/venv/bin/graph-agent log sql 'SELECT 1' --help",
     ("docs/cluster.md", "python3 -m venv ~/cluster-venv"): "graph-agent --version && pg_config --version",
-    # The three secrets, which the page tells its reader to set.
+    # The three secrets, which the page asks its reader to set.
     ("docs/deployment.md", "cp deploy/example.env deploy/.env"): "sed s/=$/=secret/ deploy/example.env > deploy/.env",
     ("docs/evaluation_in_ci.md", "graph-agent baseline create satisfied --since 30d"): CHAT,
     ("docs/measuring.md", "graph-agent baseline create before-the-change --since 7d"): CHAT,
@@ -43,7 +43,7 @@ THEN = {
     ("docs/tutorial.md", "python3 -m venv ~/tutorial-venv"): "[ $(command -v graph-agent) = ~/tutorial-venv/bin/graph-agent ]",
     ("docs/tutorial.md", "make setup"): "[ $(command -v graph-agent) = $PWD/.venv/bin/graph-agent ]",
 }
-"""Commands after a block, which show that it worked, or do what the text below it says. Both run in a shell of their own."""
+"""Commands after a block, which show that it worked, or do what the text below it says. Both run in one subshell."""
 
 PREPARED = {
     "AGENTS.md": "mkdir .venv && ln -s $STAND_INS .venv/bin && cp $ROOT/pyproject.toml . && echo 'import os' > unused.py",
@@ -64,7 +64,7 @@ PREPARED = {
     "docs/studio.md": "cp $ROOT/*.{md,toml,json,py} $ROOT/LICENSE . && ln -s $ROOT/graph_agent . && export PIP_NO_DEPS=1",
     "docs/tutorial.md": "cp $PIP_FIND_LINKS/*.whl . && mkdir .venv && ln -s $COMMANDS .venv/bin",
 }
-"""What the reader of a page has done before. SERVE starts the page's server, CHAT is the command above."""
+"""The steps of a reader before the first block of a page. SERVE starts the page's server, CHAT is the command above."""
 
 PROGRAMS = {"docs/cluster.md": ("haproxy", "openssl", "pgbouncer")}
 """The programs of Debian packages that a page runs; it is skipped without them."""
@@ -92,7 +92,7 @@ FILES = {
     ("docs/mcp.md", '{"mcpServers": {"files": {"command": "npx", "args": ["-y", "@modelcont'): "servers.json",
     ("docs/measuring.md", "- test_id: create-simple"): "my.yaml",
 }
-"""Blocks that the text tells the reader to write into a file."""
+"""Blocks that the text asks the reader to write into a file."""
 
 
 def free_port() -> int:

@@ -68,7 +68,7 @@ def install(folder: Path) -> None:
     """Write the stand-ins into a folder for the PATH."""
     folder.mkdir()
     here = f"env PYTHONPATH={ROOT} {sys.executable} -m tests.documentation.stand_ins"
-    # In a module of its own, because the libraries that it imports take longer to import than the other stand-ins run.
+    # In a separate module, because the libraries that it imports take longer to import than the other stand-ins run.
     here_helm = f"env PYTHONPATH={ROOT} {sys.executable} -m tests.documentation.helm_install"
     for name, script in SCRIPTS.items():
         text = script.format(here=here, here_helm=here_helm, programs=PROGRAMS, python=sys.executable, root=ROOT)
