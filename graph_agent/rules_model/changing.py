@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from graph_agent.rules_model import words as vocabulary
@@ -111,17 +112,16 @@ def _delete(clause: Clause, groups: Groups) -> Request | None:
 def _update(clause: Clause, groups: Groups) -> Request | None:
     """Every " to " may begin the new words; which one does is known when the tasks are."""
     body = groups["body"]
-    choices = []
+    named = part("MENTIONS_TASK").search(body.key[: body.key.rfind(" to ")])
+    inside = not named and bool(re.match(r"(?:change|replace|swap|switch|correct|fix)\b", clause.key))
+    choices: list[Update] = []
     for found in list(part("BECOMES").finditer(body.key))[:6]:
         ref, new = body.cut(0, found.start()), body.cut(found.end())
         if ref.key and new.key and _may_change(clause, ref, new):
-            choices.append((read_reference(ref), _without_instead(new)))
-    if not choices or _STATE.fullmatch(choices[0][1].lower()):
+            choices.append(Update(read_reference(ref), new=_without_instead(new), inside=inside))
+    if not choices or _STATE.fullmatch((choices[0].new or "").lower()):
         return None
-    named = part("MENTIONS_TASK").search(body.key[: body.key.rfind(" to ")])
-    return Update(
-        tuple(choices), inside=not named and bool(re.match(r"(?:change|replace|swap|switch|correct|fix)\b", clause.key))
-    )
+    return replace(choices[0], others=tuple(choices[1:]))
 
 
 def _may_change(clause: Clause, ref: Clause, new: Clause) -> bool:
@@ -150,8 +150,8 @@ def _update_one(clause: Clause, groups: Groups) -> Request | None:
     if not may_name_task(ref) or not (text.key or short or names_task(ref)):
         return None
     if text.key:
-        return Update(((read_reference(ref), _without_instead(text)),))
-    return Update(((read_reference(ref), None),), instead="" if names_task(ref) else description(clause))
+        return Update(read_reference(ref), new=_without_instead(text))
+    return Update(read_reference(ref), "" if names_task(ref) else description(clause))
 
 
 BUILDERS: Final[dict[str, Builder]] = {

@@ -17,7 +17,19 @@ from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import part
 from graph_agent.rules_model.reading import read_clause, without_politeness
 from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_foreign, is_time, merged, read_reference
-from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
+from graph_agent.rules_model.requests import (
+    UNCLEAR,
+    Add,
+    Change,
+    Complete,
+    Delete,
+    Offer,
+    Reference,
+    Request,
+    Say,
+    Show,
+    Update,
+)
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import Clause, clause_of
 from graph_agent.rules_model.words import ORDERS, QUESTION_WORDS
@@ -90,14 +102,25 @@ def read_context(said: Sequence[str]) -> Context:
         groups = asked.groups()
         if kind == "which":
             verb, _, new = groups[-1].partition(" to '")
-            return Context(kind, "", (), _VERBS.get(verb, ""), new.removesuffix("'"), options, mentioned, change, listed)
+            return Context(
+                kind,
+                "",
+                (),
+                _NAMES.get(verb, ""),
+                new.removesuffix("'"),
+                options,
+                mentioned,
+                change,
+                listed,
+            )
         text = (groups[-1] if template == replies.OTHER_LIST else groups[0]) if groups else ""
         items = tuple(read.items) if isinstance(read := read_clause(clause_of(text)), Offer) else ()
         return Context(kind, text, items, mentioned=text if kind != "what_to_add" else mentioned, change=change, listed=listed)
     return Context(mentioned=mentioned, change=change, listed=listed)
 
 
-_VERBS: Final = {"mark as done": "complete", "delete": "delete", "change": "update"}
+_NAMES: Final = {"mark as done": "complete", "delete": "delete", "change": "update"}
+_VERBS: Final[dict[str, type[Complete | Delete | Update]]] = {"mark as done": Complete, "delete": Delete, "change": Update}
 
 
 def interpret(message: Clause, context: Context) -> tuple[Request, ...]:
@@ -120,22 +143,18 @@ def interpret(message: Clause, context: Context) -> tuple[Request, ...]:
 def _known(request: Request, context: Context) -> Request:
     """Return the request with what "it", "the other one" and "cancel that" mean; a question if that is not known."""
     match request:
-        case Complete(target) | Delete(target) if target.other:
+        case Change(target) if target.other:
             others = [text for text in context.listed if text != context.mentioned]
             return replace(request, target=Reference(exact=others[0])) if len(others) == 1 else Say("which")
-        case Complete(target) if target.pronoun and not context.mentioned:
-            return Say("which:mark as done")
-        case Delete(target) if target.pronoun and not context.mentioned:
-            return Say("which:delete")
-        case Update(choices) if choices[0][0].pronoun and not context.mentioned:
-            return Say("which:change")
+        case Change(target) if target.pronoun and not context.mentioned:
+            return Say(f"which:{next(verb for verb, kind in _VERBS.items() if isinstance(request, kind))}")
         case Say("cancel_that") if context.question or not context.change:
             return Say("dropped")
         case Say("cancel_that"):
             return Delete(Reference(exact=context.mentioned)) if context.change == "add" else Say("undo")
         case Say("which_added"):
             return Add((context.mentioned,)) if context.mentioned else Say("which")
-        case Update(choices) if choices[0][0].every:
+        case Update(target) if target.every:
             return Say("change_every")
         case _:
             return request
@@ -163,7 +182,7 @@ def _answer_what_to_add(message: Clause, _context: Context) -> tuple[Request, ..
 
 def _answer_new_words(message: Clause, context: Context) -> tuple[Request, ...] | None:
     text = _as_text(message)
-    return None if text is None else (Update(((Reference(exact=context.text), text),)),)
+    return None if text is None else (Update(Reference(exact=context.text), new=text),)
 
 
 def _as_text(message: Clause) -> str | None:
@@ -244,7 +263,7 @@ def _act(verb: str, target: Reference, new_words: str) -> Request:
         case "delete":
             return Delete(target)
         case _:
-            return Update(((target, new_words or None),))
+            return Update(target, new=new_words or None)
 
 
 def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None:
@@ -274,7 +293,7 @@ def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None
     reference = read_reference(new)
     match "update" if reworded else context.change:
         case "add" | "update" if not reference.places:
-            return (Update(((Reference(exact=context.mentioned), merged(context.mentioned, description(new))),)),)
+            return (Update(Reference(exact=context.mentioned), new=merged(context.mentioned, description(new))),)
         case "complete":
             return Complete(_placed(reference, context)), Say("not_done")
         case "delete":

@@ -15,7 +15,7 @@ from graph_agent.rules_model.conversation import Conversation, MadeCall
 from graph_agent.rules_model.dialogue import Context, interpret, place_in, read_context
 from graph_agent.rules_model.matching import Task, exact_matches, find
 from graph_agent.rules_model.references import is_time, merged, read_reference, starts_with_action
-from graph_agent.rules_model.requests import Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
+from graph_agent.rules_model.requests import Add, Change, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.wording import clause_of, shown
 from graph_agent.rules_model.words import base_form, is_action
 
@@ -68,7 +68,7 @@ def next_step(conversation: Conversation, offered: frozenset[str]) -> Step:
     context = read_context(conversation.said)
     requests = interpret(clause_of(conversation.message), context)
     lookup = next((call for call in conversation.calls if call.name == "list_tasks"), None)
-    if lookup is None and any(isinstance(request, Show | Complete | Update | Delete) for request in requests):
+    if lookup is None and any(isinstance(request, Show | Change) for request in requests):
         if "list_tasks" not in offered:
             return Refusal(replies.UNAVAILABLE)
         return Calls((FunctionCall(name="list_tasks", arguments=_filter(requests)),))
@@ -210,8 +210,8 @@ class _Planner:
         return [*changes] or _already_done(found)
 
     def _update(self, update: Update) -> list[_Result]:
-        choices = update.choices
-        target, text = next(((ref, new) for ref, new in choices if exact_matches(ref.words, self.tasks)), choices[0])
+        update = next((one for one in (update, *update.others) if exact_matches(one.target.words, self.tasks)), update)
+        target, text = update.target, update.new
         verb = "change" if text is None else f"change to '{shown(text)}'"
         found = self._find(target, self.tasks, verb)
         if isinstance(found, Question):

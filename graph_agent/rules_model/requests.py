@@ -10,7 +10,9 @@ Status = Literal["pending", "completed"]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The task or tasks that the user means. At most one field is set; with none, no task was named."""
+    """The task or tasks that the user means. At most one of words, places, exact, pronoun and every is set; with none, no task
+    was named.
+    """
 
     words: str = ""
     places: tuple[int, ...] = ()
@@ -18,11 +20,11 @@ class Reference:
     exact: str = ""
     """A whole description, as it was shown."""
     pronoun: bool = False
+    every: bool = False
     told: bool = False
     """With `words`: a whole clause that tells of the task before "it": "lunch with Yuki happened, tick it"."""
     other: bool = False
     """With `pronoun`: "the other one" of two that were listed."""
-    every: bool = False
     status: Status | None = None
     """With `every`: only the tasks of this status."""
     but: str = ""
@@ -47,31 +49,31 @@ class Show:
 
 
 @dataclass(frozen=True, slots=True)
-class Complete:
-    """`instead`: the task to offer if there is none. The user reports a thing ("I called mom") and may not mean the list."""
+class Change:
+    """`instead` is the task to offer if none is meant: "I called mom" or "cancel the hotel" may not be about the list."""
 
     target: Reference
     instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
-    """`choices`: where the new words may begin ("change go to gym to swim"): pairs of a reference and the new words.
+class Complete(Change):
+    pass
 
-    `inside`: the new words may replace only those that were named ("change milk to oat milk"). `instead`: as in `Complete`.
-    """
 
-    choices: tuple[tuple[Reference, str | None], ...]
+@dataclass(frozen=True, slots=True)
+class Delete(Change):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Change):
+    new: str | None = None
+    """The new words; None if the user did not say them."""
     inside: bool = False
-    instead: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """`instead`: as in `Complete`. "Cancel the hotel" may be a chore of its own."""
-
-    target: Reference
-    instead: str = ""
+    """The new words may replace only those that were named ("change milk to oat milk")."""
+    others: tuple[Update, ...] = ()
+    """Readings in which the new words begin elsewhere ("change go to gym to swim")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,5 @@ class Say:
     kind: str
 
 
-Command = Add | Show | Complete | Update | Delete
-Request = Command | Offer | Say
+Request = Add | Show | Complete | Update | Delete | Offer | Say
 UNCLEAR = Say("unclear")

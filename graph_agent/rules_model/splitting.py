@@ -10,7 +10,7 @@ from graph_agent.rules_model.adding import description
 from graph_agent.rules_model.patterns import part
 from graph_agent.rules_model.reading import can_follow, read_clause
 from graph_agent.rules_model.references import read_reference
-from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Request, Say, Show, Update
+from graph_agent.rules_model.requests import UNCLEAR, Add, Change, Complete, Delete, Offer, Request, Say, Show, Update
 from graph_agent.rules_model.wording import Clause, clause_of, shown
 
 MAX_REQUESTS: Final = 20
@@ -145,7 +145,7 @@ def _is_remark(clause: Clause, before: Request) -> bool:
     """True for thanks after a command, and for its explanation ("delete the gym task, i quit")."""
     if clause.key.startswith("i mean"):
         return False
-    if not isinstance(before, Add | Complete | Delete | Show | Update) or before == Add():
+    if not isinstance(before, Add | Change | Show) or before == Add():
         return False
     read = read_clause(clause)
     if isinstance(read, Say) and read.kind in {"thanks", "goodbye", "praise"}:
