@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Final
 
-from rapidfuzz.distance import OSA
+from rapidfuzz.distance import OSA, Prefix
 
 from graph_agent.rules_model import words
 
@@ -19,13 +20,15 @@ SHOWN_LENGTH: Final = 200
 """The number of characters of a description that a reply shows."""
 
 _QUOTES: Final = str.maketrans("’‘‛“”„«»`–—", '\'\'\'"""""\'--')
-_WORD: Final = re.compile(
-    r"(?:(?<=\bmy )|(?<=\bthe )|(?<=\bnew )|(?<=\bopen )|(?<=\bour )|(?<=\ba )|^)"
-    r"to[ -]do(?:'?s)?(?![\w-])(?= |[:?.!,]|$)(?! (?:the|my|an?|it)\b)"
-    r"|\bto[ -]do'?s?(?= (?:lists?|items?|apps?)\b)|\bto-do'?s?\b|\bto do'?s\b|\bto dos\b"
-    r"|\bw/|[^\W_]+(?:['-][^\W_]+)*"
+_TOKEN: Final = re.compile(
+    r"(?:(?<=\bmy )|(?<=\bthe )|(?<=\bnew )|(?<=\ba )|^)to[ -]do(?:'?s)?(?= |[:?.!,]|$)(?! (?:the|my|an?|it)\b)"
+    r"|\bto[ -]do'?s?(?= (?:lists?|items?|apps?)\b)|\bto-do'?s?\b|\bto do'?s\b"
+    r"|\bw/|[^\W_]+(?:['-][^\W_]+)*|.",
+    re.DOTALL,
 )
-_ENDINGS: Final = (("n't", "not"), ("'m", "am"), ("'re", "are"), ("'ve", "have"), ("'ll", "will"), ("'d", "would"))
+"""A word, "to do" as a noun, or a single other character."""
+_CONTRACTION: Final = re.compile(r"(.+?)(n't|'m|'re|'ve|'ll|'d|'s)")
+_EXPANDED: Final = {"n't": " not", "'m": " am", "'re": " are", "'ve": " have", "'ll": " will", "'d": " would", "'s": " is"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,52 +63,41 @@ EMPTY: Final = Clause("", "", ())
 
 def clause_of(text: str) -> Clause:
     """Return `text` with single spaces and without control characters, as a clause."""
-    lines = (" ".join(_printable(line).split()) for line in text.splitlines())
-    tidy = "\n".join(line for line in lines if line)
-    plain = _lower(tidy).translate(_QUOTES)
-    found = list(_WORD.finditer(plain))
-    neighbors = ["", *(word[0] for word in found), ""]
-    # The normal form in pieces, each with the place in `plain` where it was written.
-    pieces: list[tuple[str, int, int]] = []
-    position = 0
-    for number, word in enumerate(found):
-        pieces += [(plain[index], index, index + 1) for index in range(position, word.start())]
-        position = word.end()
-        split, normal = _normal(word[0], neighbors[number], neighbors[number + 2])
-        first, space, rest = normal.partition(" ")
-        middle = word.start() + split if split else word.end()
-        pieces += [(first, word.start(), middle), (space + rest, middle, word.end())]
-    pieces += [(plain[index], index, index + 1) for index in range(position, len(plain))]
-    key = "".join(piece for piece, _, _ in pieces)
-    return Clause(key, tidy, tuple((start, end) for piece, start, end in pieces for _ in piece))
+    # Zero-width joiners and variation selectors are parts of emoji.
+    visible = "".join(char if char.isprintable() or char in "\n\u200d\ufe0f" else " " for char in text)
+    message = re.sub(r" ?\n[ \n]*", "\n", re.sub(r" +", " ", visible)).strip()
+    # Each character is lower-cased on its own: the result must be as long as the message.
+    lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in message)
+    tokens = _TOKEN.findall(lower.translate(_QUOTES))
+    key, places, start = "", [], 0
+    # Between a word and the next one is a space.
+    for token, after in zip_longest(tokens, tokens[2:], fillvalue=""):
+        normal, end = _normal(token, after), start + len(token)
+        same = Prefix.similarity(token, normal)
+        key += normal
+        places += [(place, place + 1) for place in range(start, start + same)] + [(start + same, end)] * (len(normal) - same)
+        places[-1] = (places[-1][0], end)
+        start = end
+    return Clause(key, message, tuple(places))
 
 
-def _normal(word: str, before: str, after: str) -> tuple[int, str]:
-    """Return where a contraction is divided (0 if it is none), and the normal form of a word."""
+def _normal(word: str, after: str) -> str:
+    """Return the normal form of a word; `after` is the next one."""
     if word.startswith(("to do", "to-do")):
-        return 0, "todos" if word.endswith("s") else "todo"
+        return "todos" if word.endswith("s") else "todo"
     if word in words.SPELLING:
-        return 0, words.SPELLING[word]
-    if word in {"2", "4"} and (before in words.BEFORE_TO or (word == "4" and after in {"today", "tomorrow", "tonight", "me"})):
-        if word == "2" and after in words.ACTION_VERBS:
-            return 0, "to"
-        return (0, "for") if word == "4" and after in {"today", "tomorrow", "tonight", "me"} else (0, word)
-    if "'" in word:
-        if word in {"can't", "won't"}:
-            return 3, "can not" if word == "can't" else "will not"
-        for ending, expanded in _ENDINGS:
-            if ending == "'d" and word[:-2] in words.ACTION_VERBS:
-                return 0, f"{word[:-2]}ed"
-            if word.endswith(ending):
-                return len(word) - len(ending), f"{word.removesuffix(ending)} {expanded}"
-        if word.endswith("'s"):
-            stem = word[:-2]
-            if stem == "let":
-                return 3, "let us"
-            if stem in words.TAKES_IS or words.is_past(after) or after in words.AFTER_IS:
-                return len(stem), f"{stem} is"
-        return 0, word
-    return 0, _corrected(word)
+        return words.SPELLING[word]
+    if word == "2" and after in words.ACTION_VERBS:
+        return "to"
+    found = _CONTRACTION.fullmatch(word)
+    if found is None:
+        return word if "'" in word else _corrected(word)
+    stem, ending = found.groups()
+    if ending == "'d" and stem in words.ACTION_VERBS:
+        return f"{stem}ed"
+    if ending == "'s" and not (stem in words.TAKES_IS or words.is_past(after) or after in words.AFTER_IS):
+        return word
+    return stem + _EXPANDED[ending]
 
 
 @lru_cache(maxsize=4096)
@@ -113,12 +105,9 @@ def _corrected(word: str) -> str:
     """Return a command word that was misspelt by one letter; any other word as it is."""
     if re.fullmatch(r"a+d+|adda", word):
         return "add"
-    known = word in words.COMMAND_WORDS or word in words.LOOKALIKES or words.is_action(word) or word in words.IRREGULAR
-    if len(word) < 4 or known:
+    if len(word) < 4 or word in words.COMMAND_WORDS or word in words.LOOKALIKES or words.is_action(word):
         return word
-    near = (
-        command for command in words.COMMAND_WORDS if word[0] == command[0] and OSA.distance(word, command, score_cutoff=1) <= 1
-    )
+    near = (command for command in words.COMMAND_WORDS if word[0] == command[0] and OSA.distance(word, command) <= 1)
     return next(near, word)
 
 
@@ -126,14 +115,3 @@ def shown(text: str) -> str:
     """Return `text` on one line, shortened to `SHOWN_LENGTH` characters."""
     line = " ".join(text.split())
     return line if len(line) <= SHOWN_LENGTH else line[: SHOWN_LENGTH - 1] + "…"
-
-
-def _printable(text: str) -> str:
-    # Zero-width joiners and variation selectors are parts of emoji.
-    return "".join(char if char.isprintable() or char in "\u200d\ufe0f" else " " for char in text)
-
-
-def _lower(text: str) -> str:
-    """Lower-case each character on its own: the result must be as long as the text."""
-    lower = text.lower()
-    return lower if len(lower) == len(text) else "".join(char.lower() if len(char.lower()) == 1 else char for char in text)

@@ -83,6 +83,7 @@ _SHORT: Final = _pairs("""
     nd:and todos:todos todo:todo del:delete okay:ok k:ok appt:appointment im:i_am ive:i_have youre:you_are theyre:they_are
     cant:can_not wont:will_not cannot:can_not lets:let_us gonna:going_to wanna:want_to gotta:got_to lemme:let_me
     gimme:give_me rn:right_now nvm:never_mind nevermind:never_mind lst:list shw:show tommorow:tomorrow
+    can't:can_not won't:will_not let's:let_us
 """)
 SPELLING: Final = (
     _SHORT
