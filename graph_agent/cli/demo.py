@@ -9,8 +9,8 @@ from graph_agent.cli.running import FAILED, print_stderr
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.cli.trace import print_record
-from graph_agent.rules_model.demo_scenes import SCENES, TRACED
 from graph_agent.settings import read_settings
+from graph_agent.task_server.demo_scenes import SCENES, TRACED
 
 
 def demo() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolChoice, ToolDeclaration, select_declarations
-from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
+from graph_agent.reply import forms
 from graph_agent.rules_model.conversation import read_conversation
-from graph_agent.rules_model.planning import Answer, Calls, Question, Refusal, next_step
+from graph_agent.rules_model.planning import next_step
+from graph_agent.rules_model.replies import Reply
 from graph_agent.task_server.declarations import TASK_TOOLS
 
 
@@ -38,22 +39,22 @@ class RuleBasedAdapter:
     ) -> LLMResponse:
         """Return the next calls of the turn that `messages` end in, or its reply. Never raises."""
         offered = frozenset(tool.name for tool in tools)
-        match next_step(read_conversation(messages), offered):
-            case Calls(calls):
-                return LLMResponse(function_calls=list(calls), finish_reason="tool_calls")
-            case Answer(text, reports_change):
-                return _reply(ANSWER, {"text": text, "reports_change": reports_change}, text, offered)
-            case Question(text, reason):
-                return _reply(ASK_USER, {"question": text, "reason": reason}, text, offered)
-            case Refusal(text):
-                return _reply(DECLINE, {"text": text}, text, offered)
+        step = next_step(read_conversation(messages), offered)
+        if isinstance(step, Reply) and step.form not in offered:
+            return LLMResponse(content=step.text, finish_reason="stop")
+        calls = [FunctionCall(name=step.form, arguments=_arguments(step))] if isinstance(step, Reply) else step
+        return LLMResponse(function_calls=calls, finish_reason="tool_calls")
 
     def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
         """Return the declarations of `tools`, in that order. Raises `ToolNotFoundError` for an unknown name."""
         return select_declarations(self._declarations, tools)
 
 
-def _reply(form: str, arguments: dict[str, str | bool], text: str, offered: frozenset[str]) -> LLMResponse:
-    if form in offered:
-        return LLMResponse(function_calls=[FunctionCall(name=form, arguments=dict(arguments))], finish_reason="tool_calls")
-    return LLMResponse(content=text, finish_reason="stop")
+def _arguments(reply: Reply) -> dict[str, str | bool]:
+    match reply.form:
+        case forms.ASK_USER:
+            return {"question": reply.text, "reason": reply.reason}
+        case forms.ANSWER:
+            return {"text": reply.text, "reports_change": reply.reports_change}
+        case _:
+            return {"text": reply.text}

@@ -5,355 +5,233 @@ The plan is computed anew in every round, from the same messages; the calls that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from graph_agent.models.llm import FunctionCall
+from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
 from graph_agent.rules_model import replies
-from graph_agent.rules_model.conversation import Conversation, MadeCall
+from graph_agent.rules_model.conversation import Conversation, Response, tasks_in
 from graph_agent.rules_model.dialogue import Context, interpret, place_in, read_context
 from graph_agent.rules_model.matching import Task, exact_matches, find
 from graph_agent.rules_model.references import is_time, merged, read_reference, starts_with_action
+from graph_agent.rules_model.replies import Reply, answer, ask, fixed, listing, of_status, which
 from graph_agent.rules_model.requests import Add, Change, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.wording import clause_of, shown
-from graph_agent.rules_model.words import base_form, is_action
+from graph_agent.rules_model.words import is_action
 
-TASK_TOOLS: Final = frozenset({"add_task", "list_tasks", "update_task", "complete_task", "delete_task"})
 CALLS_PER_ROUND: Final = 5
 MAX_CHANGES: Final = 9
 MAX_DESCRIPTION: Final = 1000
+TASK_TOOLS: Final = frozenset({"list_tasks", *replies.CHANGED})
 
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    calls: tuple[FunctionCall, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    text: str
-    reports_change: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    text: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    text: str
-
-
-Step = Calls | Answer | Question | Refusal
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A call and the description of the task that it is about."""
-
-    call: FunctionCall
-    subject: str
-
-
-_Result = _Change | Show | Answer | Question | Refusal
+Step = list[FunctionCall] | Reply
+_Result = FunctionCall | Show | Reply
 
 
 def next_step(conversation: Conversation, offered: frozenset[str]) -> Step:
     """Return the next calls of the turn, or its reply."""
     if not TASK_TOOLS & offered:
-        return Refusal(replies.REFUSALS["no_tasks_here"])
+        return fixed("no_tasks_here")
     context = read_context(conversation.said)
     requests = interpret(clause_of(conversation.message), context)
-    lookup = next((call for call in conversation.calls if call.name == "list_tasks"), None)
-    if lookup is None and any(isinstance(request, Show | Change) for request in requests):
-        if "list_tasks" not in offered:
-            return Refusal(replies.UNAVAILABLE)
-        return Calls((FunctionCall(name="list_tasks", arguments=_filter(requests)),))
-    if lookup is not None and not lookup.success:
-        return Answer(replies.LIST_FAILED, False)
-    planner = _Planner(lookup.tasks if lookup else (), context)
-    results = planner.results(requests)
-    made = [call for call in conversation.calls if call.name != "list_tasks"]
-    changes = [result for result in results if isinstance(result, _Change)]
-    if any(change.call.name not in offered for change in changes):
-        return Refusal(replies.UNAVAILABLE)
-    if len(made) < len(changes):
-        return Calls(tuple(change.call for change in changes[len(made) : len(made) + CALLS_PER_ROUND]))
-    return _reply(results, made, planner.tasks)
+    listed = conversation.listing
+    if listed is None and any(isinstance(request, Show | Change) for request in requests):
+        return _round([_lookup(requests)], offered)
+    if listed is not None and listed.get("success") is not True:
+        return fixed("list_failed")
+    tasks = tasks_in(listed or {})
+    results = _Planner(tasks, context).results(requests)
+    calls = [result for result in results if isinstance(result, FunctionCall)]
+    if left := calls[len(conversation.changes) :]:
+        return _round(left, offered)
+    return _reply(results, tasks, conversation.changes)
 
 
-def _filter(requests: Sequence[Request]) -> dict[str, str]:
+def _round(calls: list[FunctionCall], offered: frozenset[str]) -> Step:
+    return calls[:CALLS_PER_ROUND] if all(call.name in offered for call in calls) else fixed("unavailable")
+
+
+def _lookup(requests: Sequence[Request]) -> FunctionCall:
     """A listing of one status is enough where nothing else is asked."""
     match requests:
-        case (Show(status, None),) if status:
-            return {"status": status}
-        case _:
-            return {}
+        case [Show(status=str(status), about=None)]:
+            return FunctionCall(name="list_tasks", arguments={"status": status})
+    return FunctionCall(name="list_tasks")
 
 
-def _reply(results: Sequence[_Result], made: Sequence[MadeCall], tasks: Sequence[Task]) -> Step:
-    """Compose the reply in the order of the requests; a question comes last."""
-    final = _after(tasks, made)
-    waiting = list(made)
-    lines: list[str] = []
+def _reply(results: Sequence[_Result], tasks: Sequence[Task], responses: Sequence[Response]) -> Reply:
+    """Compose the reply in the order of the requests; the first question comes last."""
+    waiting = iter(responses)
+    now = {task.id: task for task in reversed(tasks)}
+    parts: list[Reply] = []
     for result in results:
         match result:
-            case _Change(_, subject):
-                lines.append(replies.report(waiting.pop(0), subject))
+            case FunctionCall(arguments=arguments):
+                response, task = next(waiting), now.get(arguments.get("task_id", ""))
+                parts.append(replies.report(result, task.description if task else arguments["description"], response))
+                now |= {task.id: task for task in tasks_in(response)}
             case Show():
-                lines.append(replies.listing(result, final))
-            case Answer(text, _) | Refusal(text):
-                lines.append(text)
-    lines = list(dict.fromkeys(lines))
-    question = next((result for result in results if isinstance(result, Question)), None)
-    if question is not None:
-        return Question("\n".join([*lines, question.text]), question.reason)
-    text = "\n".join(lines)
-    if all(isinstance(result, Refusal) for result in results):
-        return Refusal(text)
-    return Answer(text, reports_change=any(call.success for call in made))
+                parts.append(listing(result, list(reversed(now.values()))))
+            case Reply():
+                parts.append(result)
+    questions = [part for part in parts if part.form == ASK_USER][:1]
+    parts = [part for part in parts if part.form != ASK_USER] + questions
+    text = "\n".join(dict.fromkeys(part.text for part in parts))
+    if questions:
+        return replace(questions[0], text=text)
+    form = DECLINE if all(part.form == DECLINE for part in parts) else ANSWER
+    return Reply(form, text, reports_change=any(part.reports_change for part in parts))
 
 
-def _after(tasks: Sequence[Task], made: Sequence[MadeCall]) -> list[Task]:
-    """Return the list with the changes of this turn, newest first as the task server orders it."""
-    after = list(tasks)
-    for call in made:
-        if not call.success:
-            continue
-        if call.name == "add_task":
-            after.insert(0, Task("", str(call.arguments.get("description", "")), False))
-        wanted = call.arguments.get("task_id")
-        for number, task in enumerate(after):
-            if task.id and task.id == wanted and call.name == "complete_task":
-                after[number] = replace(task, completed=True)
-            elif task.id and task.id == wanted and call.name == "update_task":
-                after[number] = replace(task, description=str(call.arguments.get("description", "")))
-    return after
-
-
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Planner:
     tasks: Sequence[Task]
     context: Context
-    _deletions: list[Task] = field(default_factory=list)
 
     def results(self, requests: Sequence[Request]) -> list[_Result]:
         """Return the results of the requests in their order; deletions come last."""
-        removed = any(isinstance(request, Delete) for request in requests)
-        results = [
-            result
-            for request in requests
-            for result in self._results(request)
-            if not (removed and isinstance(result, Question) and isinstance(request, Complete) and request.instead)
-        ]
-        changes = [result for result in results if isinstance(result, _Change)]
-        if len(changes) > MAX_CHANGES:
-            kept = changes[:MAX_CHANGES]
-            results = [result for result in results if not isinstance(result, _Change) or any(result is one for one in kept)]
-            results.append(Answer(replies.TOO_MANY.format(MAX_CHANGES), False))
-        deletions = list(dict.fromkeys(self._deletions))
-        every = any(isinstance(request, Delete) and request.target == Reference(every=True) for request in requests)
-        if every and len(deletions) > 1:
-            results.append(Question(f"{replies.WHICH_DELETED_FIRST}\n{replies.numbered(deletions)}", "multiple_matches"))
-        elif deletions and any(isinstance(result, Question) for result in results):
-            results.insert(0, Answer(replies.NOT_DELETED_YET.format(deletions[0].shown), False))
-        else:
-            # The runtime asks about the first one and says that the others come next.
-            results += [_change("delete_task", task.description, task_id=task.id) for task in deletions[:CALLS_PER_ROUND]]
+        found = [result for request in requests for one in self._each(request) for result in self._results(one)]
+        results = [result for place, result in enumerate(found) if result not in found[:place]]
+        calls = sorted((one for one in results if isinstance(one, FunctionCall)), key=_deletes)
+        others = [one for one in results if not _deletes(one)]
+        if len(others) < len(results) and any(isinstance(one, Reply) and one.form == ASK_USER for one in others):
+            return [fixed("not_deleted"), *others]
+        results = sorted(results, key=_deletes)
+        if len(calls) > MAX_CHANGES:
+            return [*(one for one in results if one not in calls[MAX_CHANGES:]), answer(replies.TOO_MANY, str(MAX_CHANGES))]
         return results
 
     def _results(self, request: Request) -> list[_Result]:
         match request:
+            case Add():
+                return self._add(request)
+            case Complete():
+                return self._complete(request)
+            case Update():
+                return [self._update(request)]
+            case Delete():
+                return self._delete(request)
             case Show():
                 return [request]
-            case Add(texts, timed):
-                return self._add(texts, timed)
-            case Complete(target, instead):
-                targets = self._each(target)
-                several = bool(instead) and len(targets) > 1
-                return [result for one in targets for result in self._complete(one, one.words if several else instead)]
-            case Update():
-                return self._update(request)
-            case Delete(target, instead):
-                return [result for one in self._each(target) for result in self._delete(one, instead)]
             case Offer():
-                return [_offer(request)]
+                return [replies.offer(request)]
             case Say(kind):
-                return [_say(kind)]
+                return [fixed(kind)]
 
-    def _add(self, texts: tuple[str, ...], timed: bool) -> list[_Result]:
-        if not texts:
-            return [Question(replies.WHAT_TO_ADD, "missing_context")]
-        if any(len(text) > MAX_DESCRIPTION for text in texts):
-            return [Question(replies.TOO_LONG, "missing_context")]
-        results: list[_Result] = [_change("add_task", text, description=text) for text in texts]
-        return [*results, Answer(replies.NO_ALARM, False)] if timed else results
+    def _add(self, add: Add) -> list[_Result]:
+        if not add.texts:
+            return [ask(replies.WHAT_TO_ADD)]
+        results = [_with_description("add_task", text) for text in add.texts]
+        pending = of_status(self.tasks, "pending")
+        results += [answer(replies.ALREADY_ADDED, text) for text in add.texts if exact_matches(text, pending)]
+        return [*results, fixed("no_alarm_for_task")] if add.timed else results
 
-    def _complete(self, target: Reference, instead: str) -> list[_Result]:
-        open_tasks = [task for task in self.tasks if not task.completed]
-        if target.pronoun and instead:
-            # In "I packed it" the verb shows which task is meant.
-            same = [task for task in open_tasks if base_form(_first_word(task.description)) == base_form(_first_word(instead))]
-            target = Reference(exact=same[0].description) if len(same) == 1 else target
-        if target.every and not open_tasks:
-            return [Answer(replies.listing(Show("pending"), self.tasks), False)]
-        found = self._find(target, open_tasks, "mark as done", instead)
-        if isinstance(found, Question):
-            if instead or (target.words and find(target.words, open_tasks)[0]):
-                return [found]
-            done = self._find(target, [task for task in self.tasks if task.completed], "mark as done", shown(target.words))
-            return [found] if isinstance(done, Question) else _already_done(done)
-        changes = [_change("complete_task", task.description, task_id=task.id) for task in found if not task.completed]
-        return [*changes] or _already_done(found)
-
-    def _update(self, update: Update) -> list[_Result]:
-        update = next((one for one in (update, *update.others) if exact_matches(one.target.words, self.tasks)), update)
-        target, text = update.target, update.new
-        verb = "change" if text is None else f"change to '{shown(text)}'"
-        found = self._find(target, self.tasks, verb)
-        if isinstance(found, Question):
-            return [_offer(Offer(update.instead)) if update.instead and found.reason == "missing_context" else found]
-        if len(found) > 1:
-            return [_which(found, "change")]
-        if text is None:
-            return [Question(replies.NEW_WORDS.format(found[0].shown), "missing_context")]
-        text = _new_words(found[0].description, target, text, inside=update.inside)
-        if len(text) > MAX_DESCRIPTION:
-            return [Question(replies.TOO_LONG, "missing_context")]
-        return [_change("update_task", found[0].description, task_id=found[0].id, description=text)]
-
-    def _delete(self, target: Reference, instead: str) -> list[_Result]:
-        found = self._find(target, self.tasks, "delete", instead)
-        if isinstance(found, Question):
+    def _complete(self, request: Complete) -> list[_Result]:
+        found, done = (
+            self._find(request.target, of_status(self.tasks, status), "mark as done", request.instead)
+            for status in ("pending", "completed")
+        )
+        if isinstance(found, Reply) and found.reason == "missing_context" and not isinstance(done, Reply):
+            found = done
+        if isinstance(found, Reply):
             return [found]
-        if not found:
-            return [Answer(replies.listing(Show(target.status), ()), False)]
-        self._deletions += found
-        return []
+        results: list[_Result] = []
+        for task in found:
+            call = FunctionCall(name="complete_task", arguments={"task_id": task.id})
+            results.append(answer(replies.ALREADY_DONE, task.description) if task.completed else call)
+        return results or [listing(Show("pending"), ())]
 
-    def _find(self, target: Reference, tasks: Sequence[Task], verb: str, instead: str = "") -> tuple[Task, ...] | Question:
-        """Return the tasks that are meant, or the question that has to be asked."""
-        if target.pronoun:
-            if not self.context.mentioned:
-                return _ask("which")
-            target = Reference(exact=self.context.mentioned)
-        if target.every:
-            kept = self._find(read_reference(clause_of(target.but)), tasks, verb) if target.but else ()
-            if isinstance(kept, Question):
-                return kept
-            tasks = [task for task in tasks if task not in kept]
-            return tuple(task for task in tasks if target.status in {None, "completed" if task.completed else "pending"})
-        if target.exact:
-            # The same description may have been completed before; an open task is meant first.
-            matches = sorted(exact_matches(target.exact, tasks), key=lambda task: task.completed)
-            return tuple(matches[:1]) or find(target.exact, tasks)[0][:1] or _not_found(target.exact, verb)
-        if target.places:
-            return self._at(target.places, tasks, verb)
-        if not target.words:
-            return _which(tasks, verb) if tasks else _ask("which")
-        named, possible = find(target.words, tasks)
-        pending = tuple(task for task in named if not task.completed)
-        if len(named) > 1 and len(pending) == 1:
-            named = pending
-        if len(named) == 1 or (len(named) == 2 and target.words.lower().startswith("both ")):
-            return named
-        if named:
-            return _which(named, verb)
-        if instead and (about := find(_object(target.words), tasks)[0]):
-            # "I sent Sara the slides" may report "email Sara the slides"; a task without a verb is certainly meant.
-            plain = len(about) == 1 and not is_action(_first_word(about[0].description))
-            return about[:1] if plain or exact_matches(_object(target.words), tasks) else _which(about, verb)
-        if instead:
-            return Question(replies.OFFER_REPORTED.format(shown(instead)), "missing_context")
-        if len(possible) == 1 and (target.told or verb == "delete"):
-            return possible
-        return _which(possible, verb) if possible else _not_found(target.words, verb)
+    def _update(self, update: Update) -> _Result:
+        update = next((one for one in (update, *update.others) if exact_matches(one.target.words, self.tasks)), update)
+        found = self._find(update.target, self.tasks, "change" if update.new is None else f"change to '{shown(update.new)}'")
+        if isinstance(found, Reply):
+            return replies.offer(Offer(update.instead)) if update.instead and found.reason == "missing_context" else found
+        if len(found) > 1:
+            return which(found, "change")
+        if update.new is None:
+            return ask(replies.NEW_WORDS, found[0].description)
+        return _with_description("update_task", _new_words(found[0].description, update), task_id=found[0].id)
 
-    def _at(self, places: Sequence[int], tasks: Sequence[Task], verb: str) -> tuple[Task, ...] | Question:
-        """A number means the list that the user saw last; without one, the list as it would be shown."""
-        chosen = []
-        for place in places:
-            if self.context.listed:
-                text = place_in(place, self.context.listed)
-                matches = exact_matches(text, self.tasks) if text is not None else ()
-            else:
-                counted = (place_in(place, self.tasks), place_in(place, tasks))
-                matches = tuple(task for task in counted if task is not None and task in tasks)[:1]
-            if not matches:
-                return Question(replies.NO_SUCH_PLACE.format(abs(place), verb), "missing_context")
-            chosen.append(next((task for task in matches if not task.completed), matches[0]))
-        return tuple(dict.fromkeys(chosen))
+    def _delete(self, request: Delete) -> list[_Result]:
+        found = self._find(request.target, self.tasks, "delete", request.instead)
+        if isinstance(found, Reply):
+            return [found]
+        if request.target == Reference(every=True) and len(found) > 1:
+            return [which(found, "", replies.WHICH_DELETED_FIRST)]
+        # The runtime asks about the first one and says that the others come next.
+        calls = [FunctionCall(name="delete_task", arguments={"task_id": task.id}) for task in found]
+        return [*calls] or [listing(Show(request.target.status), ())]
 
-    def _each(self, target: Reference) -> tuple[Reference, ...]:
-        """ "milk and rent": a reference for each part, if one of them names a task and they do not name one together."""
-        words = target.words.removeprefix("both ")
-        parts = [part for part in words.replace(" and ", ",").replace("&", ",").split(",") if part.strip()][:MAX_CHANGES]
+    def _each(self, request: Request) -> tuple[Request, ...]:
+        """ "milk and rent": a request for each part, if one of them names a task and they do not name one together."""
+        if not isinstance(request, Complete | Delete):
+            return (request,)
+        words = request.target.words.removeprefix("both ")
+        parts = [part.strip() for part in re.split(r" and |[&,]", words) if part.strip()][:MAX_CHANGES]
         named = [find(part, self.tasks)[0] for part in parts]
         together = bool(exact_matches(words, self.tasks)) or len(set(named)) == 1
-        if len(parts) < 2 or together or all(len(tasks) != 1 for tasks in named):
-            return (target,)
-        return tuple(Reference(words=part.strip()) for part in parts)
+        if together or all(len(tasks) != 1 for tasks in named):
+            return (request,)
+        return tuple(replace(request, target=Reference(words=part), instead=part if request.instead else "") for part in parts)
+
+    def _find(self, target: Reference, tasks: Sequence[Task], verb: str, instead: str = "") -> tuple[Task, ...] | Reply:
+        """Return the tasks that are meant, or the question that has to be asked."""
+        if target.pronoun and instead and len(named := find(instead, tasks)[0]) == 1:
+            return named
+        if exact := self.context.mentioned if target.pronoun else target.exact:
+            return _open_first(find(exact, tasks)[0]) or ask(replies.NOT_FOUND, exact, verb)
+        if target.every:
+            kept = self._find(read_reference(clause_of(target.but)), tasks, verb) if target.but else ()
+            return kept if isinstance(kept, Reply) else tuple(one for one in of_status(tasks, target.status) if one not in kept)
+        if target.places:
+            chosen = [self._at(place, tasks) for place in target.places]
+            missing = [place for place, found in zip(target.places, chosen, strict=True) if not found]
+            return ask(replies.NO_SUCH_PLACE, str(abs(missing[0])), verb) if missing else tuple(dict.fromkeys(sum(chosen, ())))
+        if not target.words:
+            return which(tasks, verb) if tasks else fixed("which")
+        named, possible = find(target.words, tasks)
+        named = pending if len(pending := of_status(named, "pending")) == 1 else named
+        if len(named) == 1 or (len(named) == 2 and target.words.lower().startswith("both ")):
+            return named
+        # "Got the milk" reports "almond milk", but it may not report "return the milk".
+        thing = bool(instead) and not is_action(possible[0].description.lower().partition(" ")[0]) if possible else False
+        if len(possible) == 1 and (target.told or verb == "delete" or thing):
+            return possible
+        if named or possible:
+            return which(named or possible, verb)
+        return ask(replies.OFFER_REPORTED, instead) if instead else ask(replies.NOT_FOUND, target.words, verb)
+
+    def _at(self, place: int, tasks: Sequence[Task]) -> tuple[Task, ...]:
+        """A number means the list that the user saw last; without one, the list as it would be shown."""
+        if self.context.listed:
+            return _open_first(exact_matches(place_in(place, self.context.listed) or "", self.tasks))
+        counted = (place_in(place, self.tasks), place_in(place, tasks))
+        return tuple(task for task in counted if task and task in tasks)[:1]
 
 
-def _new_words(old: str, target: Reference, new: str, *, inside: bool) -> str:
+def _deletes(result: _Result) -> bool:
+    return isinstance(result, FunctionCall) and result.name == "delete_task"
+
+
+def _open_first(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The same description may have been completed before; an open task is meant first."""
+    return tuple(sorted(tasks, key=lambda task: task.completed)[:1])
+
+
+def _with_description(tool: str, description: str, **arguments: str) -> _Result:
+    if len(description) > MAX_DESCRIPTION:
+        return ask(replies.TOO_LONG)
+    return FunctionCall(name=tool, arguments={**arguments, "description": description})
+
+
+def _new_words(old: str, update: Update) -> str:
     """A time is added to the description; "change milk to oat milk" changes "buy milk" to "buy oat milk"."""
+    new, replaced = update.new or "", update.target.words
     clause = clause_of(new)
     if is_time(clause):
         return merged(old, new)
-    start = old.casefold().find(target.words.casefold()) if target.words and inside else -1
-    if start <= 0 or starts_with_action(clause):
-        return new
-    return f"{old[:start]}{new}{old[start + len(target.words) :]}"
-
-
-def _first_word(text: str) -> str:
-    return text.lower().partition(" ")[0]
-
-
-def _object(report: str) -> str:
-    """Return what a report is about: "eggs" for "got the eggs"."""
-    return read_reference(clause_of(report.partition(" ")[2])).words
-
-
-def _change(tool: str, subject: str, **arguments: str) -> _Change:
-    return _Change(FunctionCall(name=tool, arguments=arguments), subject)
-
-
-def _already_done(tasks: Sequence[Task]) -> list[_Result]:
-    return [Answer(replies.ALREADY_DONE.format(task.shown), False) for task in tasks]
-
-
-def _offer(offer: Offer) -> _Result:
-    text = shown(offer.text)
-    if offer.other_list:
-        return Question(replies.OTHER_LIST.format(shown(offer.other_list), text), "unclear_intent")
-    if len(offer.items) > 1:
-        return Question(replies.OFFER_ITEMS.format(text, len(offer.items)), "unclear_intent")
-    template = replies.OFFER_OR_FIND if offer.bare else replies.OFFER
-    return Question(template.format(*[text] * template.count("{}")), "unclear_intent")
-
-
-def _say(kind: str) -> _Result:
-    kind, _, detail = kind.partition(":")
-    if kind == "which" and detail:
-        return Question(replies.WHICH_SPECIFIC.format(detail), "missing_context")
-    if kind == "not_read":
-        return Answer(replies.NOT_READ.format(detail), False)
-    if kind in replies.QUESTIONS:
-        return _ask(kind)
-    return Refusal(replies.REFUSALS[kind]) if kind in replies.REFUSALS else Answer(replies.ANSWERS[kind], False)
-
-
-def _ask(kind: str) -> Question:
-    return Question(*replies.QUESTIONS[kind])
-
-
-def _which(tasks: Sequence[Task], verb: str) -> Question:
-    return Question(f"{replies.WHICH.format(verb)}\n{replies.numbered(tasks)}", "multiple_matches")
-
-
-def _not_found(words: str, verb: str) -> Question:
-    return Question(replies.NOT_FOUND.format(shown(words), verb), "missing_context")
+    start = old.casefold().find(replaced.casefold()) if replaced and update.inside else -1
+    return new if start <= 0 or starts_with_action(clause) else f"{old[:start]}{new}{old[start + len(replaced) :]}"

@@ -6,15 +6,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from graph_agent.rules_model.conversation import MadeCall
+from graph_agent.models.llm import FunctionCall
+from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
+from graph_agent.rules_model.conversation import Response
 from graph_agent.rules_model.matching import Task, containing, find
-from graph_agent.rules_model.requests import Show
+from graph_agent.rules_model.requests import Offer, Show, Status
 from graph_agent.rules_model.wording import shown
 
 MAX_SHOWN: Final = 100
 
+WHAT_TO_ADD: Final = "What should I add?"
+TOO_LONG: Final = "That is too long for one task: 1,000 characters at most. How would you put it in short?"
+NEW_WORDS: Final = "What should '{}' say instead?"
+OFFER: Final = "Would you like me to add '{}' as a task?"
+OFFER_OR_FIND: Final = "Would you like to add '{}' as a new task, or are you looking for an existing task about {}?"
+OFFER_ITEMS: Final = "Would you like to add '{}' as one task or as {} separate tasks, or are you looking for existing ones?"
+OFFER_REPORTED: Final = "I don't see '{}' on your list. Would you like me to add it as a task?"
+OTHER_LIST: Final = "I keep only one list, your tasks, and not '{}'. Would you like me to add '{}' as a task?"
+WHICH: Final = "Which task should I {}?"
+WHICH_SPECIFIC: Final = "Which specific task are you referring to? Please tell me the name or the number of the task to {}."
+WHICH_DELETED_FIRST: Final = "I delete one task at a time, and I ask before each. Which task should I delete first?"
+NOT_FOUND: Final = "I don't see '{}' on your list. Which task should I {}?"
+NO_SUCH_PLACE: Final = "There is no task number {} on your list. Which task should I {}?"
+NOT_ON_LIST: Final = "No, I don't see '{}' on your list."
+FOUND: Final = "'{}' is on your list, {}."
+ALREADY_DONE: Final = "'{}' is already marked as done."
+ALREADY_ADDED: Final = "'{}' was on your list already."
+TOO_MANY: Final = "I make at most {} changes for one message. Please ask again for the rest."
+CHANGED: Final = {
+    "add_task": "Added '{}' to your list.",
+    "complete_task": "Marked '{}' as done.",
+    "update_task": "Changed '{}' to '{}'.",
+    "delete_task": "Deleted '{}'.",
+}
 _EXAMPLES: Final = (
     '"add call mom", "show my tasks", "mark call mom as done", "rename call mom to call dad" or "delete call mom"'
 )
@@ -22,8 +49,10 @@ _ABILITIES: Final = (
     'I can help you with your tasks: add one ("remind me to call mom"), show your list, mark a task as done, change its words, '
     "or delete one after asking you."
 )
-WHICH_SPECIFIC: Final = "Which specific task are you referring to? Please tell me the name or the number of the task to {}."
-ANSWERS: Final = {
+_ONLY_TASKS: Final = (
+    "I can only help with task management: adding, showing, completing, changing and deleting tasks on your list."
+)
+_ANSWERS: Final = {
     "greeting": "Hello! How can I help you with your tasks today?",
     "how_are_you": "I'm doing well, thank you! How can I help you with your tasks?",
     "capabilities": _ABILITIES,
@@ -45,100 +74,109 @@ ANSWERS: Final = {
     "others": "I can only see your own tasks, not those of other people.",
     "remind_other": 'I can only remind you: I keep your own tasks. You can say "add" and what you want to do.',
     "other_list": "I keep only one list, your tasks, and no other lists. I can show it or add something to it.",
+    "no_alarm_for_task": "I keep it as a task with its time, but I have no alarm and won't alert you.",
+    "not_deleted": "I have not deleted anything yet.",
+    "not_read:": "I didn't understand '{}'.",
+    "list_failed": "I couldn't read your task list just now. Please try again.",
 }
-QUESTIONS: Final = {
-    "unclear": (f"I didn't understand that. You can say {_EXAMPLES}.", "unclear_intent"),
-    "which": (
-        "Which specific task are you referring to? Please name it, or tell me its number on your list.",
-        "missing_context",
-    ),
-    "change_every": ("I can't change all tasks at once. Which ones do you mean, by name or number?", "missing_context"),
+_QUESTIONS: Final = {
+    "unclear": f"I didn't understand that. You can say {_EXAMPLES}.",
+    "which": "Which specific task are you referring to? Please name it, or tell me its number on your list.",
+    "which:": WHICH_SPECIFIC,
+    "change_every": "I can't change all tasks at once. Which ones do you mean, by name or number?",
 }
-_ONLY_TASKS: Final = (
-    "I can only help with task management: adding, showing, completing, changing and deleting tasks on your list."
-)
-REFUSALS: Final = {
+_REFUSALS: Final = {
     "out_of_scope": f"I'm sorry, I can't help with that. {_ONLY_TASKS}",
     "no_tasks_here": "I'm sorry, I know only tasks, and no task list is connected here.",
+    "unavailable": "I'm sorry, that isn't possible here.",
     "delete_every": "I can't delete everything at once. I can delete one task at a time, and I ask before I do.",
     "language": f"I'm sorry, I only understand English. {_ONLY_TASKS}",
 }
-OFFER: Final = "Would you like me to add '{}' as a task?"
-OFFER_OR_FIND: Final = "Would you like to add '{}' as a new task, or are you looking for an existing task about {}?"
-OFFER_ITEMS: Final = "Would you like to add '{}' as one task or as {} separate tasks, or are you looking for existing ones?"
-OTHER_LIST: Final = "I keep only one list, your tasks, and not '{}'. Would you like me to add '{}' as a task?"
-OFFER_REPORTED: Final = "I don't see '{}' on your list. Would you like me to add it as a task?"
-WHAT_TO_ADD: Final = "What should I add?"
-NEW_WORDS: Final = "What should '{}' say instead?"
-WHICH: Final = "Which task should I {}?"
-WHICH_DELETED_FIRST: Final = "I delete one task at a time, and I ask before each. Which task should I delete first?"
-NOT_FOUND: Final = "I don't see '{}' on your list. Which task should I {}?"
-NO_SUCH_PLACE: Final = "There is no task number {} on your list. Which task should I {}?"
-ALREADY_DONE: Final = "'{}' is already marked as done."
-NOT_ON_LIST: Final = "No, I don't see '{}' on your list."
-FOUND: Final = "'{}' is on your list, {}."
-
-TOO_LONG: Final = "That is too long for one task: 1,000 characters at most. How would you put it in short?"
-TOO_MANY: Final = "I make at most {} changes for one message. Please ask again for the rest."
-NOT_READ: Final = "I didn't understand '{}'."
-NO_ALARM: Final = "I keep it as a task with its time, but I have no alarm and won't alert you."
-DATES_ARE_TEXT: Final = "(I keep dates as text and cannot sort or filter by them.)"
-NOT_DELETED_YET: Final = "I have not deleted '{}' yet."
-UNAVAILABLE: Final = "I'm sorry, that isn't possible here."
-LIST_FAILED: Final = "I couldn't read your task list just now. Please try again."
-
-CHANGED: Final = {
-    "add_task": "Added '{}' to your list.",
-    "complete_task": "Marked '{}' as done.",
-    "update_task": "Changed '{}' to '{}'.",
-    "delete_task": "Deleted '{}'.",
-}
-_FAILED: Final = {
-    "add_task": "add '{}'",
-    "complete_task": "mark '{}' as done",
-    "update_task": "change '{}'",
-    "delete_task": "delete '{}'",
-}
 
 
-def report(call: MadeCall, subject: str) -> str:
-    """Return the line about a change of the task with the description `subject`."""
-    if call.success:
-        return CHANGED[call.name].format(shown(subject), shown(str(call.arguments.get("description", ""))))
-    change = _FAILED[call.name].format(shown(subject))
-    if call.unknown:
-        return f"I don't know if I could {change}. Please look at your list before you try again."
-    return f"I couldn't {change}."
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply, or a part of one: `form` is the reply form that declares its kind, `reason` says why a question is asked."""
+
+    form: str
+    text: str
+    reason: str = ""
+    reports_change: bool = False
 
 
-def numbered(tasks: Sequence[Task], *, boxes: bool = False) -> str:
-    lines = [
-        f"{number}. {('[x] ' if task.completed else '[ ] ') if boxes else ''}{task.shown}"
-        for number, task in enumerate(tasks[:MAX_SHOWN], 1)
-    ]
-    return "\n".join([*lines, *([f"... and {len(tasks) - MAX_SHOWN} more."] if len(tasks) > MAX_SHOWN else [])])
+def answer(template: str, *values: str) -> Reply:
+    return Reply(ANSWER, template.format(*map(shown, values)))
 
 
-def listing(show: Show, tasks: Sequence[Task]) -> str:
+def ask(template: str, *values: str, reason: str = "missing_context") -> Reply:
+    return Reply(ASK_USER, template.format(*map(shown, values)), reason)
+
+
+def fixed(kind: str) -> Reply:
+    """Return the reply of a kind; what follows a colon fills its template."""
+    name, colon, detail = kind.partition(":")
+    name += colon
+    if name in _QUESTIONS:
+        return ask(_QUESTIONS[name], detail, reason="unclear_intent" if name == "unclear" else "missing_context")
+    return Reply(DECLINE, _REFUSALS[name]) if name in _REFUSALS else answer(_ANSWERS[name], detail)
+
+
+def offer(offered: Offer) -> Reply:
+    """Ask if something that could be a task is to be added."""
+    if offered.other_list:
+        return ask(OTHER_LIST, offered.other_list, offered.text, reason="unclear_intent")
+    if len(offered.items) > 1:
+        return ask(OFFER_ITEMS, offered.text, str(len(offered.items)), reason="unclear_intent")
+    return ask(OFFER_OR_FIND if offered.bare else OFFER, offered.text, offered.text, reason="unclear_intent")
+
+
+def which(tasks: Sequence[Task], verb: str, question: str = WHICH) -> Reply:
+    """Ask which of the tasks is meant."""
+    return Reply(ASK_USER, f"{question.format(verb)}\n{_numbered(tasks)}", "multiple_matches")
+
+
+def report(call: FunctionCall, subject: str, response: Response) -> Reply:
+    """Report a change of the task with the description `subject`."""
+    if response.get("success") is True:
+        return replace(answer(CHANGED[call.name], subject, call.arguments.get("description", "")), reports_change=True)
+    verb = call.name.removesuffix("_task")
+    if response.get("error_code") in {"TIMEOUT_ERROR", "UNKNOWN_ERROR"}:
+        return answer("I don't know if I could {} '{}'. Please look at your list before you try again.", verb, subject)
+    return answer("I couldn't {} '{}'.", verb, subject)
+
+
+def of_status(tasks: Sequence[Task], status: Status | None) -> tuple[Task, ...]:
+    """Return the tasks of this status; all of them without one."""
+    return tuple(task for task in tasks if status in {None, "completed" if task.completed else "pending"})
+
+
+def listing(show: Show, tasks: Sequence[Task]) -> Reply:
     """Return the list, or the answer to what was asked about it."""
     if show.about is not None:
         return _about(show.about, tasks)
-    chosen = [task for task in tasks if show.status is None or task.completed == (show.status == "completed")]
+    chosen, kind = of_status(tasks, show.status), f"{show.status} " if show.status else ""
     if not chosen:
-        return f"You have no {show.status} tasks." if show.status else "Your list is empty: you have no tasks yet."
-    kind = f"{show.status} " if show.status else ""
-    text = f"You have {len(chosen)} {kind}task{'' if len(chosen) == 1 else 's'}:\n{numbered(chosen, boxes=True)}"
-    return f"{text}\n{DATES_ARE_TEXT}" if show.dated else text
+        return answer(f"You have no {kind}tasks." if kind else "Your list is empty: you have no tasks yet.")
+    note = "\n(I keep dates as text and cannot sort or filter by them.)" if show.dated else ""
+    plural = "" if len(chosen) == 1 else "s"
+    return Reply(ANSWER, f"You have {len(chosen)} {kind}task{plural}:\n{_numbered(chosen, boxes=True)}{note}")
 
 
-def _about(about: str, tasks: Sequence[Task]) -> str:
-    named = containing(about, tasks)
-    matches = named or find(about, tasks)[1]
+def _about(about: str, tasks: Sequence[Task]) -> Reply:
+    named, possible = find(about, tasks)
+    matches = containing(about, tasks) or named or possible
     if not matches:
-        return NOT_ON_LIST.format(shown(about))
+        return answer(NOT_ON_LIST, about)
     if len(matches) > 1:
-        return f"I see {len(matches)} tasks like that:\n{numbered(matches, boxes=True)}"
-    state = "marked as done" if matches[0].completed else "still to do"
-    if named:
-        return FOUND.format(matches[0].shown, state)
-    return f"Something like that is on your list: '{matches[0].shown}', {state}."
+        return Reply(ANSWER, f"I see {len(matches)} tasks like that:\n{_numbered(matches, boxes=True)}")
+    return answer(FOUND, matches[0].description, "marked as done" if matches[0].completed else "still to do")
+
+
+def _numbered(tasks: Sequence[Task], *, boxes: bool = False) -> str:
+    lines = []
+    for number, task in enumerate(tasks[:MAX_SHOWN], 1):
+        box = ("[x] " if task.completed else "[ ] ") if boxes else ""
+        lines.append(f"{number}. {box}{task.shown}")
+    if len(tasks) > MAX_SHOWN:
+        lines.append(f"... and {len(tasks) - MAX_SHOWN} more.")
+    return "\n".join(lines)

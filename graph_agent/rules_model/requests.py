@@ -91,7 +91,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A fixed text: `kind` is a key of `replies.ANSWERS`, `replies.QUESTIONS` or `replies.REFUSALS`."""
+    """A fixed text: `kind` is the one that `replies.fixed` takes."""
 
     kind: str
 

@@ -84,6 +84,17 @@ async def test_the_list_is_readable() -> None:
     assert (await Environment().says("show completed tasks")).text == "You have no completed tasks."
 
 
+async def test_a_task_that_was_on_the_list_already_is_added_again_and_the_reply_says_so() -> None:
+    environment = Environment.of("buy milk", "call mom", completed=("call mom",))
+    turn = await environment.says("mark call mom as done, add Buy milk and add call mom")
+    assert turn.text.splitlines() == [
+        "'call mom' is already marked as done.",
+        "Added 'Buy milk' to your list.",
+        "'Buy milk' was on your list already.",
+        "Added 'call mom' to your list.",
+    ]
+
+
 async def test_a_completed_task_is_reported_as_already_done() -> None:
     turn = await Environment.of("buy milk", completed=("buy milk",)).says("mark buy milk as done")
     assert (turn.text, turn.mutated) == ("'buy milk' is already marked as done.", False)
