@@ -12,9 +12,6 @@ from graph_agent.rules_model.requests import Add, Offer, Request, Say
 from graph_agent.rules_model.wording import Clause, clause_of
 
 _ITEM: Final = re.compile(r"\s*(?:,\s*(?:and |or |plus )?|\s(?:and|&|plus)\s|(?<!\w)(?:\d{1,2}\)|[-•*])\s)\s*")
-_SEVERAL: Final = re.compile(r"^(?:add|create|tasks|todos|new tasks)$|things|items|tasks|these|following|\d")
-_RECALLS: Final = re.compile(r"remember |note |make (?:a )?note|keep in mind")
-_REMIND: Final = re.compile(r"remind|tell me|alert|notify|ping|wake|alarm")
 
 
 def description(clause: Clause) -> str:
@@ -45,11 +42,10 @@ def _add(clause: Clause, groups: Groups) -> Request | None:
         return Add()
     if read_reference(text).pronoun or part("ANYTHING").fullmatch(text.key):
         return Say("which")
-    separate = part("SEPARATE").fullmatch(text.key)
-    if separate and (items := items_of(text.text[: separate.end("items")])):
-        return Add(items)
+    if found := part("SEPARATE").fullmatch(text.key):
+        return Add(items_of(text.text[: found.end("items")]) or (text.text,))
+    reminds = part("REMINDS").search(clause.key)
     chores = items_of(description(text.cut(5) if text.key.startswith("both ") else text).replace(" and also ", " and "))
-    reminds = _REMIND.search(clause.key)
     if chores and not (reminds or when.key or "&" in text.key) and all(map(is_chore, chores)):
         return Add(chores)
     timed = bool(reminds and (when.key or part("TIMES").search(text.key)))
@@ -66,7 +62,7 @@ def _peel(groups: Groups, *, linked: bool) -> tuple[bool, bool]:
     while text.key:
         if found := part("KEPT_AS").match(text.key):
             placed = linked = True
-            several = several or bool(_SEVERAL.search(found[0]))
+            several = several or bool(part("SEVERAL_THINGS").search(found[0]))
         elif found := (linked and part("WHEN_FIRST").match(text.key)) or part("TAKEN").search(text.key):
             placed = placed or bool(found.start())
             groups |= {"when": text.cut(*found.span("when"))} if found["when"] else {}
@@ -82,23 +78,20 @@ def _peel(groups: Groups, *, linked: bool) -> tuple[bool, bool]:
 
 def _remember(clause: Clause, groups: Groups) -> Request | None:
     """ "remind me to call Bo", "do not let me forget the milk"; not "remind me what my pin is" or "remember the holidays"."""
-    said = groups["text"].key
+    said = groups["text"].key.lstrip(" ,:")
     _peel(groups, linked=True)
     text = groups["text"]
-    if part("NOTHING").fullmatch(text.key):
-        return Add()
-    first, before = text.key.partition(" ")[0], clause.key[: clause.key.rindex(text.key)]
-    if first in vocabulary.QUESTION_WORDS | {"if", "whether", "your"} and not before.endswith("to "):
+    before = clause.key[: len(clause.key) - len(said)] + said[: said.find(text.key)]
+    if part("INDIRECT").match(text.key) and not before.endswith("to "):
         return None
-    clear = bool(groups["when"].key or part("TIMES").search(text.key)) or starts_with_action(text) or before.endswith("to ")
-    if not part("REMEMBER").match(before):
-        if text.key == said.lstrip(" ,:") and not (
-            "remind me" in before and (said.startswith(("not to ", "my ")) or part("TIMES").search(said))
-        ):
-            return None
-        about = before.endswith("of ") and not clear
-        return Offer(description(text)) if about else _add(clause, groups)
-    return None if _RECALLS.match(clause.key) and (first in vocabulary.ORDERS or not clear) else _add(clause, groups)
+    timed = groups["when"].key or part("TIMES").search(text.key)
+    clear = timed or starts_with_action(text) or before.endswith("to ") or part("NOTHING").fullmatch(text.key)
+    if part("REMEMBER").match(before):
+        vague = part("NOTES").match(clause.key) and (not clear or text.key.partition(" ")[0] in vocabulary.ORDERS)
+        return None if vague else _add(clause, groups)
+    if text.key == said and not (clear or (said.startswith(("not to ", "my ")) and "remind" in before)):
+        return None
+    return Offer(description(text)) if before.endswith("of ") and not clear else _add(clause, groups)
 
 
 def _placed(clause: Clause, groups: Groups) -> Request | None:
@@ -106,33 +99,31 @@ def _placed(clause: Clause, groups: Groups) -> Request | None:
     head, kept = groups["head"].key, groups["said"]
     if head and not (part("ADDS").search(head) and part("TO_WHAT").search(head) and not part("OTHER_ACT").search(head)):
         return None
+    announced = head or groups["list"].key
     groups["text"] = kept if kept.key else groups["text"]
-    placed, several = _peel(groups, linked=bool(head or groups["list"].key or kept.key))
+    placed, several = _peel(groups, linked=bool(announced or kept.key))
     text = groups["text"]
-    several = several or bool(_SEVERAL.search(head))
-    if several and (items := items_of(description(text))):
+    if (several or part("SEVERAL_THINGS").search(head)) and (items := items_of(description(text))):
         return Add(items)
-    if (
-        kept.key
-        and text.start == kept.start
-        and not (starts_with_action(text) or re.search(r"[,.!-]", kept.key[len(text.key) :]))
-    ):
+    # "sour milk, put it down" does not begin like a task.
+    unclear = kept.key and text.start == kept.start and not starts_with_action(text)
+    if unclear and not re.search(r"[,.!-]", kept.key[len(text.key) :]):
         return None
     mine = text.key.startswith("my ") and is_foreign(text, vocabulary.DIGITAL)
-    return _add(clause, groups) if (placed or head or groups["list"].key) and not mine else None
+    return _add(clause, groups) if (placed or announced) and not mine else None
 
 
 def _add_bare(clause: Clause, groups: Groups) -> Request | None:
     """ "add X" without a list: clear if X is a chore or a plain thing. "add John as a friend" is offered."""
-    text = groups["text"]
-    if found := re.search(r" (?:again|back|too|as well|instead)[.!]?$", text.key):
-        text = groups["text"] = text.cut(0, found.start())
-    if part("SEPARATE").fullmatch(text.key):
-        return _add(clause, groups)
-    strange = is_foreign(
-        text, vocabulary.FOREIGN if " to " in text.key or text.key.startswith("a ") else vocabulary.DIGITAL
-    ) or part("ELSEWHERE").search(text.key)
-    if strange and not (text.key[:1] in "\"'" or starts_with_action(text) or part("NOTHING").fullmatch(text.key)):
+    again = part("AGAIN").search(groups["text"].key)
+    text = groups["text"] = groups["text"].cut(0, again.start() if again else None)
+    nouns = vocabulary.FOREIGN if " to " in text.key or text.key.startswith("a ") else vocabulary.DIGITAL
+    clear = text.key[:1] in "\"'" or starts_with_action(text) or part("SEPARATE").fullmatch(text.key)
+    if (
+        not clear
+        and (is_foreign(text, nouns) or part("ELSEWHERE").search(text.key))
+        and not part("NOTHING").fullmatch(text.key)
+    ):
         return Offer(description(text))
     return _add(clause, groups)
 
@@ -143,13 +134,16 @@ def _other_list(_clause: Clause, groups: Groups) -> Request:
 
 
 def _needed(clause: Clause, groups: Groups) -> Request | None:
+    """ "I need to fix the sink", "we need milk and eggs", "I have a dentist appointment on friday"."""
     text = groups["text"]
-    items = items_of(description(text)) if " need " in f" {clause.key}" else ()
-    dated = clause.key.startswith(("i ", "we ")) and re.match(r"(?:an?|my|the) ", text.key) and part("TIMES").search(text.key)
-    wanted = " need " in f" {clause.key}" and len(text.key.split()) <= 3 and not is_foreign(text)
-    likely = items or dated or wanted or (starts_with_action(text) and len(text.key) < 120)
+    needs = " need " in f" {clause.key}"
+    items = items_of(description(text)) if needs else ()
+    dated = clause.key.startswith(("i ", "we ")) and part("TIMES").search(text.key)
+    wanted = needs and len(text.key.split()) <= 3 and not is_foreign(text)
+    if not (items or dated or wanted or (starts_with_action(text) and len(text.key) < 120)):
+        return None
     words = " ".join(filter(None, (description(text), groups["when"].text)))
-    return Offer(re.sub(r"^an? ", "", words) if dated else words, items if len(items) > 2 else ()) if likely else None
+    return Offer(re.sub(r"^an? ", "", words), items if len(items) > 2 else ())
 
 
 BUILDERS: Final[dict[str, Builder]] = {
