@@ -118,14 +118,9 @@ def _add_bare(clause: Clause, groups: Groups) -> Request | None:
     again = part("AGAIN").search(groups["text"].key)
     text = groups["text"] = groups["text"].cut(0, again.start() if again else None)
     nouns = vocabulary.FOREIGN if " to " in text.key or text.key.startswith("a ") else vocabulary.DIGITAL
-    clear = text.key[:1] in "\"'" or starts_with_action(text) or part("SEPARATE").fullmatch(text.key)
-    if (
-        not clear
-        and (is_foreign(text, nouns) or part("ELSEWHERE").search(text.key))
-        and not part("NOTHING").fullmatch(text.key)
-    ):
-        return Offer(description(text))
-    return _add(clause, groups)
+    clear = starts_with_action(text) or part("PLAIN").match(text.key) or part("NOTHING").fullmatch(text.key)
+    strange = is_foreign(text, nouns) or part("ELSEWHERE").search(text.key)
+    return Offer(description(text)) if strange and not clear else _add(clause, groups)
 
 
 def _other_list(_clause: Clause, groups: Groups) -> Request:

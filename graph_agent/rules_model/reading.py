@@ -21,19 +21,14 @@ _MAX_WORDS: Final = 80
 
 def read_clause(clause: Clause) -> Request:
     """Return the request that one clause makes; `UNCLEAR` if no cue fits."""
-    for attempt in (clause, without_politeness(clause)):
-        if (talk := _first(attempt, "talk")) is not None:
-            return talk
-    clause = without_politeness(clause)
-    if clause.key.count(" ") > _MAX_WORDS:
-        return Add((clause.text,)) if _first(clause.cut(0, 200), "add") else UNCLEAR
-    attempts = [clause, *_commands_inside(clause)]
-    for names in _TABLES:
-        for attempt in attempts:
-            for name in names:
-                if (request := _first(attempt, name)) is not None:
-                    return request
-    return _leftover(clause)
+    bare = without_politeness(clause)
+    if talk := _first(clause, "talk") or _first(bare, "talk"):
+        return talk
+    if bare.key.count(" ") > _MAX_WORDS:
+        return Add((bare.text,)) if _first(bare.cut(0, 200), "add") else UNCLEAR
+    attempts = [bare, *_commands_inside(bare)]
+    found = (_first(attempt, name) for names in _TABLES for attempt in attempts for name in names)
+    return next((request for request in found if request), None) or _leftover(bare)
 
 
 def without_politeness(clause: Clause) -> Clause:

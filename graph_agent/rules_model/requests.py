@@ -10,25 +10,22 @@ Status = Literal["pending", "completed"]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The task or tasks that the user means. At most one of words, places, exact, pronoun and every is set; with none, no task
-    was named.
+    """The task or tasks that the user means, by one of words, places, exact, pronoun and every; with none, by nothing.
+
+    `places` count in the list as it was shown: 1 is the first, -1 the last. `exact` is a whole description as it was shown.
+    With `every`, only the tasks of `status` are meant, and not those that have the words `but`. With `pronoun`, `other` stands
+    for "the other one" of two. `told`: the words are a whole clause before "it": "lunch with Yuki happened, tick it".
     """
 
     words: str = ""
     places: tuple[int, ...] = ()
-    """Places in the list as it was shown: 1 is the first, -1 the last."""
     exact: str = ""
-    """A whole description, as it was shown."""
     pronoun: bool = False
     every: bool = False
     told: bool = False
-    """With `words`: a whole clause that tells of the task before "it": "lunch with Yuki happened, tick it"."""
     other: bool = False
-    """With `pronoun`: "the other one" of two that were listed."""
     status: Status | None = None
-    """With `every`: only the tasks of this status."""
     but: str = ""
-    """With `every`: the words of the tasks that are not meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """Show the list, or with `about` the tasks that contain these words."""
+    """Show the list, or with `about` the tasks that contain these words. `dated`: the user asked for those of a date."""
 
     status: Status | None = None
     about: str | None = None
@@ -56,24 +53,24 @@ class Change:
     instead: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Complete(Change):
-    pass
+    """Mark a task as done."""
 
 
-@dataclass(frozen=True, slots=True)
 class Delete(Change):
-    pass
+    """Delete a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Update(Change):
+    """Give a task the words `new`, which are None if the user did not say them; `inside`: in place of the words of `target`.
+
+    `others` are readings in which the new words begin elsewhere: "change go to gym to swim".
+    """
+
     new: str | None = None
-    """The new words; None if the user did not say them."""
     inside: bool = False
-    """The new words may replace only those that were named ("change milk to oat milk")."""
     others: tuple[Update, ...] = ()
-    """Readings in which the new words begin elsewhere ("change go to gym to swim")."""
 
 
 @dataclass(frozen=True, slots=True)
