@@ -16,8 +16,6 @@ from graph_agent.rules_model.requests import Complete, Delete, Reference, Reques
 from graph_agent.rules_model.wording import Clause
 from graph_agent.rules_model.words import is_past
 
-_MAX_SAID: Final = 20
-
 
 def _complete(clause: Clause, groups: Groups) -> Request | None:
     """ "mark milk as done", "done with the rent"; after a mere "check" or "close" the words must name a task."""
@@ -44,12 +42,11 @@ def _target(ref: Clause) -> Clause:
 
 
 def _said(clause: Clause, groups: Groups) -> Request | None:
-    """A clause of an unknown form with a cue word, such as "done", may be about a task."""
-    strange = is_foreign(clause) or part("OTHERS").search(clause.key)
-    if len(clause.key.split()) > _MAX_SAID or (strange and not part("MENTIONS_TASK").search(clause.key)):
+    """A clause of an unknown form with a word such as "done" or "remove" may be about a task."""
+    if is_foreign(clause) or is_story(clause):
         return None
     target = Reference(words=clause.text)
-    return Delete(target) if groups["delete"].key else None if is_story(clause) else Complete(target)
+    return Delete(target) if groups["delete"].key else Complete(target)
 
 
 def _report(clause: Clause, groups: Groups) -> Request | None:
