@@ -65,16 +65,16 @@ def _lookup(requests: Sequence[Request]) -> FunctionCall:
 def _reply(results: Sequence[_Result], tasks: Sequence[Task], responses: Sequence[Response]) -> Reply:
     """Compose the reply in the order of the requests; the first question comes last."""
     waiting = iter(responses)
-    now = {task.id: task for task in reversed(tasks)}
+    before = {task.id: task for task in reversed(tasks)}
+    after = before | {task.id: task for response in responses for task in tasks_in(response)}
     parts: list[Reply] = []
     for result in results:
         match result:
             case FunctionCall(arguments=arguments):
-                response, task = next(waiting), now.get(arguments.get("task_id", ""))
+                response, task = next(waiting), before.get(arguments.get("task_id", ""))
                 parts.append(replies.report(result, task.description if task else arguments["description"], response))
-                now |= {task.id: task for task in tasks_in(response)}
             case Show():
-                parts.append(listing(result, list(reversed(now.values()))))
+                parts.append(listing(result, list(reversed(after.values()))))
             case Reply():
                 parts.append(result)
     questions = [part for part in parts if part.form == ASK_USER][:1]
