@@ -11,7 +11,7 @@ from graph_agent.rules_model.adding import description
 from graph_agent.rules_model.patterns import Builder, Groups, part
 from graph_agent.rules_model.questions import status_in
 from graph_agent.rules_model.references import is_foreign, may_name_task, names_task, read_reference, starts_with_action
-from graph_agent.rules_model.reports import is_story, read_report, read_state
+from graph_agent.rules_model.reports import is_story, read_report
 from graph_agent.rules_model.requests import Complete, Delete, Reference, Request, Say, Update
 from graph_agent.rules_model.wording import Clause
 from graph_agent.rules_model.words import is_past
@@ -47,16 +47,6 @@ def _said(clause: Clause, groups: Groups) -> Request | None:
         return None
     target = Reference(words=clause.text)
     return Delete(target) if groups["delete"].key else Complete(target)
-
-
-def _report(clause: Clause, groups: Groups) -> Request | None:
-    if clause.key.endswith("?"):
-        return None
-    if groups["about"].key:
-        be, verb, particle = (groups[name].key.rstrip(" .!") for name in ("be", "verb", "particle"))
-        return read_state(clause, groups["about"], be, verb, particle)
-    doing = groups["doing"]
-    return read_report(clause, doing if doing.key else groups["ref"], by_user=bool(groups["who"].key), finished=bool(doing.key))
 
 
 def _delete_every(clause: Clause, _groups: Groups) -> Request:
@@ -130,7 +120,7 @@ BUILDERS: Final[dict[str, Builder]] = {
     "complete": _complete,
     "delete": _delete,
     "delete_every": _delete_every,
-    "report": _report,
+    "report": read_report,
     "said": _said,
     "update": _update,
     "update_one": _update_one,

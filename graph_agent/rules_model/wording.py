@@ -105,7 +105,7 @@ def _corrected(word: str) -> str:
     """Return a command word that was misspelt by one letter; any other word as it is."""
     if re.fullmatch(r"a+d+|adda", word):
         return "add"
-    if len(word) < 4 or word in words.COMMAND_WORDS or word in words.LOOKALIKES or words.is_action(word):
+    if len(word) < 5 or word.startswith(words.COMMAND_WORDS) or words.is_action(word):
         return word
     near = (command for command in words.COMMAND_WORDS if word[0] == command[0] and OSA.distance(word, command) <= 1)
     return next(near, word)
