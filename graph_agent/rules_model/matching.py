@@ -11,27 +11,21 @@ from typing import Final
 from rapidfuzz import fuzz
 
 from graph_agent.rules_model.wording import shown
-from graph_agent.rules_model.words import ACTION_VERBS, base_form, words
+from graph_agent.rules_model.words import ACTION_VERBS, base_form, pairs, words
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-_EMPTY: Final = words(
-    """
+_EMPTY: Final = words("""
     a an the my our your to of for and or in on at with about from some any task tasks reminder reminders item one thing
     that already have has had just now we no not never nevermind nvm won't will been am are was were today yesterday
     tonight earlier finally recently btw lol entry note chore errand stuff those these which who hey so then also this
     it is s todo do doing done did up off out i me please anymore both
-    """
-)
+""")
 _ENDING: Final = re.compile(r"(?<=...)(?:ies|es|ing|ed|(?<!s)s|y|e)$")
-_SYNONYMS: Final = {
-    "get": "buy", "grab": "buy", "purchase": "buy", "obtain": "buy", "phone": "call", "ring": "call", "speak": "call",
-    "talk": "call", "email": "send", "mail": "send", "post": "send", "mum": "mom", "mother": "mom", "puppy": "dog",
-    "appt": "appointment", "pic": "photo", "fix": "repair", "acct": "account", "vacation": "trip",
-}  # fmt: skip
+_SYNONYMS: Final = pairs("""
+    get:buy grab:buy purchase:buy phone:call ring:call speak:call talk:call email:send mail:send post:send mum:mom mother:mom
+    puppy:dog appt:appointment pic:photo fix:repair acct:account vacation:trip
+""")
 """Words for the same thing: "I got the milk" reports "buy milk"."""
-_ANY_VERB: Final = frozenset({"do", "finish", "complet", "handl", "settl"})
-_TIED: Final = 0.2
-"""Tasks whose scores differ by no more are equally good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +59,25 @@ def find(wanted: str, tasks: Sequence[Task]) -> tuple[tuple[Task, ...], tuple[Ta
     if not asked:
         return tuple(task for task in tasks if wanted and wanted in task.description), ()
     ratings = [_rate(asked, _stems(task.description)) for task in tasks]
-    sure, best = max(ratings, default=(False, 0.0))
-    found = tuple(task for task, rating in zip(tasks, ratings, strict=True) if rating[1] and rating >= (sure, best - _TIED))
-    return (found, ()) if sure else ((), found)
+    best = max(ratings, default=(False, 0.0))
+    found = tuple(task for task, rating in zip(tasks, ratings, strict=True) if rating[1] and rating == best)
+    return (found, ()) if best[0] else ((), found)
 
 
 def _rate(asked: Sequence[str], there: Sequence[str]) -> tuple[bool, float]:
     """Return if the words of a request name a task, and how well; 0 if they share nothing that counts.
 
     A task that shares only its verb is not meant: "buy stamps" is not "buy milk". Words that the task does not have are
-    forgiven if they are few, but not another verb: "call the dentist" is not "pay the dentist".
+    forgiven if they are few, or if they come with all the words of the task.
     """
     likeness = {word: _best_likeness(word, there) for word in asked}
     missing = [word for word in asked if not likeness[word]]
     verb = there[0] if there[0] in _VERB_STEMS and len(there) > 1 else ""
-    nouns = [like for word, like in likeness.items() if like and word != verb]
-    if len(missing) == len(asked) or (missing and not nouns):
+    nouns = [word for word in asked if likeness[word] and word != verb]
+    if missing and not nouns:
         return False, 0.0
     covered = len(there) > 1 and all(_best_likeness(word, asked) for word in there)
-    other_verb = bool(verb) and asked[0] in missing and asked[0] in _VERB_STEMS - _ANY_VERB
-    return covered or (len(missing) <= len(nouns) / 2 and not other_verb), sum(likeness.values()) + 0.1 * covered
+    return covered or len(missing) <= len(nouns) / 2, sum(likeness.values())
 
 
 def _best_likeness(word: str, others: Sequence[str]) -> float:

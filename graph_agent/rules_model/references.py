@@ -18,16 +18,15 @@ PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "with"})
 def read_reference(clause: Clause) -> Reference:
     """Return what `clause` refers to; an empty reference if it names nothing."""
     key = clause.key.strip(" .!?,:;")
-    if part("PRONOUN").fullmatch(key):
-        return Reference(pronoun=True, other=" other " in key)
     if not key or part("UNNAMED").fullmatch(key):
         return Reference()
+    if part("PRONOUN").fullmatch(key):
+        return Reference(pronoun=True, other=" other " in key)
     if part("PLACES").fullmatch(key):
-        return Reference(places=tuple(dict.fromkeys(_number(word) for word in _NUMBER.findall(key))))
+        return Reference(places=tuple(dict.fromkeys(map(_number, _NUMBER.findall(key)))))
     if found := part("SPAN").fullmatch(key):
-        places = range(1, min(_number(found["count"]), 20) + 1)
-        from_end = ORDINALS.get(found["end"], 1) < 0
-        return Reference(places=tuple(-place for place in reversed(places)) if from_end else tuple(places))
+        sign = -1 if ORDINALS.get(found["end"], 1) < 0 else 1
+        return Reference(places=tuple(sorted(sign * place for place in range(1, min(_number(found["count"]), 20) + 1))))
     if found := part("EVERY_BUT").fullmatch(key):
         return Reference(every=True, but=found["but"] or "")
     found = part("DESCRIPTION").fullmatch(clause.key.rstrip(" .!?,"))
@@ -56,17 +55,15 @@ def may_name_task(clause: Clause) -> bool:
     if names_task(clause) or not read_reference(clause).words:
         return True
     words = clause.key.split()
-    if part("OWN").match(clause.key):
-        return False
-    determined = words[0] in {"the", "a", "an"}
-    if determined and is_foreign(clause) and (len(words) == 2 or {"my", "a"}.intersection(words)):
-        return False
-    return not (is_foreign(clause, DIGITAL) and (determined or len(words) > 3))
+    if words[0] not in {"the", "a", "an"}:
+        return not part("OWN").match(clause.key)
+    nouns = FOREIGN if len(words) == 2 or {"my", "a"}.intersection(words) else DIGITAL
+    return not (part("OWN").match(clause.key) or is_foreign(clause, nouns))
 
 
 def starts_with_action(clause: Clause) -> bool:
     """True if the first word is a verb of a chore and something follows: "buy eggs", "calling mom"."""
-    first, _, rest = clause.key.removeprefix("to ").partition(" ")
+    first, _, rest = clause.key.partition(" ")
     return bool(rest) and is_action(first)
 
 
@@ -93,7 +90,5 @@ def as_plan(clause: Clause) -> str:
 
 
 def is_foreign(clause: Clause, nouns: frozenset[str] = FOREIGN) -> bool:
-    """True if one of the nouns of other services occurs. A first word that is a verb, as in "book dentist", does not count."""
-    words = re.findall(r"[a-z][\w']*", clause.key)
-    words = words[1:] if len(words) > 1 and is_action(words[0]) else words
-    return any(word in nouns or word.removesuffix("s") in nouns for word in words)
+    """True if one of the nouns of other services occurs, also in the plural."""
+    return any(word in nouns or word.removesuffix("s") in nouns for word in re.findall(r"[a-z][\w']*", clause.key))

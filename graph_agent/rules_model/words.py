@@ -14,10 +14,10 @@ def _numbered(text: str) -> dict[str, int]:
     return {word: number for number, word in enumerate(text.split(), 1)}
 
 
-def _pairs(text: str) -> dict[str, str]:
+def pairs(text: str) -> dict[str, str]:
     """Read pairs such as "bought:buy whats:what_is"."""
-    pairs = (pair.split(":") for pair in text.split())
-    return {word: meaning.replace("_", " ") for word, meaning in pairs}
+    split = (pair.split(":") for pair in text.split())
+    return {word: meaning.replace("_", " ") for word, meaning in split}
 
 
 ACTION_VERBS: Final = words("""
@@ -39,23 +39,23 @@ ACTION_VERBS: Final = words("""
 """)
 """Verbs that begin the description of a task: "buy eggs", "call mom"."""
 
-IRREGULAR: Final = _pairs("""
+IRREGULAR: Final = pairs("""
     ate:eat bought:buy brought:bring built:build cut:cut did:do done:do drank:drink fed:feed gave:give given:give gone:go
     got:get gotten:get hung:hang kept:keep made:make met:meet paid:pay put:put ran:run rang:ring read:read sent:send set:set
     sold:sell spoke:speak swept:sweep taken:take threw:throw thrown:throw told:tell took:take went:go written:write wrote:write
 """)
 """Irregular past forms and participles, with their verbs."""
 NO_CHORE: Final = words("""
-    arrived asked completed cried damaged enjoyed finished happened liked loved met misplaced missed needed stopped wanted worked
+    arrived asked completed cried damaged enjoyed finished happened liked loved met misplaced missed needed wanted worked
 """)
 """Past forms of what is felt or happens. They report no chore."""
 SAME_IN_PAST: Final = words("read put cut rent set shut")
 """Past forms that are no report on their own: "cut the grass" may be an order."""
 
 DIGITAL: Final = words("""
-    alarm app bass bitcoin bluetooth brightness chat crypto currency device dollar euro forecast history language message music
-    netflix news notification password photo picture pin playlist podcast pto screen sentence sequence song spotify temperature
-    thermostat timer traffic transfer tv twitter uber volume weather website wifi youtube
+    alarm app bass beat bitcoin bluetooth brightness chat crypto currency device dollar euro forecast history language message
+    music netflix news notification password photo picture pin playlist podcast pto score screen sentence sequence song spotify
+    temperature thermostat timer traffic transfer translation tv twitter uber volume weather website wifi youtube
 """)
 """Nouns of other services, without a plural s."""
 FOREIGN: Final = DIGITAL | words("""
@@ -69,7 +69,7 @@ ORDERS: Final = words("""
 """)
 """Verbs of requests to an assistant that are not about tasks: "play some jazz"."""
 
-_SHORT: Final = _pairs("""
+_SHORT: Final = pairs("""
     u:you w:with ur:your pls:please plz:please thx:thanks abt:about teh:the wat:what wats:what_is tmrw:tomorrow bc:because
     del:delete okay:ok k:ok im:i_am ive:i_have youre:you_are theyre:they_are cant:can_not wont:will_not cannot:can_not
     lets:let_us gonna:going_to wanna:want_to gotta:got_to lemme:let_me gimme:give_me rn:right_now nvm:never_mind
@@ -86,8 +86,10 @@ TAKES_IS: Final = words("what who that it there he she here how where when which
 AFTER_IS: Final = words("complete been all already now finally ready over taken out in clean gone")
 
 COMMAND_WORDS: Final = tuple(
-    "show delete remove remind reminder complete completed finish finished rename change update create tasks task display list"
-    " mark remember please".split()
+    _numbered(
+        "show delete remove remind reminder complete completed finish finished rename change update create tasks task display"
+        " list mark remember please"
+    )
 )
 """Words that are recognized when they are misspelt by one letter; the first of two that are near is meant."""
 
