@@ -1,4 +1,4 @@
-"""The context of a message: the question that the assistant asked last, and the task that was mentioned last.
+"""The context of a message: the question that the assistant asked last, and the tasks that were mentioned last.
 
 The adapter is stateless. The context is read from the assistant's earlier texts, with the templates that composed them.
 """
@@ -9,337 +9,246 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 from graph_agent.rules_model import replies
 from graph_agent.rules_model.adding import description
 from graph_agent.rules_model.matching import Task, find
-from graph_agent.rules_model.patterns import part
+from graph_agent.rules_model.patterns import matches, part
 from graph_agent.rules_model.reading import read_clause, without_politeness
 from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_foreign, is_time, merged, read_reference
-from graph_agent.rules_model.requests import (
-    UNCLEAR,
-    Add,
-    Change,
-    Complete,
-    Delete,
-    Offer,
-    Reference,
-    Request,
-    Say,
-    Show,
-    Update,
-)
+from graph_agent.rules_model.requests import Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import Clause, clause_of
-from graph_agent.rules_model.words import ORDERS, QUESTION_WORDS
+from graph_agent.rules_model.words import QUESTION_WORDS
 
 _T = TypeVar("_T")
-Kind = Literal["offer", "absent", "what_to_add", "new_words", "which", "confirm"]
+_Change = Complete | Delete | Update
+Requests = tuple[Request, ...]
 
-
-@cache
-def _template(template: str) -> re.Pattern[str]:
-    return re.compile(re.escape(template).replace(r"\{\}", "(.+)"))
-
-
-_TEMPLATES: Final[tuple[tuple[Kind, str], ...]] = (
-    ("offer", replies.OFFER_OR_FIND),
-    ("offer", replies.OFFER_ITEMS),
-    ("offer", replies.OFFER_REPORTED),
-    ("offer", replies.OTHER_LIST),
-    ("offer", replies.OFFER),
-    ("what_to_add", replies.WHAT_TO_ADD),
-    ("what_to_add", replies.TOO_LONG),
-    ("new_words", replies.NEW_WORDS),
-    ("absent", replies.NOT_ON_LIST),
-    ("which", replies.NOT_FOUND),
-    ("which", replies.NO_SUCH_PLACE),
-    ("which", replies.WHICH_DELETED_FIRST.replace("should I delete first", "should I {} first")),
-    ("which", replies.WHICH_SPECIFIC),
-    ("which", replies.WHICH),
+_QUESTIONS: Final = {
+    "offer": (replies.OFFER_OR_FIND, replies.OFFER_ITEMS, replies.OFFER_REPORTED, replies.OFFER),
+    "what_to_add": (replies.WHAT_TO_ADD, replies.TOO_LONG),
+    "new_words": (replies.NEW_WORDS,),
+    "absent": (replies.NOT_ON_LIST,),
+}
+"""The questions, by the tables of the cues that have the answers."""
+_WHICH: Final = re.compile(r"(?:should I|the task to) (mark as done|delete|change)(?: to '(.+)')?(?: first)?[?.]$")
+_VERBS: Final[dict[str, _Change]] = {
+    "mark as done": Complete(Reference()),
+    "delete": Delete(Reference()),
+    "change": Update(Reference()),
+}
+_REPORTS: Final[tuple[tuple[str, Request], ...]] = (
+    (replies.CHANGED["add_task"], Add()),
+    (replies.CHANGED["complete_task"], Complete(Reference())),
+    (replies.ALREADY_DONE, Complete(Reference())),
+    (replies.CHANGED["update_task"], Update(Reference())),
+    (replies.CHANGED["delete_task"], Delete(Reference())),
+    (replies.FOUND, Show()),
 )
-_CONFIRMATION: Final = re.compile(r"Delete[^']{0,40} '(.+)'\. Should I go ahead\?.*", re.DOTALL)
-_MENTIONS: Final = (
-    *((name.removesuffix("_task"), template) for name, template in replies.CHANGED.items()),
-    ("complete", replies.ALREADY_DONE),
-    ("show", replies.FOUND),
-)
-_DONE: Final = re.compile(r"^Done: deleted(?: task)?:?")
+# The runtime asks before a deletion and reports it.
+_CONFIRMATION: Final = re.compile(r"Delete[^']{0,40} '(.+)'\. Should I go ahead\?")
+_DELETED: Final = re.compile(r"Done: deleted(?: task)?:? '(.+)'\.")
 _LISTED: Final = re.compile(r"\d{1,3}\. (?:\[[ x]\] )?(.+)")
+_MAX_AGE: Final = 4
+"""The number of texts in which the last change is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """`text`, `verb` and `options` belong to the question; `change` is the last change or what a confirmation asks for."""
+    """`text`, `wanted` (without its target) and `options` belong to the question; `change` was made or is to be confirmed.
 
-    question: Kind | None = None
+    `mentions` are the tasks of the change: all of them if the latest text reports several.
+    """
+
+    question: str = ""
     text: str = ""
-    items: tuple[str, ...] = ()
-    verb: str = ""
-    new_words: str = ""
+    wanted: _Change | None = None
     options: tuple[str, ...] = ()
-    mentioned: str = ""
-    change: str = ""
+    change: Request | None = None
+    mentions: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
+
+    @property
+    def mentioned(self) -> str:
+        return self.mentions[-1] if self.mentions else ""
 
 
 def read_context(said: Sequence[str]) -> Context:
     """Return what the assistant's earlier texts leave open, the latest text last."""
-    if not said:
-        return Context()
-    lines = said[-1].splitlines() or [""]
-    change, mentioned = _mentioned(said)
-    listed = next((found for text in reversed(said) if (found := _listed(text.splitlines()))), ())
-    if confirmed := _CONFIRMATION.fullmatch(said[-1]):
-        return Context("confirm", verb="delete", mentioned=confirmed[1], change="delete", listed=listed)
-    options = _listed(lines)
-    last = next((line for line in reversed(lines) if not _LISTED.fullmatch(line)), "")
-    for kind, template in _TEMPLATES:
-        asked = _template(template).fullmatch(last)
-        if asked is None:
-            continue
-        groups = asked.groups()
-        if kind == "which":
-            verb, _, new = groups[-1].partition(" to '")
-            return Context(
-                kind,
-                "",
-                (),
-                _NAMES.get(verb, ""),
-                new.removesuffix("'"),
-                options,
-                mentioned,
-                change,
-                listed,
-            )
-        text = (groups[-1] if template == replies.OTHER_LIST else groups[0]) if groups else ""
-        items = tuple(read.items) if isinstance(read := read_clause(clause_of(text)), Offer) else ()
-        return Context(kind, text, items, mentioned=text if kind != "what_to_add" else mentioned, change=change, listed=listed)
-    return Context(mentioned=mentioned, change=change, listed=listed)
+    latest = said[-1] if said else ""
+    change, mentions = _last_change(said)
+    context = Context(change=change, mentions=mentions, listed=next(filter(None, map(_listed, reversed(said))), ()))
+    if _CONFIRMATION.match(latest):
+        return replace(context, question="confirm")
+    asked = next((line for line in reversed(latest.splitlines()) if not _LISTED.fullmatch(line)), "")
+    if found := _WHICH.search(asked):
+        wanted = Update(Reference(), new=found[2]) if found[2] else _VERBS[found[1]]
+        return replace(context, question="which", wanted=wanted, options=_listed(latest))
+    for question, template in ((question, template) for question, some in _QUESTIONS.items() for template in some):
+        if found := _pattern(template).search(asked):
+            text = found[1] if found.re.groups else ""
+            return replace(context, question=question, text=text, mentions=(text,) if text else mentions)
+    return context
 
 
-_NAMES: Final = {"mark as done": "complete", "delete": "delete", "change": "update"}
-_VERBS: Final[dict[str, type[Complete | Delete | Update]]] = {"mark as done": Complete, "delete": Delete, "change": Update}
+def _last_change(said: Sequence[str]) -> tuple[Request | None, tuple[str, ...]]:
+    for text in list(reversed(said))[:_MAX_AGE]:
+        if reports := [report for line in text.splitlines() if (report := _report(line)) is not None]:
+            tasks = tuple(task for _, task in reports)
+            return reports[-1][0], tasks if text is said[-1] else tasks[-1:]
+    return None, ()
 
 
-def interpret(message: Clause, context: Context) -> tuple[Request, ...]:
+def _report(line: str) -> tuple[Request, str] | None:
+    if found := _CONFIRMATION.match(line) or _DELETED.match(line):
+        return Delete(Reference()), found[1]
+    reports = ((change, _pattern(template).fullmatch(line)) for template, change in _REPORTS)
+    return next(((change, found[2 if isinstance(change, Update) else 1]) for change, found in reports if found), None)
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    return re.compile(re.escape(template).replace(r"\{\}", "(.+)") + "$")
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(found[1] for line in text.splitlines() if (found := _LISTED.fullmatch(line)))
+
+
+def interpret(message: Clause, context: Context) -> Requests:
     """Return the requests of the message, read in its context."""
-    if context.question not in (None, "absent", "confirm") and part("NO").fullmatch(message.key.rstrip(" .!?")):
-        return (Say("dropped"),)
-    if context.question and (answer := _ANSWERS[context.question](message, context)) is not None:
-        return answer
-    if (corrected := _correction(message, context)) is not None:
-        return corrected
-    asked = part("WHAT_ABOUT").fullmatch(message.key.rstrip(" .!?"))
-    if asked and (context.mentioned or context.listed):
-        about = message.cut(*asked.span("about"))
-        return (Show("pending") if part("WHOLE").fullmatch(about.key) else Show(about=about.text),)
-    if context.mentioned and part("JUST_DONE").fullmatch(message.key.strip(" .!")):
-        return (Complete(Reference(exact=context.mentioned)),)
-    return tuple(_known(request, context) for request in read_message(message))
+    tables = ("question", context.question, "follow_up") if context.question else ("follow_up",)
+    read = (
+        _in_context(form, groups["new"], context)
+        for table in tables
+        for clause in (without_politeness(message), message)
+        for form, groups in matches(clause, table)
+    )
+    requests = next(filter(None, read), ()) or read_message(message)
+    together = len(context.mentions) > 1 and bool(part("TOGETHER").search(message.key))
+    return tuple(known for request in requests for known in _known(request, context, together=together))
 
 
-def _known(request: Request, context: Context) -> Request:
-    """Return the request with what "it", "the other one" and "cancel that" mean; a question if that is not known."""
-    match request:
-        case Change(target) if target.other:
-            others = [text for text in context.listed if text != context.mentioned]
-            return replace(request, target=Reference(exact=others[0])) if len(others) == 1 else Say("which")
-        case Change(target) if target.pronoun and not context.mentioned:
-            return Say(f"which:{next(verb for verb, kind in _VERBS.items() if isinstance(request, kind))}")
-        case Say("cancel_that") if context.question or not context.change:
-            return Say("dropped")
-        case Say("cancel_that"):
-            return Delete(Reference(exact=context.mentioned)) if context.change == "add" else Say("undo")
-        case Say("which_added"):
-            return Add((context.mentioned,)) if context.mentioned else Say("which")
-        case Update(target) if target.every:
-            return Say("change_every")
+def _in_context(form: str, new: Clause, context: Context) -> Requests:
+    """Return the requests of a form of `cues/answers.txt`; nothing if the context, such as the last change, does not fit."""
+    target = read_reference(new)
+    match form, context.change:
+        case "dropped", _:
+            return (Say("dropped"),)
+        case "each", _ if isinstance(offer := read_clause(clause_of(context.text)), Offer) and offer.items:
+            return (Add(offer.items),)
+        case "accepted", _:
+            return (Add((context.text,)),)
+        case "looked_for", _:
+            return (Show(about=context.text),)
+        case "text", _ if _is_text(new):
+            return (Add(tuple(description(new).splitlines())),)
+        case "new_words", _ if _is_text(new):
+            return (Update(Reference(exact=context.text), new=description(new)),)
+        case "chosen", _ if context.wanted:
+            return tuple(replace(context.wanted, target=one) for one in _chosen(new, context.wanted, context.options))
+        case "named", _ if target.places or target.other or isinstance(read_clause(new), Offer):
+            return (Delete(target),)
+        case "another", Complete() | Delete() if new.message.endswith("?") or not (target.other or _is_text(new)):
+            return ()
+        case "another", Complete():
+            return (Complete(target, as_plan(new)),)
+        case "another", Delete():
+            return (Delete(target),)
+        case "another", Add() | Update() | Show() if _is_text(new):
+            return (Add((description(new),)),)
+        case "not_done", Complete():
+            return (Say("not_done"),)
+        case "instead", _ if not _replaces(new, context):
+            return ()
+        case "corrected" | "instead", Complete():
+            return Complete(target), Say("not_done")
+        case "corrected" | "instead", Delete():
+            return (Delete(target),)
+        case "corrected" | "instead" | "retimed", Add() | Update() if not target.places:
+            return _reworded(new, context)
+        case "reworded", _ if context.mentioned:
+            return _reworded(new, context)
+        case "asked_about", _ if context.mentioned or context.listed:
+            return (Show("pending") if part("WHOLE").fullmatch(new.key) else Show(about=new.text),)
+        case "done", _ if context.mentioned:
+            return (Complete(Reference(pronoun=True)),)
         case _:
-            return request
+            return ()
 
 
-def _answer_offer(message: Clause, context: Context) -> tuple[Request, ...] | None:
-    key = message.key.rstrip(" .!?")
-    if context.items and part("EACH").fullmatch(key) and len(key) < 60:
-        return (Add(context.items),)
-    if part("YES").fullmatch(key):
-        return (Add((context.text,)),)
-    if len(key) < 60 and part("FIND").fullmatch(key) and len(key.split()) <= 6:
-        return (Show(about=context.text),)
-    return None
+def _is_text(clause: Clause) -> bool:
+    """True if the clause can be the text of a task: no request, no question and no small talk."""
+    match read_message(clause):
+        case (Offer() | Say("unclear"),):
+            return True
+        case (Say("out_of_scope"),):
+            words = clause.key.split()
+            return words[0] not in QUESTION_WORDS and not (is_foreign(clause) and len(words) > 4)
+        case _:
+            return False
 
 
-def _answer_absent(message: Clause, context: Context) -> tuple[Request, ...] | None:
-    return (Add((context.text,)),) if part("ADD_IT").fullmatch(without_politeness(message).key.strip(" .!")) else None
-
-
-def _answer_what_to_add(message: Clause, _context: Context) -> tuple[Request, ...] | None:
-    text = _as_text(message)
-    return None if text is None else (Add(tuple(filter(None, text.splitlines()))),)
-
-
-def _answer_new_words(message: Clause, context: Context) -> tuple[Request, ...] | None:
-    text = _as_text(message)
-    return None if text is None else (Update(Reference(exact=context.text), new=text),)
-
-
-def _as_text(message: Clause) -> str | None:
-    """Return the message as the text of a task, unless it is a request, a question or small talk."""
-    clause = without_politeness(message)
-    clause = clause.cut(3) if clause.key.startswith("to ") else clause
-    read = read_message(message)
-    is_text = isinstance(read[0], Offer) or read[0] == UNCLEAR or (read[0] == Say("out_of_scope") and not _is_order(clause))
-    return description(clause) if len(read) == 1 and is_text else None
-
-
-def _is_order(clause: Clause) -> bool:
-    """True for what certainly is something else, also after "What should I add?"."""
-    first = clause.key.split()[0]
-    foreign = is_foreign(clause) and (first in ORDERS or len(clause.key.split()) > 4)
-    return foreign or first in QUESTION_WORDS or "?" in clause.key
-
-
-def _answer_which(message: Clause, context: Context) -> tuple[Request, ...] | None:
-    if context.verb and part("YES").fullmatch(message.key.rstrip(" .!?")) and not read_reference(message).places:
+def _chosen(new: Clause, wanted: _Change, options: tuple[str, ...]) -> Sequence[Reference]:
+    """Return the tasks that an answer names; nothing if it is no such answer."""
+    reference, read = read_reference(new), read_clause(new)
+    if reference.places:
+        return [reference]
+    if reference.every:
+        return [Reference(exact=option) for option in options] or [reference]
+    if part("YES").fullmatch(new.key.rstrip(" .!?")):
         # Before a deletion the user is asked again; else only a single option can be meant.
-        chosen = context.options[:1] if context.verb == "delete" or len(context.options) == 1 else ()
-        target = Reference(exact=chosen[0]) if chosen else Reference()
-        return (_act(context.verb, target, context.new_words),)
-    targets = _targets(message, context.options)
-    if targets is None or not context.verb:
-        return None
-    return tuple(_act(context.verb, target, context.new_words) for target in targets)
-
-
-def _answer_confirmation(message: Clause, context: Context) -> tuple[Request, ...] | None:
-    """A message that reaches the model is no consent: it names another task, or it is another request."""
-    found = part("NO_BUT").fullmatch(message.key.rstrip(" .!?")) or part("CORRECTION").fullmatch(message.key.rstrip(" .!?"))
-    if not found:
-        return None
-    new = message.cut(*found.span("new"))
-    reference = read_reference(new)
-    if reference.places or isinstance(read_clause(new), Offer | Say):
-        return (Delete(_placed(reference, context)),)
-    return None
-
-
-_ANSWERS: Final = {
-    "offer": _answer_offer,
-    "absent": _answer_absent,
-    "what_to_add": _answer_what_to_add,
-    "new_words": _answer_new_words,
-    "which": _answer_which,
-    "confirm": _answer_confirmation,
-}
-
-
-def _targets(message: Clause, options: tuple[str, ...]) -> list[Reference] | None:
-    """Return the listed tasks that an answer names; None if it is no such answer."""
-    clause = without_politeness(message)
-    if found := re.match(r"(?:i mean(?:t)?|it's|its|number|option|no,|(?:start|begin|go) with)\s+", clause.key):
-        clause = clause.cut(found.end())
-    reference = read_reference(clause)
-    if reference.places or reference.every:
-        if not options:
-            return [reference]
-        places = reference.places or range(1, len(options) + 1)
-        chosen = [option for place in places if (option := place_in(place, options)) is not None]
-        return [Reference(exact=option) for option in chosen] or None
-    if not isinstance(read_clause(clause), Offer | Say | Show) or not reference.words:
-        return None
+        sure = options and (isinstance(wanted, Delete) or len(options) == 1)
+        return [Reference(exact=options[0]) if sure else Reference()]
+    if not reference.words or not isinstance(read, Offer | Say | Show):
+        return ()
     if not options:
-        return [reference] if isinstance(read_clause(clause), Offer) else None
+        return [reference] if isinstance(read, Offer) else ()
     named, possible = find(reference.words, [Task(option, option, False) for option in options])
-    matches = named or possible
-    return [Reference(exact=matches[0].description)] if len(matches) == 1 else None
+    matching = named or possible
+    return [Reference(exact=matching[0].description)] if len(matching) == 1 else ()
 
 
-def _act(verb: str, target: Reference, new_words: str) -> Request:
-    match verb:
-        case "complete":
-            return Complete(target)
-        case "delete":
-            return Delete(target)
-        case _:
-            return Update(target, new=new_words or None)
+def _replaces(new: Clause, context: Context) -> bool:
+    """True if what follows a bare "no" corrects the change; it may as well be a new request."""
+    first, reference, read = new.key.partition(" ")[0], read_reference(new), read_clause(new)
+    moved = isinstance(context.change, Add | Update) and (first in PREPOSITIONS or is_time(new))
+    same_start = first == context.mentioned.lower().partition(" ")[0]
+    named = isinstance(read, Offer) and (same_start or (read.bare and not read.items))
+    return moved or named or bool(reference.places) or reference.other
 
 
-def _correction(message: Clause, context: Context) -> tuple[Request, ...] | None:
-    key = message.key.rstrip(" .!?")
-    asks = message.key.endswith("?") and context.change != "add"
-    if found := None if asks else part("ANOTHER").fullmatch(key):
-        new = message.cut(*found.span("new" if found["new"] else "more"))
-        if context.change in {"complete", "delete"} and read_reference(new).other:
-            return (_known(_another(new, context), context),)
-        return (_another(new, context),) if context.change and _as_text(new) is not None else None
-    if context.change == "complete" and part("NOT_THAT").fullmatch(key):
-        return (Say("not_done"),)
-    found = part("CORRECTION").fullmatch(key) if context.mentioned else None
-    if found is None and (found := part("NO_BUT").fullmatch(key) if context.change else None):
-        new = message.cut(*found.span("new"))
-        same_start = new.key.partition(" ")[0] == context.mentioned.lower().partition(" ")[0]
-        changed = context.change in {"add", "update"}
-        moved = _is_phrase(new) or (changed and (new.key.partition(" ")[0] in PREPOSITIONS or is_time(new)))
-        if not (moved or read_reference(new).places or (same_start and isinstance(read_clause(new), Offer))):
-            return None
-    new = message.cut(*found.span("new")) if found else without_politeness(message)
-    if found is None and not (context.change in {"add", "update"} and is_time(new)):
-        return None
-    reworded = found is not None and bool(re.search(r"\b(?:change|make) (?:it|that)\b", key))
-    if reworded and part("CLOCK").fullmatch(new.key):
+def _reworded(new: Clause, context: Context) -> Requests:
+    if part("CLOCK").fullmatch(new.key.rstrip(" .!")):
         new = clause_of(f"at {new.text}")
-    reference = read_reference(new)
-    match "update" if reworded else context.change:
-        case "add" | "update" if not reference.places:
-            return (Update(Reference(exact=context.mentioned), new=merged(context.mentioned, description(new))),)
-        case "complete":
-            return Complete(_placed(reference, context)), Say("not_done")
-        case "delete":
-            return (Delete(_placed(reference, context)),)
+    return (Update(Reference(exact=context.mentioned), new=merged(context.mentioned, description(new))),)
+
+
+def _known(request: Request, context: Context, *, together: bool) -> Requests:
+    """Return the request with what "it", "both", "the other one" and "cancel that" mean; a question if that is not known."""
+    match request:
+        case Complete(target) | Delete(target) | Update(target) if target.other:
+            others = [text for text in context.listed if text != context.mentioned]
+            return (replace(request, target=Reference(exact=others[0])) if len(others) == 1 else Say("which"),)
+        case Complete(target) | Delete(target) if together and (target.pronoun or target.places == (1, 2)):
+            return tuple(replace(request, target=Reference(exact=text)) for text in context.mentions)
+        case Complete(target) | Delete(target) | Update(target) if target.pronoun and not context.mentioned:
+            return (Say(f"which:{next(verb for verb, change in _VERBS.items() if type(change) is type(request))}"),)
+        case Say("cancel_that") if isinstance(context.change, Add):
+            return (Delete(Reference(exact=context.mentioned)),)
+        case Say("cancel_that"):
+            return (Say("undo" if context.change else "dropped"),)
+        case Say("which_added"):
+            return (Add((context.mentioned,)) if context.mentioned else Say("which"),)
+        case Update(target) if target.every:
+            return (Say("change_every"),)
         case _:
-            return None
-
-
-def _is_phrase(clause: Clause) -> bool:
-    return isinstance(read := read_clause(clause), Offer) and read.bare and not read.items
-
-
-def _another(new: Clause, context: Context) -> Request:
-    target = _placed(read_reference(new), context)
-    match context.change:
-        case "complete":
-            return Complete(target, instead=as_plan(new))
-        case "delete":
-            return Delete(target)
-        case _:
-            return Add((description(new),))
+            return (request,)
 
 
 def place_in(number: int, options: Sequence[_T]) -> _T | None:
     """Return the option at a place that counts from 1, or from -1 backwards; None if there is none."""
     index = number if number < 0 else number - 1
     return options[index] if number and -len(options) <= index < len(options) else None
-
-
-def _placed(reference: Reference, context: Context) -> Reference:
-    if len(reference.places) == 1 and (option := place_in(reference.places[0], context.listed)) is not None:
-        return Reference(exact=option)
-    return reference
-
-
-def _listed(lines: Sequence[str]) -> tuple[str, ...]:
-    return tuple(found[1] for line in lines if (found := _LISTED.fullmatch(line)))
-
-
-def _mentioned(said: Sequence[str]) -> tuple[str, str]:
-    """Return the last change and the description that it was about."""
-    for text in list(reversed(said))[:4]:
-        if found := _CONFIRMATION.fullmatch(text):
-            return "delete", found[1]
-        for line in reversed(_DONE.sub("Deleted", text).splitlines()):
-            for verb, template in _MENTIONS:
-                if found := _template(template).fullmatch(line):
-                    return verb, found[2] if verb == "update" else found[1]
-    return "", ""

@@ -307,3 +307,42 @@ async def test_what_cannot_be_done_is_said_and_nothing_changes() -> None:
     await environment.says("remove everything")
     kept = await environment.says("ok no, keep them")
     assert (kept.text, environment.done) == ("All right, nothing was changed.", ["wash the car", "mow the lawn"])
+
+
+async def test_both_and_all_mean_what_was_just_changed_together() -> None:
+    for message in ("mark it all done", "all done", "both are done", "mark them as done"):
+        environment = Environment.of("wash the car", "mow the lawn")
+        await environment.says("show my tasks")
+        await environment.says("add buy bread and add call the bank")
+        await environment.says(message)
+        assert (environment.open, environment.done) == (["wash the car", "mow the lawn"], ["call the bank", "buy bread"]), (
+            message
+        )
+
+
+async def test_what_it_is_not_and_what_it_is_correct_the_task_just_added() -> None:
+    for message in ("the present isn't for dad it's for uncle bill", "it's not for dad, it's for uncle bill"):
+        environment = Environment()
+        await environment.says("remind me to buy a present for dad")
+        await environment.says(message)
+        assert environment.open == ["buy a present for uncle bill"], message
+
+
+async def test_the_other_one_corrects_which_task_was_meant() -> None:
+    environment = Environment.of("fix lamp", "fix door")
+    await environment.says("mark the fix task as done")
+    await environment.says("1")
+    await environment.says("no i meant the other one")
+    assert environment.done == ["fix lamp", "fix door"]
+    environment = Environment.of("fix lamp", "fix door")
+    await environment.says("delete the fix task")
+    await environment.says("1")
+    turn = await environment.says("no i meant the other one")
+    assert turn.text == "Delete 'fix door'. Should I go ahead? Please answer yes or no."
+
+
+async def test_new_words_instead_of_an_answer_to_a_deletion_change_the_task() -> None:
+    environment = Environment.of("fix lamp", "wash rug")
+    await environment.says("delete fix lamp")
+    await environment.says("no, change it to fix desk lamp")
+    assert environment.open == ["fix desk lamp", "wash rug"]
