@@ -45,12 +45,6 @@ def exact_matches(description: str, tasks: Sequence[Task]) -> tuple[Task, ...]:
     return tuple(task for task in tasks if task.shown.casefold().strip(" .!?") == wanted)
 
 
-def containing(wanted: str, tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """Return the tasks that contain all the words of `wanted`."""
-    asked = _stems(wanted)
-    return tuple(task for task in tasks if all(_best_likeness(stem, _stems(task.description)) for stem in asked))
-
-
 def find(wanted: str, tasks: Sequence[Task]) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
     """Return the tasks that `wanted` names, and those that it may mean; the best ones only, so that one of the two is empty."""
     if same := exact_matches(wanted, tasks):

@@ -12,7 +12,7 @@ from typing import Final
 from graph_agent.models.llm import FunctionCall
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
 from graph_agent.rules_model.conversation import Response
-from graph_agent.rules_model.matching import Task, containing, find
+from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.requests import Offer, Show, Status
 from graph_agent.rules_model.wording import shown
 
@@ -164,7 +164,7 @@ def listing(show: Show, tasks: Sequence[Task]) -> Reply:
 
 def _about(about: str, tasks: Sequence[Task]) -> Reply:
     named, possible = find(about, tasks)
-    matches = containing(about, tasks) or named or possible
+    matches = named or possible
     if not matches:
         return answer(NOT_ON_LIST, about)
     if len(matches) > 1:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 
 from graph_agent.rules_model.patterns import Groups, part
-from graph_agent.rules_model.references import as_plan, is_foreign, read_reference, starts_with_action
+from graph_agent.rules_model.references import as_plan, read_reference, starts_with_action
 from graph_agent.rules_model.requests import Complete, Reference
 from graph_agent.rules_model.wording import Clause, clause_of
-from graph_agent.rules_model.words import DIGITAL, NO_CHORE, NO_TASK, SAME_IN_PAST, SEE, is_action, is_past
-
-_MAX_WORDS = 9
+from graph_agent.rules_model.words import IRREGULAR, NO_CHORE, NO_TASK, SEE, is_action, is_past
 
 
 def is_story(clause: Clause) -> bool:
@@ -23,39 +21,39 @@ def is_story(clause: Clause) -> bool:
 
 
 def read_report(clause: Clause, groups: Groups) -> Complete | None:
-    """Read the groups of a report: a thing and its state, or what was done."""
     if clause.key.endswith("?") or is_story(clause):
         return None
-    return _read_state(groups["about"], groups) if groups["about"].key else _read_deed(groups)
+    return _read_state(groups) if groups["about"].key else _read_deed(groups)
 
 
 def _read_deed(groups: Groups) -> Complete | None:
     """Read "called mom", and "watering the plants" after "I'm done"."""
-    said, by_user = groups["doing"] if groups["doing"].key else groups["ref"], bool(groups["who"].key)
+    doing, by_user = groups["doing"], bool(groups["who"].key)
+    said = doing if doing.key else groups["ref"]
     verb, _, rest = said.key.partition(" ")
-    past = groups["doing"].key or is_past(verb)
-    if not past or verb in NO_CHORE or part("NO_REPORT").match(said.key) or len(said.key.split()) > _MAX_WORDS:
+    if part("NO_REPORT").match(said.key) or not (doing.key or _reports(verb, by_user)):
         return None
     if rest in {"it", "that", "them", "this"}:
-        return Complete(Reference(pronoun=True), instead=said.text) if is_action(verb) and by_user else None
-    definite = bool(part("DEFINITE").match(rest))
-    if not (by_user or definite) and (verb in {"did", "done"} or is_foreign(said, DIGITAL)):
-        return None
-    if verb in SAME_IN_PAST and not by_user:
-        return None
-    return Complete(read_reference(said), instead=as_plan(said)) if is_action(verb) or definite else None
+        return Complete(Reference(pronoun=True), instead=said.text) if by_user else None
+    definite = part("DEFINITE").match(rest)
+    known = is_action(verb) and (by_user or verb not in {"did", "done"})
+    return Complete(read_reference(said), instead=as_plan(said)) if known or definite else None
 
 
-def _read_state(thing: Clause, groups: Groups) -> Complete | None:
+def _read_state(groups: Groups) -> Complete | None:
     """Read "the rent has been paid" and "brownies baked"."""
     # The last group may end in punctuation or an emoji.
-    be, verb, particle = (re.sub(r"[\W]+$", "", groups[name].key) for name in ("be", "verb", "particle"))
-    nouns = thing.key.split()
+    be, verb, particle = (re.sub(r"\W+$", "", groups[name].key) for name in ("be", "verb", "particle"))
+    thing, nouns = groups["about"], groups["about"].key.split()
     if (len(nouns) > 2 and starts_with_action(thing)) or nouns[0] in SEE or NO_TASK.intersection(nouns):
         return None
     if part("GENERIC").fullmatch(f"{be} {verb} {particle}".strip()) and len(nouns) <= 3:
         return Complete(read_reference(thing), instead=thing.text)
-    if not is_past(verb) or verb in NO_CHORE or (verb in SAME_IN_PAST and not be):
-        return None
     said = clause_of(f"{verb} {particle} {thing.text}")
-    return Complete(read_reference(said), instead=as_plan(said)) if is_action(verb) or particle else None
+    known = _reports(verb, bool(be)) and (is_action(verb) or particle)
+    return Complete(read_reference(said), instead=as_plan(said)) if known else None
+
+
+def _reports(verb: str, certain: bool) -> bool:
+    """True for the past form of a chore. If it is not certain, it must differ from an order such as "cut the grass"."""
+    return is_past(verb) and verb not in NO_CHORE and (certain or IRREGULAR.get(verb) != verb)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import Final
 
+from rapidfuzz import process
 from rapidfuzz.distance import OSA, Prefix
 
 from graph_agent.rules_model import words
@@ -107,8 +108,8 @@ def _corrected(word: str) -> str:
         return "add"
     if len(word) < 5 or word.startswith(words.COMMAND_WORDS) or words.is_action(word):
         return word
-    near = (command for command in words.COMMAND_WORDS if word[0] == command[0] and OSA.distance(word, command) <= 1)
-    return next(near, word)
+    near = process.extractOne(word, words.COMMAND_WORDS, scorer=OSA.distance, score_cutoff=1)
+    return near[0] if near else word
 
 
 def shown(text: str) -> str:

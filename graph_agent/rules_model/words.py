@@ -43,14 +43,13 @@ IRREGULAR: Final = pairs("""
     ate:eat bought:buy brought:bring built:build cut:cut did:do done:do drank:drink fed:feed gave:give given:give gone:go
     got:get gotten:get hung:hang kept:keep made:make met:meet paid:pay put:put ran:run rang:ring read:read sent:send set:set
     sold:sell spoke:speak swept:sweep taken:take threw:throw thrown:throw told:tell took:take went:go written:write wrote:write
+    rent:rent shut:shut
 """)
-"""Irregular past forms and participles, with their verbs."""
+"""Irregular past forms and participles, with their verbs. One that equals its verb reports nothing: "cut the grass"."""
 NO_CHORE: Final = words("""
     arrived asked completed cried damaged enjoyed finished happened liked loved met misplaced missed needed wanted worked
 """)
 """Past forms of what is felt or happens. They report no chore."""
-SAME_IN_PAST: Final = words("read put cut rent set shut")
-"""Past forms that are no report on their own: "cut the grass" may be an order."""
 
 DIGITAL: Final = words("""
     alarm app bass beat bitcoin bluetooth brightness chat crypto currency device dollar euro forecast history language message
@@ -69,6 +68,8 @@ ORDERS: Final = words("""
 """)
 """Verbs of requests to an assistant that are not about tasks: "play some jazz"."""
 
+TAKES_IS: Final = words("what who that it there he she here how where when which this everything nothing")
+AFTER_IS: Final = words("complete been all already now finally ready over taken out in clean gone")
 _SHORT: Final = pairs("""
     u:you w:with ur:your pls:please plz:please thx:thanks abt:about teh:the wat:what wats:what_is tmrw:tomorrow bc:because
     del:delete okay:ok k:ok im:i_am ive:i_have youre:you_are theyre:they_are cant:can_not wont:will_not cannot:can_not
@@ -78,12 +79,10 @@ _SHORT: Final = pairs("""
 """)
 SPELLING: Final = (
     _SHORT
-    | {f"{word}s": f"{word} is" for word in words("what who where when how that there")}
+    | {f"{word}s": f"{word} is" for word in TAKES_IS - {"it"}}
     | {f"{verb}nt": f"{verb} not" for verb in words("do did does is are was have has should could would")}
 )
 """Short and misspelt forms of chats, with the words they stand for."""
-TAKES_IS: Final = words("what who that it there he she here how where when which this everything nothing")
-AFTER_IS: Final = words("complete been all already now finally ready over taken out in clean gone")
 
 COMMAND_WORDS: Final = tuple(
     _numbered(
@@ -126,7 +125,6 @@ _REMARKS: Final = words("""
 """)
 NO_TASK: Final = QUESTION_WORDS | _REMARKS
 """Words that do not occur in a bare noun phrase such as "groceries" or "dentist friday"."""
-NO_REFERENCE: Final = QUESTION_WORDS | words("show list view see tell tweet make")
 
 
 def is_past(word: str) -> bool:
