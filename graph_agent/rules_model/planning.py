@@ -8,22 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from graph_agent.models.llm import FunctionCall
+from graph_agent.models.llm import FunctionCall, FunctionResponse
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
 from graph_agent.rules_model import replies
-from graph_agent.rules_model.conversation import Conversation, Response, tasks_in
 from graph_agent.rules_model.dialogue import Context, interpret, place_in, read_context
 from graph_agent.rules_model.matching import Task, exact_matches, find
 from graph_agent.rules_model.references import is_time, merged, read_reference, starts_with_action
 from graph_agent.rules_model.replies import Reply, answer, ask, fixed, listing, of_status, which
 from graph_agent.rules_model.requests import Add, Change, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.wording import clause_of, shown
-from graph_agent.rules_model.words import is_action
 
 CALLS_PER_ROUND: Final = 5
-MAX_CHANGES: Final = 9
 MAX_DESCRIPTION: Final = 1000
 TASK_TOOLS: Final = frozenset({"list_tasks", *replies.CHANGED})
 
@@ -31,50 +28,59 @@ Step = list[FunctionCall] | Reply
 _Result = FunctionCall | Show | Reply
 
 
-def next_step(conversation: Conversation, offered: frozenset[str]) -> Step:
-    """Return the next calls of the turn, or its reply."""
+def next_step(said: Sequence[str], message: str, responses: Sequence[FunctionResponse], offered: frozenset[str]) -> Step:
+    """Return the next calls of the turn, or its reply.
+
+    `said` are the assistant's earlier texts, `responses` those to the calls of this turn, in the order of the calls.
+    """
     if not TASK_TOOLS & offered:
         return fixed("no_tasks_here")
-    context = read_context(conversation.said)
-    requests = interpret(clause_of(conversation.message), context)
-    listed = conversation.listing
+    context = read_context(said)
+    step = _plan(interpret(clause_of(message), context), context, responses)
+    if isinstance(step, list) and not offered.issuperset(call.name for call in step):
+        return fixed("unavailable")
+    return step[:CALLS_PER_ROUND] if isinstance(step, list) else step
+
+
+def _plan(requests: Sequence[Request], context: Context, responses: Sequence[FunctionResponse]) -> Step:
+    """Return the calls that are left to make, or the reply if there are none."""
+    listed = next((one.response for one in responses if one.name == "list_tasks"), None)
     if listed is None and any(isinstance(request, Show | Change) for request in requests):
-        return _round([_lookup(requests)], offered)
+        single = requests[0] if len(requests) == 1 else None
+        status = single.status if isinstance(single, Show) else None
+        return [FunctionCall(name="list_tasks", arguments={"status": status} if status else {})]
     if listed is not None and listed.get("success") is not True:
         return fixed("list_failed")
-    tasks = tasks_in(listed or {})
+    tasks = _tasks_in(listed or {})
     results = _Planner(tasks, context).results(requests)
+    made = [one.response for one in responses if one.name != "list_tasks"]
     calls = [result for result in results if isinstance(result, FunctionCall)]
-    if left := calls[len(conversation.changes) :]:
-        return _round(left, offered)
-    return _reply(results, tasks, conversation.changes)
+    return calls[len(made) :] or _reply(results, tasks, made)
 
 
-def _round(calls: list[FunctionCall], offered: frozenset[str]) -> Step:
-    return calls[:CALLS_PER_ROUND] if all(call.name in offered for call in calls) else fixed("unavailable")
+def _tasks_in(response: dict[str, Any]) -> list[Task]:
+    """Return the tasks of a listing, newest first, or the task that a change returned."""
+    match response.get("data"):
+        case {"tasks": [*items]}:
+            return [task for item in items for task in _tasks_in({"data": {"task": item}})]
+        case {"task": {"id": str(task_id), "description": str(description), **rest}}:
+            return [Task(task_id, description, completed=rest.get("status") == "completed")]
+    return []
 
 
-def _lookup(requests: Sequence[Request]) -> FunctionCall:
-    """A listing of one status is enough where nothing else is asked."""
-    match requests:
-        case [Show(status=str(status), about=None)]:
-            return FunctionCall(name="list_tasks", arguments={"status": status})
-    return FunctionCall(name="list_tasks")
-
-
-def _reply(results: Sequence[_Result], tasks: Sequence[Task], responses: Sequence[Response]) -> Reply:
+def _reply(results: Sequence[_Result], tasks: Sequence[Task], responses: Sequence[dict[str, Any]]) -> Reply:
     """Compose the reply in the order of the requests; the first question comes last."""
     waiting = iter(responses)
-    before = {task.id: task for task in reversed(tasks)}
-    after = before | {task.id: task for response in responses for task in tasks_in(response)}
+    now = {task.id: task for task in reversed(tasks)}
     parts: list[Reply] = []
     for result in results:
         match result:
             case FunctionCall(arguments=arguments):
-                response, task = next(waiting), before.get(arguments.get("task_id", ""))
+                response, task = next(waiting), now.get(arguments.get("task_id", ""))
                 parts.append(replies.report(result, task.description if task else arguments["description"], response))
+                now |= {task.id: task for task in _tasks_in(response)}
             case Show():
-                parts.append(listing(result, list(reversed(after.values()))))
+                parts.append(listing(result, list(reversed(now.values()))))
             case Reply():
                 parts.append(result)
     questions = [part for part in parts if part.form == ASK_USER][:1]
@@ -92,28 +98,20 @@ class _Planner:
     context: Context
 
     def results(self, requests: Sequence[Request]) -> list[_Result]:
-        """Return the results of the requests in their order; deletions come last."""
-        found = [result for request in requests for one in self._each(request) for result in self._results(one)]
-        results = [result for place, result in enumerate(found) if result not in found[:place]]
-        calls = sorted((one for one in results if isinstance(one, FunctionCall)), key=_deletes)
-        others = [one for one in results if not _deletes(one)]
-        if len(others) < len(results) and any(isinstance(one, Reply) and one.form == ASK_USER for one in others):
-            return [fixed("not_deleted"), *others]
-        results = sorted(results, key=_deletes)
-        if len(calls) > MAX_CHANGES:
-            return [*(one for one in results if one not in calls[MAX_CHANGES:]), answer(replies.TOO_MANY, str(MAX_CHANGES))]
-        return results
+        """Return the results of the requests in their order, without repetitions; deletions come last."""
+        found = [result for request in requests for result in self._results(request)]
+        results = sorted((result for place, result in enumerate(found) if result not in found[:place]), key=_deletes)
+        if any(map(_deletes, results)) and any(isinstance(one, Reply) and one.form == ASK_USER for one in results):
+            return [fixed("not_deleted"), *(result for result in results if not _deletes(result))]
+        excess = [result for result in results if isinstance(result, FunctionCall)][replies.MAX_CHANGES :]
+        return [*(one for one in results if one not in excess), fixed("too_many")] if excess else results
 
     def _results(self, request: Request) -> list[_Result]:
         match request:
-            case Add():
-                return self._add(request)
-            case Complete():
-                return self._complete(request)
-            case Update():
-                return [self._update(request)]
-            case Delete():
-                return self._delete(request)
+            case Add(texts, timed):
+                return self._add(texts, timed)
+            case Complete() | Delete() | Update():
+                return self._change(request)
             case Show():
                 return [request]
             case Offer():
@@ -121,117 +119,118 @@ class _Planner:
             case Say(kind):
                 return [fixed(kind)]
 
-    def _add(self, add: Add) -> list[_Result]:
-        if not add.texts:
+    def _add(self, texts: Sequence[str], timed: bool) -> list[_Result]:
+        if not texts:
             return [ask(replies.WHAT_TO_ADD)]
-        results = [_with_description("add_task", text) for text in add.texts]
         pending = of_status(self.tasks, "pending")
-        results += [answer(replies.ALREADY_ADDED, text) for text in add.texts if exact_matches(text, pending)]
-        return [*results, fixed("no_alarm_for_task")] if add.timed else results
+        results = [_call("add_task", description=text) for text in texts]
+        results += [answer(replies.ALREADY_ADDED, text) for text in texts if exact_matches(text, pending)]
+        return [*results, fixed("no_alarm_for_task")] if timed else [*results]
 
-    def _complete(self, request: Complete) -> list[_Result]:
-        found, done = (
-            self._find(request.target, of_status(self.tasks, status), "mark as done", request.instead)
-            for status in ("pending", "completed")
-        )
-        if isinstance(found, Reply) and found.reason == "missing_context" and not isinstance(done, Reply):
-            found = done
-        if isinstance(found, Reply):
-            return [found]
-        results: list[_Result] = []
-        for task in found:
-            call = FunctionCall(name="complete_task", arguments={"task_id": task.id})
-            results.append(answer(replies.ALREADY_DONE, task.description) if task.completed else call)
-        return results or [listing(Show("pending"), ())]
+    def _change(self, request: Change) -> list[_Result]:
+        """Return the changes of the tasks that are meant, and the questions that have to be asked."""
+        verb, tasks = _VERBS[type(request)], self.tasks
+        if isinstance(request, Complete):
+            tasks = of_status(tasks, "pending")
+        if isinstance(request, Update):
+            request = next((one for one in (request, *request.others) if exact_matches(one.target.words, tasks)), request)
+            verb += f" to '{shown(request.new)}'" if request.new else ""
+        found = self._find(request, tasks, verb)
+        several = [one for one in found if isinstance(one, Task)] if len(found) > 1 else []
+        if several and isinstance(request, Update):
+            return [which(several, "change")]
+        if several and request == Delete(Reference(every=True)):
+            return [which(several, "", replies.WHICH_DELETED_FIRST)]
+        nothing = listing(Show("pending" if isinstance(request, Complete) else request.target.status), ())
+        return [_changed(one, request) if isinstance(one, Task) else one for one in found] or [nothing]
 
-    def _update(self, update: Update) -> _Result:
-        update = next((one for one in (update, *update.others) if exact_matches(one.target.words, self.tasks)), update)
-        found = self._find(update.target, self.tasks, "change" if update.new is None else f"change to '{shown(update.new)}'")
-        if isinstance(found, Reply):
-            return replies.offer(Offer(update.instead)) if update.instead and found.reason == "missing_context" else found
-        if len(found) > 1:
-            return which(found, "change")
-        if update.new is None:
-            return ask(replies.NEW_WORDS, found[0].description)
-        return _with_description("update_task", _new_words(found[0].description, update), task_id=found[0].id)
-
-    def _delete(self, request: Delete) -> list[_Result]:
-        found = self._find(request.target, self.tasks, "delete", request.instead)
-        if isinstance(found, Reply):
-            return [found]
-        if request.target == Reference(every=True) and len(found) > 1:
-            return [which(found, "", replies.WHICH_DELETED_FIRST)]
-        # The runtime asks about the first one and says that the others come next.
-        calls = [FunctionCall(name="delete_task", arguments={"task_id": task.id}) for task in found]
-        return [*calls] or [listing(Show(request.target.status), ())]
-
-    def _each(self, request: Request) -> tuple[Request, ...]:
-        """ "milk and rent": a request for each part, if one of them names a task and they do not name one together."""
-        if not isinstance(request, Complete | Delete):
-            return (request,)
-        words = request.target.words.removeprefix("both ")
-        parts = [part.strip() for part in re.split(r" and |[&,]", words) if part.strip()][:MAX_CHANGES]
-        named = [find(part, self.tasks)[0] for part in parts]
-        together = bool(exact_matches(words, self.tasks)) or len(set(named)) == 1
-        if together or all(len(tasks) != 1 for tasks in named):
-            return (request,)
-        return tuple(replace(request, target=Reference(words=part), instead=part if request.instead else "") for part in parts)
-
-    def _find(self, target: Reference, tasks: Sequence[Task], verb: str, instead: str = "") -> tuple[Task, ...] | Reply:
-        """Return the tasks that are meant, or the question that has to be asked."""
+    def _find(self, request: Change, tasks: Sequence[Task], verb: str) -> list[Task | Reply]:
+        """Return the tasks that are meant, and the questions that have to be asked."""
+        target, instead = request.target, request.instead
+        # In "I packed it" the verb shows which task is meant.
         if target.pronoun and instead and len(named := find(instead, tasks)[0]) == 1:
-            return named
+            return [*named]
         if exact := self.context.mentioned if target.pronoun else target.exact:
-            return _open_first(find(exact, tasks)[0]) or ask(replies.NOT_FOUND, exact, verb)
+            same = find(exact, tasks)[0] or find(exact, self.tasks)[0]
+            return [same[0] if same else ask(replies.NOT_FOUND, exact, verb)]
         if target.every:
-            kept = self._find(read_reference(clause_of(target.but)), tasks, verb) if target.but else ()
-            return kept if isinstance(kept, Reply) else tuple(one for one in of_status(tasks, target.status) if one not in kept)
+            but = replace(request, target=read_reference(clause_of(target.but)))
+            kept = self._find(but, tasks, verb) if target.but else []
+            questions = [one for one in kept if isinstance(one, Reply)]
+            return [*questions] or [task for task in of_status(tasks, target.status) if task not in kept]
         if target.places:
-            chosen = [self._at(place, tasks) for place in target.places]
-            missing = [place for place, found in zip(target.places, chosen, strict=True) if not found]
-            return ask(replies.NO_SUCH_PLACE, str(abs(missing[0])), verb) if missing else tuple(dict.fromkeys(sum(chosen, ())))
+            return [self._at(place, tasks) or ask(replies.NO_SUCH_PLACE, str(abs(place)), verb) for place in target.places]
         if not target.words:
-            return which(tasks, verb) if tasks else fixed("which")
-        named, possible = find(target.words, tasks)
-        named = pending if len(pending := of_status(named, "pending")) == 1 else named
-        if len(named) == 1 or (len(named) == 2 and target.words.lower().startswith("both ")):
-            return named
-        # "Got the milk" reports "almond milk", but it may not report "return the milk".
-        thing = bool(instead) and not is_action(possible[0].description.lower().partition(" ")[0]) if possible else False
-        if len(possible) == 1 and (target.told or verb == "delete" or thing):
-            return possible
-        if named or possible:
-            return which(named or possible, verb)
-        return ask(replies.OFFER_REPORTED, instead) if instead else ask(replies.NOT_FOUND, target.words, verb)
+            return [which(tasks, verb) if tasks else fixed("which")]
+        parts = self._parts(target.words)
+        if len(parts) > 1:
+            each = [replace(request, target=Reference(words=part), instead=part if instead else "") for part in parts]
+            return [found for one in each for found in self._find(one, tasks, verb)]
+        return self._named(request, tasks, verb)
 
-    def _at(self, place: int, tasks: Sequence[Task]) -> tuple[Task, ...]:
+    def _at(self, place: int, tasks: Sequence[Task]) -> Task | None:
         """A number means the list that the user saw last; without one, the list as it would be shown."""
         if self.context.listed:
-            return _open_first(exact_matches(place_in(place, self.context.listed) or "", self.tasks))
-        counted = (place_in(place, self.tasks), place_in(place, tasks))
-        return tuple(task for task in counted if task and task in tasks)[:1]
+            text = place_in(place, self.context.listed) or ""
+            return next(iter(exact_matches(text, tasks) or exact_matches(text, self.tasks)), None)
+        task = place_in(place, self.tasks)
+        return task if task in tasks else place_in(place, tasks) or task
+
+    def _parts(self, words: str) -> list[str]:
+        """Return "milk" and "rent" for "milk and rent", if one of them names a task and they do not name one together."""
+        parts = re.split(r"\s*(?:\band\b|[&,])\s*", words.removeprefix("both "))
+        parts = [part for part in parts if part][: replies.MAX_CHANGES]
+        named = [find(part, self.tasks)[0] for part in parts]
+        together = bool(exact_matches(words, self.tasks)) or len(set(named)) == 1
+        return [words] if together or all(len(tasks) != 1 for tasks in named) else parts
+
+    def _named(self, request: Change, tasks: Sequence[Task], verb: str) -> list[Task | Reply]:
+        """Return the tasks that the words of the reference name, or the question that has to be asked."""
+        target, instead = request.target, request.instead
+        named, possible = find(target.words, tasks)
+        named = named or find(target.words, self.tasks)[0]
+        named = pending if len(pending := of_status(named, "pending")) == 1 else named
+        if len(named) == 1 or (len(named) == 2 and target.words.lower().startswith("both ")):
+            return [*named]
+        # "Got the milk" reports "almond milk", but it may not report "return the milk".
+        thing = instead and possible and not starts_with_action(clause_of(possible[0].description))
+        if len(possible) == 1 and (target.told or thing or isinstance(request, Delete)):
+            return [*possible]
+        if named or possible:
+            return [which(named or possible, verb)]
+        return [ask(replies.OFFER_REPORTED, instead) if instead else ask(replies.NOT_FOUND, target.words, verb)]
+
+
+_VERBS: Final[dict[type[Change], str]] = {Complete: "mark as done", Delete: "delete", Update: "change"}
 
 
 def _deletes(result: _Result) -> bool:
     return isinstance(result, FunctionCall) and result.name == "delete_task"
 
 
-def _open_first(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """The same description may have been completed before; an open task is meant first."""
-    return tuple(sorted(tasks, key=lambda task: task.completed)[:1])
-
-
-def _with_description(tool: str, description: str, **arguments: str) -> _Result:
-    if len(description) > MAX_DESCRIPTION:
+def _call(tool: str, **arguments: str) -> FunctionCall | Reply:
+    if len(arguments.get("description", "")) > MAX_DESCRIPTION:
         return ask(replies.TOO_LONG)
-    return FunctionCall(name=tool, arguments={**arguments, "description": description})
+    return FunctionCall(name=tool, arguments=arguments)
 
 
-def _new_words(old: str, update: Update) -> str:
+def _changed(task: Task, request: Change) -> FunctionCall | Reply:
+    match request:
+        case Complete():
+            return answer(replies.ALREADY_DONE, task.description) if task.completed else _call("complete_task", task_id=task.id)
+        case Update(target, new=str(new)):
+            description = _new_words(task.description, target.words if request.inside else "", new)
+            return _call("update_task", task_id=task.id, description=description)
+        case Update():
+            return ask(replies.NEW_WORDS, task.description)
+    # The runtime asks about the first one and says that the others come next.
+    return _call("delete_task", task_id=task.id)
+
+
+def _new_words(old: str, replaced: str, new: str) -> str:
     """A time is added to the description; "change milk to oat milk" changes "buy milk" to "buy oat milk"."""
-    new, replaced = update.new or "", update.target.words
     clause = clause_of(new)
     if is_time(clause):
         return merged(old, new)
-    start = old.casefold().find(replaced.casefold()) if replaced and update.inside else -1
+    start = old.casefold().find(replaced.casefold()) if replaced else -1
     return new if start <= 0 or starts_with_action(clause) else f"{old[:start]}{new}{old[start + len(replaced) :]}"

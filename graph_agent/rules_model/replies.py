@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from graph_agent.models.llm import FunctionCall
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
-from graph_agent.rules_model.conversation import Response
 from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.requests import Offer, Show, Status
 from graph_agent.rules_model.wording import shown
 
+MAX_CHANGES: Final = 9
 MAX_SHOWN: Final = 100
 
 WHAT_TO_ADD: Final = "What should I add?"
@@ -35,7 +35,6 @@ NOT_ON_LIST: Final = "No, I don't see '{}' on your list."
 FOUND: Final = "'{}' is on your list, {}."
 ALREADY_DONE: Final = "'{}' is already marked as done."
 ALREADY_ADDED: Final = "'{}' was on your list already."
-TOO_MANY: Final = "I make at most {} changes for one message. Please ask again for the rest."
 CHANGED: Final = {
     "add_task": "Added '{}' to your list.",
     "complete_task": "Marked '{}' as done.",
@@ -75,6 +74,7 @@ _ANSWERS: Final = {
     "remind_other": 'I can only remind you: I keep your own tasks. You can say "add" and what you want to do.',
     "other_list": "I keep only one list, your tasks, and no other lists. I can show it or add something to it.",
     "no_alarm_for_task": "I keep it as a task with its time, but I have no alarm and won't alert you.",
+    "too_many": f"I make at most {MAX_CHANGES} changes for one message. Please ask again for the rest.",
     "not_deleted": "I have not deleted anything yet.",
     "not_read:": "I didn't understand '{}'.",
     "list_failed": "I couldn't read your task list just now. Please try again.",
@@ -135,7 +135,7 @@ def which(tasks: Sequence[Task], verb: str, question: str = WHICH) -> Reply:
     return Reply(ASK_USER, f"{question.format(verb)}\n{_numbered(tasks)}", "multiple_matches")
 
 
-def report(call: FunctionCall, subject: str, response: Response) -> Reply:
+def report(call: FunctionCall, subject: str, response: dict[str, Any]) -> Reply:
     """Report a change of the task with the description `subject`."""
     if response.get("success") is True:
         return replace(answer(CHANGED[call.name], subject, call.arguments.get("description", "")), reports_change=True)
@@ -151,32 +151,22 @@ def of_status(tasks: Sequence[Task], status: Status | None) -> tuple[Task, ...]:
 
 
 def listing(show: Show, tasks: Sequence[Task]) -> Reply:
-    """Return the list, or the answer to what was asked about it."""
+    """Return the list, or the tasks that were asked about."""
     if show.about is not None:
-        return _about(show.about, tasks)
-    chosen, kind = of_status(tasks, show.status), f"{show.status} " if show.status else ""
-    if not chosen:
+        named, possible = find(show.about, tasks)
+        found = named or possible
+        if len(found) > 1:
+            return Reply(ANSWER, f"I see {len(found)} tasks like that:\n{_numbered(found)}")
+        states = ["marked as done" if task.completed else "still to do" for task in found]
+        return answer(FOUND, found[0].description, *states) if found else answer(NOT_ON_LIST, show.about)
+    found, kind = of_status(tasks, show.status), f"{show.status} " if show.status else ""
+    if not found:
         return answer(f"You have no {kind}tasks." if kind else "Your list is empty: you have no tasks yet.")
     note = "\n(I keep dates as text and cannot sort or filter by them.)" if show.dated else ""
-    plural = "" if len(chosen) == 1 else "s"
-    return Reply(ANSWER, f"You have {len(chosen)} {kind}task{plural}:\n{_numbered(chosen, boxes=True)}{note}")
+    plural = "" if len(found) == 1 else "s"
+    return Reply(ANSWER, f"You have {len(found)} {kind}task{plural}:\n{_numbered(found)}{note}")
 
 
-def _about(about: str, tasks: Sequence[Task]) -> Reply:
-    named, possible = find(about, tasks)
-    matches = named or possible
-    if not matches:
-        return answer(NOT_ON_LIST, about)
-    if len(matches) > 1:
-        return Reply(ANSWER, f"I see {len(matches)} tasks like that:\n{_numbered(matches, boxes=True)}")
-    return answer(FOUND, matches[0].description, "marked as done" if matches[0].completed else "still to do")
-
-
-def _numbered(tasks: Sequence[Task], *, boxes: bool = False) -> str:
-    lines = []
-    for number, task in enumerate(tasks[:MAX_SHOWN], 1):
-        box = ("[x] " if task.completed else "[ ] ") if boxes else ""
-        lines.append(f"{number}. {box}{task.shown}")
-    if len(tasks) > MAX_SHOWN:
-        lines.append(f"... and {len(tasks) - MAX_SHOWN} more.")
-    return "\n".join(lines)
+def _numbered(tasks: Sequence[Task]) -> str:
+    lines = [f"{place}. [{'x' if task.completed else ' '}] {task.shown}" for place, task in enumerate(tasks[:MAX_SHOWN], 1)]
+    return "\n".join([*lines, f"... and {len(tasks) - MAX_SHOWN} more."] if len(tasks) > MAX_SHOWN else lines)
