@@ -97,18 +97,14 @@ def _remember(clause: Clause, groups: Groups) -> Request | None:
 def _placed(clause: Clause, groups: Groups) -> Request | None:
     """ "put milk on my list", "new task: call Bo", "one more thing for my list: milk"."""
     head, kept = groups["head"].key, groups["said"]
-    if head and not (part("ADDS").search(head) and part("TO_WHAT").search(head) and not part("OTHER_ACT").search(head)):
-        return None
     announced = head or groups["list"].key
+    if head and not part("ANNOUNCES").fullmatch(head):
+        return None
     groups["text"] = kept if kept.key else groups["text"]
     placed, several = _peel(groups, linked=bool(announced or kept.key))
     text = groups["text"]
     if (several or part("SEVERAL_THINGS").search(head)) and (items := items_of(description(text))):
         return Add(items)
-    # "sour milk, put it down" does not begin like a task.
-    unclear = kept.key and text.start == kept.start and not starts_with_action(text)
-    if unclear and not re.search(r"[,.!-]", kept.key[len(text.key) :]):
-        return None
     mine = text.key.startswith("my ") and is_foreign(text, vocabulary.DIGITAL)
     return _add(clause, groups) if (placed or announced) and not mine else None
 
@@ -129,16 +125,14 @@ def _other_list(_clause: Clause, groups: Groups) -> Request:
 
 
 def _needed(clause: Clause, groups: Groups) -> Request | None:
-    """ "I need to fix the sink", "we need milk and eggs", "I have a dentist appointment on friday"."""
+    """ "I need to fix the sink", "we need milk and eggs"."""
     text = groups["text"]
     needs = " need " in f" {clause.key}"
     items = items_of(description(text)) if needs else ()
-    dated = clause.key.startswith(("i ", "we ")) and part("TIMES").search(text.key)
     wanted = needs and len(text.key.split()) <= 3 and not is_foreign(text)
-    if not (items or dated or wanted or (starts_with_action(text) and len(text.key) < 120)):
+    if not (items or wanted or starts_with_action(text)):
         return None
-    words = " ".join(filter(None, (description(text), groups["when"].text)))
-    return Offer(re.sub(r"^an? ", "", words), items if len(items) > 2 else ())
+    return Offer(description(text), items if len(items) > 2 else ())
 
 
 BUILDERS: Final[dict[str, Builder]] = {
