@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -57,21 +56,20 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
     """
     clause = without_politeness(clause)
     request = next(filter(None, (_first(clause, name) for name in (*_TABLES[0], *_TABLES[1]))), None)
+    after_text = isinstance(before, Add | Offer | Say)
     words = clause.key.partition(" ")[2]
     match request:
         case Show(about=about):
             asks = (not about or part("ASKS_LIST").match(clause.key)) and not clause.key.startswith(("is it ", "is that "))
-            return bool(asks and (not isinstance(before, Add | Offer | Say) or part("SHOWN").search(clause.key)))
+            return bool(asks and (not after_text or part("SHOWN").search(clause.key)))
         case Complete() | Update():
             return True
-        case Offer():
-            return not isinstance(before, Add | Offer | Say) and bool(part("PLANNED").match(clause.key))
-        case Add(texts) if isinstance(before, Add | Offer | Say):
-            adds = clause.key.startswith("add ")
-            return adds != bool(texts) or new_sentence or starts_with_action(clause.cut(4)) or bool(part("TASK").search(words))
-        case Delete(target) if isinstance(before, Add | Offer | Say):
-            named = names_task(clause_of(words)) or re.search(r"\b(?:list|tasks?|reminders?)\b", words)
-            return not target.every and ((isinstance(before, Say) and words != "") or (bool(named) and not target.pronoun))
+        case Add(texts) if after_text:
+            new = clause.key.startswith("add ") != bool(texts) or starts_with_action(clause.cut(4))
+            return new or new_sentence or bool(part("TASK").search(words))
+        case Delete(target) if after_text:
+            named = names_task(clause_of(words)) or part("TASK").search(words) or part("LIST").search(words)
+            return bool(words) and not target.every and (isinstance(before, Say) or (bool(named) and not target.pronoun))
         case _:
             return isinstance(request, Add | Delete)
 
@@ -93,18 +91,17 @@ def _leftover(clause: Clause) -> Request:
     if sum(char.isalpha() and not char.isascii() for char in key) > len(key) / 3:
         return Say("language")
     asked = clause.key.rstrip().endswith("?") or words[0] in vocabulary.QUESTION_WORDS
-    for_me = words[1:2] in (["me"], ["us"])
-    foreign = is_foreign(clause)
-    order = part("SERVICE").match(key) or words[0] in vocabulary.ORDERS or (foreign and words[1:2] in (["a"], ["an"]))
+    order = part("SERVICE").match(key) or words[0] in vocabulary.ORDERS
     items = items_of(description(clause))
-    if starts_with_action(clause) and not (asked or for_me or order) and len(words) <= 15:
+    if starts_with_action(clause) and not (asked or order or words[1] in {"me", "us"}):
         several = len(items) > 2 or all(map(is_chore, items))
         return Offer(description(clause), items if several else ())
+    foreign = is_foreign(clause)
     asks_world = asked and not vocabulary.FIRST_PERSON.intersection(words) and not vocabulary.SHOW_WORDS.issuperset(words)
-    if order or asks_world or (foreign and (asked or words[0] in vocabulary.SEE | {"set", "cancel"})):
+    if order or asks_world or (foreign and asked):
         return Say("out_of_scope")
     longest = 20 if items else 12 if part("TIMES").search(key) else 4
-    if asked or for_me or vocabulary.NO_TASK.intersection(words) or len(words) > longest or (foreign and not items):
+    if asked or foreign or len(words) > longest or vocabulary.NO_TASK.intersection(words):
         return UNCLEAR
     return Offer(description(clause), items, bare=not items)
 
