@@ -13,7 +13,6 @@ from graph_agent.rules_model.wording import Clause
 
 _STATUSES: Final[dict[str, Status]] = {"NOT_YET": "pending", "FINISHED_ONES": "completed", "OPEN_ONES": "pending"}
 _OPENS: Final = vocabulary.SEE | vocabulary.QUESTION_WORDS | {"everything", "tasks", "just", "ones"}
-_NOT_WHAT: Final = vocabulary.MODALS | vocabulary.ABOUT_OTHERS
 
 
 def status_in(clause: Clause) -> Status | None:
@@ -43,7 +42,7 @@ def _show(clause: Clause, _groups: Groups) -> Request | None:
         return _shown(clause) if asks or vocabulary.NO_TASK.isdisjoint(words_of(rest)) else None
     duties = part("ASKED").search(key) and (mine or part("TO_DO").search(key))
     whole = words[0] in vocabulary.SEE and part("WHOLE").search(key)
-    return _shown(clause) if asks and words[0] not in _NOT_WHAT and (duties or whole) else None
+    return _shown(clause) if asks and (duties or whole) else None
 
 
 def _shown(clause: Clause) -> Show:
