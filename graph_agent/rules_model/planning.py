@@ -29,33 +29,24 @@ _Result = FunctionCall | Show | Reply
 
 
 def next_step(said: Sequence[str], message: str, responses: Sequence[FunctionResponse], offered: frozenset[str]) -> Step:
-    """Return the next calls of the turn, or its reply.
-
-    `said` are the assistant's earlier texts, `responses` those to the calls of this turn, in the order of the calls.
-    """
+    """Return the next calls of the turn, or its reply. `said` are earlier replies, `responses` answer the calls made so far."""
     if not TASK_TOOLS & offered:
         return fixed("no_tasks_here")
     context = read_context(said)
-    step = _plan(interpret(clause_of(message), context), context, responses)
-    if isinstance(step, list) and not offered.issuperset(call.name for call in step):
-        return fixed("unavailable")
-    return step[:CALLS_PER_ROUND] if isinstance(step, list) else step
-
-
-def _plan(requests: Sequence[Request], context: Context, responses: Sequence[FunctionResponse]) -> Step:
-    """Return the calls that are left to make, or the reply if there are none."""
+    requests = interpret(clause_of(message), context)
     listed = next((one.response for one in responses if one.name == "list_tasks"), None)
-    if listed is None and any(isinstance(request, Show | Change) for request in requests):
-        single = requests[0] if len(requests) == 1 else None
-        status = single.status if isinstance(single, Show) else None
-        return [FunctionCall(name="list_tasks", arguments={"status": status} if status else {})]
     if listed is not None and listed.get("success") is not True:
         return fixed("list_failed")
     tasks = _tasks_in(listed or {})
-    results = _Planner(tasks, context).results(requests)
     made = [one.response for one in responses if one.name != "list_tasks"]
-    calls = [result for result in results if isinstance(result, FunctionCall)]
-    return calls[len(made) :] or _reply(results, tasks, made)
+    results = _Planner(tasks, context).results(requests)
+    calls = [result for result in results if isinstance(result, FunctionCall)][len(made) :]
+    if listed is None and any(isinstance(request, Show | Change) for request in requests):
+        status = requests[0].status if len(requests) == 1 and isinstance(requests[0], Show) else None
+        calls = [FunctionCall(name="list_tasks", arguments={"status": status} if status else {})]
+    if not offered.issuperset(call.name for call in calls):
+        return fixed("unavailable")
+    return calls[:CALLS_PER_ROUND] or _reply(results, tasks, made)
 
 
 def _tasks_in(response: dict[str, Any]) -> list[Task]:
@@ -75,9 +66,9 @@ def _reply(results: Sequence[_Result], tasks: Sequence[Task], responses: Sequenc
     parts: list[Reply] = []
     for result in results:
         match result:
-            case FunctionCall(arguments=arguments):
-                response, task = next(waiting), now.get(arguments.get("task_id", ""))
-                parts.append(replies.report(result, task.description if task else arguments["description"], response))
+            case FunctionCall():
+                response, task = next(waiting), now.get(result.arguments.get("task_id", ""))
+                parts.append(replies.report(result, task, response))
                 now |= {task.id: task for task in _tasks_in(response)}
             case Show():
                 parts.append(listing(result, list(reversed(now.values()))))
@@ -89,7 +80,7 @@ def _reply(results: Sequence[_Result], tasks: Sequence[Task], responses: Sequenc
     if questions:
         return replace(questions[0], text=text)
     form = DECLINE if all(part.form == DECLINE for part in parts) else ANSWER
-    return Reply(form, text, reports_change=any(part.reports_change for part in parts))
+    return Reply(form, text, reports_change=any(response.get("success") is True for response in responses))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +116,7 @@ class _Planner:
         pending = of_status(self.tasks, "pending")
         results = [_call("add_task", description=text) for text in texts]
         results += [answer(replies.ALREADY_ADDED, text) for text in texts if exact_matches(text, pending)]
-        return [*results, fixed("no_alarm_for_task")] if timed else [*results]
+        return [*results, fixed("no_alarm")] if timed else [*results]
 
     def _change(self, request: Change) -> list[_Result]:
         """Return the changes of the tasks that are meant, and the questions that have to be asked."""
@@ -189,7 +180,6 @@ class _Planner:
         target, instead = request.target, request.instead
         named, possible = find(target.words, tasks)
         named = named or find(target.words, self.tasks)[0]
-        named = pending if len(pending := of_status(named, "pending")) == 1 else named
         if len(named) == 1 or (len(named) == 2 and target.words.lower().startswith("both ")):
             return [*named]
         # "Got the milk" reports "almond milk", but it may not report "return the milk".

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from graph_agent.models.llm import FunctionCall
@@ -17,7 +17,6 @@ from graph_agent.rules_model.wording import shown
 
 MAX_CHANGES: Final = 9
 MAX_SHOWN: Final = 100
-
 WHAT_TO_ADD: Final = "What should I add?"
 TOO_LONG: Final = "That is too long for one task: 1,000 characters at most. How would you put it in short?"
 NEW_WORDS: Final = "What should '{}' say instead?"
@@ -27,7 +26,6 @@ OFFER_ITEMS: Final = "Would you like to add '{}' as one task or as {} separate t
 OFFER_REPORTED: Final = "I don't see '{}' on your list. Would you like me to add it as a task?"
 OTHER_LIST: Final = "I keep only one list, your tasks, and not '{}'. Would you like me to add '{}' as a task?"
 WHICH: Final = "Which task should I {}?"
-WHICH_SPECIFIC: Final = "Which specific task are you referring to? Please tell me the name or the number of the task to {}."
 WHICH_DELETED_FIRST: Final = "I delete one task at a time, and I ask before each. Which task should I delete first?"
 NOT_FOUND: Final = "I don't see '{}' on your list. Which task should I {}?"
 NO_SUCH_PLACE: Final = "There is no task number {} on your list. Which task should I {}?"
@@ -44,17 +42,14 @@ CHANGED: Final = {
 _EXAMPLES: Final = (
     '"add call mom", "show my tasks", "mark call mom as done", "rename call mom to call dad" or "delete call mom"'
 )
-_ABILITIES: Final = (
-    'I can help you with your tasks: add one ("remind me to call mom"), show your list, mark a task as done, change its words, '
-    "or delete one after asking you."
-)
 _ONLY_TASKS: Final = (
     "I can only help with task management: adding, showing, completing, changing and deleting tasks on your list."
 )
 _ANSWERS: Final = {
     "greeting": "Hello! How can I help you with your tasks today?",
     "how_are_you": "I'm doing well, thank you! How can I help you with your tasks?",
-    "capabilities": _ABILITIES,
+    "capabilities": 'I can help you with your tasks: add one ("remind me to call mom"), show your list, mark a task as done, '
+    "change its words, or delete one after asking you.",
     "how_to": f"You do it by telling me. You can say {_EXAMPLES}.",
     "identity": "I'm your task assistant: I keep your list of tasks.",
     "joke": "Why did the to-do list go to therapy? It had too many unresolved items. Jokes aside, tasks are what I'm good at.",
@@ -73,7 +68,6 @@ _ANSWERS: Final = {
     "others": "I can only see your own tasks, not those of other people.",
     "remind_other": 'I can only remind you: I keep your own tasks. You can say "add" and what you want to do.',
     "other_list": "I keep only one list, your tasks, and no other lists. I can show it or add something to it.",
-    "no_alarm_for_task": "I keep it as a task with its time, but I have no alarm and won't alert you.",
     "too_many": f"I make at most {MAX_CHANGES} changes for one message. Please ask again for the rest.",
     "not_deleted": "I have not deleted anything yet.",
     "not_read:": "I didn't understand '{}'.",
@@ -82,7 +76,7 @@ _ANSWERS: Final = {
 _QUESTIONS: Final = {
     "unclear": f"I didn't understand that. You can say {_EXAMPLES}.",
     "which": "Which specific task are you referring to? Please name it, or tell me its number on your list.",
-    "which:": WHICH_SPECIFIC,
+    "which:": "Which specific task are you referring to? Please tell me the name or the number of the task to {}.",
     "change_every": "I can't change all tasks at once. Which ones do you mean, by name or number?",
 }
 _REFUSALS: Final = {
@@ -135,11 +129,12 @@ def which(tasks: Sequence[Task], verb: str, question: str = WHICH) -> Reply:
     return Reply(ASK_USER, f"{question.format(verb)}\n{_numbered(tasks)}", "multiple_matches")
 
 
-def report(call: FunctionCall, subject: str, response: dict[str, Any]) -> Reply:
-    """Report a change of the task with the description `subject`."""
+def report(call: FunctionCall, task: Task | None, response: dict[str, Any]) -> Reply:
+    """Report the response to a change of `task`, or to the addition of a new one."""
+    new, verb = call.arguments.get("description", ""), call.name.removesuffix("_task")
+    subject = task.description if task else new
     if response.get("success") is True:
-        return replace(answer(CHANGED[call.name], subject, call.arguments.get("description", "")), reports_change=True)
-    verb = call.name.removesuffix("_task")
+        return answer(CHANGED[call.name], subject, new)
     if response.get("error_code") in {"TIMEOUT_ERROR", "UNKNOWN_ERROR"}:
         return answer("I don't know if I could {} '{}'. Please look at your list before you try again.", verb, subject)
     return answer("I couldn't {} '{}'.", verb, subject)
