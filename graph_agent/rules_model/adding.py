@@ -36,6 +36,13 @@ def is_chore(text: str) -> bool:
     return starts_with_action(clause_of(text))
 
 
+def texts_of(clause: Clause) -> tuple[str, ...]:
+    """Return the tasks in a text: its lines, or the chores that it enumerates ("call mom and pay rent")."""
+    chores = items_of(description(clause).replace(" and also ", " and "))
+    enumerated = len(chores) > 1 and "&" not in clause.key and all(map(is_chore, chores))
+    return chores if enumerated else tuple(description(clause).splitlines())
+
+
 def _add(clause: Clause, groups: Groups) -> Request | None:
     text, when = groups["text"], groups["when"]
     if part("NOTHING").fullmatch(text.key.strip(" .!?:,-")):
@@ -45,9 +52,8 @@ def _add(clause: Clause, groups: Groups) -> Request | None:
     if found := part("SEPARATE").fullmatch(text.key):
         return Add(items_of(text.text[: found.end("items")]) or (text.text,))
     reminds = part("REMINDS").search(clause.key)
-    chores = items_of(description(text.cut(5) if text.key.startswith("both ") else text).replace(" and also ", " and "))
-    if chores and not (reminds or when.key or "&" in text.key) and all(map(is_chore, chores)):
-        return Add(chores)
+    if not (reminds or when.key) and len(texts := texts_of(text.cut(5) if text.key.startswith("both ") else text)) > 1:
+        return Add(texts)
     timed = bool(reminds and (when.key or part("TIMES").search(text.key)))
     return Add((" ".join(filter(None, (description(text), when.text))),), timed)
 
@@ -64,7 +70,7 @@ def _peel(groups: Groups, *, linked: bool) -> tuple[bool, bool]:
             placed = linked = True
             several = several or bool(part("SEVERAL_THINGS").search(found[0]))
         elif found := (linked and part("WHEN_FIRST").match(text.key)) or part("TAKEN").search(text.key):
-            placed = placed or bool(found.start())
+            placed = placed or bool(found.start() and found.groupdict().get("kept"))
             groups |= {"when": text.cut(*found.span("when"))} if found["when"] else {}
             text = text.cut(0, found.start()) if found.start() else text
         elif not (found := part("LINK" if linked else "PARTICLE_FIRST").match(text.key)):

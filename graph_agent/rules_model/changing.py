@@ -14,23 +14,21 @@ from graph_agent.rules_model.references import is_foreign, may_name_task, names_
 from graph_agent.rules_model.reports import is_story, read_report
 from graph_agent.rules_model.requests import Complete, Delete, Reference, Request, Say, Update
 from graph_agent.rules_model.wording import Clause
-from graph_agent.rules_model.words import is_past
 
 
 def _complete(clause: Clause, groups: Groups) -> Request | None:
     """ "mark milk as done", "done with the rent"; after a mere "check" or "close" the words must name a task."""
     if groups["but"].key:
         return Complete(Reference(every=True, but=groups["but"].text))
-    ref, past = _target(groups["ref"]), groups["past"].key
+    ref = _target(groups["ref"])
     target = read_reference(ref)
     told = part("TOLD").match(clause.key) and is_story(clause)
-    if told or part("NOT_DONE").search(ref.key) or (past and not is_past(past)):
+    if told or part("NOT_DONE").search(ref.key):
         return None
     if groups["weak"].key:
         named = names_task(ref) or (ref.key.isalpha() and not is_foreign(ref))
         return Complete(target) if named and not target.every else None
-    # "finish the report" may also be a plan.
-    return Complete(target, description(clause) if clause.key.startswith("finish ") else "") if may_name_task(ref) else None
+    return Complete(target) if may_name_task(ref) else None
 
 
 def _target(ref: Clause) -> Clause:
@@ -67,11 +65,10 @@ def _delete(clause: Clause, groups: Groups) -> Request | None:
     if listed or (names_task(ref) and not moved):
         return Delete(read_reference(ref))
     if off or groups["sure"].key:
-        # One word without an article can hardly be meant for another service: "delete meeting".
-        return Delete(read_reference(ref)) if may_name_task(ref) or ref.key.isalpha() else None
+        return Delete(read_reference(ref)) if may_name_task(ref) else None
     likely = re.match(r"(?:the|that) ", ref.key) or len(ref.key.split()) <= 2
     likely = likely and not clause.key.startswith("take ") and not moved and may_name_task(ref) and not is_foreign(ref)
-    return Delete(read_reference(ref), instead=description(clause) if starts_with_action(clause) else "") if likely else None
+    return Delete(read_reference(ref)) if likely else None
 
 
 def _update(clause: Clause, groups: Groups) -> Request | None:

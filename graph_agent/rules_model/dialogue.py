@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final, TypeVar
 
 from graph_agent.rules_model import replies
-from graph_agent.rules_model.adding import description
+from graph_agent.rules_model.adding import description, texts_of
 from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import matches, part
 from graph_agent.rules_model.reading import read_clause, without_politeness
@@ -144,7 +144,7 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
         case "looked_for", _:
             return (Show(about=context.text),)
         case "text", _ if _is_text(new):
-            return (Add(tuple(description(new).splitlines())),)
+            return (Add(texts_of(new)),)
         case "new_words", _ if _is_text(new):
             return (Update(Reference(exact=context.text), new=description(new)),)
         case "chosen", _ if context.wanted:
@@ -158,7 +158,7 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
         case "another", Delete():
             return (Delete(target),)
         case "another", Add() | Update() | Show() if _is_text(new):
-            return (Add((description(new),)),)
+            return (Offer(description(new)) if part("STATEMENT").search(new.key) else Add(texts_of(new)),)
         case "not_done", Complete():
             return (Say("not_done"),)
         case "instead", _ if not _replaces(new, context):

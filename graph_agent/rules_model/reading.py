@@ -86,7 +86,7 @@ def _leftover(clause: Clause) -> Request:
     """Offer what could be a task, decline what certainly is something else, and ask about the rest."""
     key = clause.key.strip(" .!?,")
     words = questions.words_of(key)
-    if not words:
+    if not words or part("ONLY_NOISE").fullmatch(key):
         return UNCLEAR
     if sum(char.isalpha() and not char.isascii() for char in key) > len(key) / 3:
         return Say("language")

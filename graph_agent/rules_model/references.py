@@ -74,11 +74,14 @@ def is_time(clause: Clause) -> bool:
 def merged(old: str, new: str) -> str:
     """Return the corrected description: "buy milk" and "oat milk" give "buy oat milk", a time replaces a time."""
     if is_time(clause_of(new)):
-        kept = clause_of(re.sub(rf" ?{part('TIMES').pattern}", "", old, flags=re.IGNORECASE)).text
+        replaced = part("AT_CLOCK" if part("AT_CLOCK").fullmatch(new.casefold()) else "TIMES").pattern
+        kept = clause_of(re.sub(f" ?{replaced}", "", old, flags=re.IGNORECASE)).text
         return f"{kept or old} {new}"
-    verb, first = old.partition(" ")[0], new.casefold().split()[0]
+    verb, (first, *_, last) = old.partition(" ")[0], [*new.casefold().split(), new.casefold().split()[-1]]
     if first in PREPOSITIONS:
         return f"{old.partition(f' {first} ')[0]} {new}"
+    if last != first and first not in ACTION_VERBS and (place := old.casefold().find(f" {last} ")) > 0:
+        return f"{old[:place]} {new}{old[place + len(last) + 1 :]}"
     return f"{verb} {new}" if verb.casefold() in ACTION_VERBS and first not in ACTION_VERBS else new
 
 

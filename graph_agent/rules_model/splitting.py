@@ -11,7 +11,7 @@ from graph_agent.rules_model.adding import description
 from graph_agent.rules_model.patterns import part
 from graph_agent.rules_model.reading import can_follow, read_clause
 from graph_agent.rules_model.references import merged, read_reference
-from graph_agent.rules_model.requests import UNCLEAR, Add, Change, Complete, Delete, Offer, Request, Say, Show
+from graph_agent.rules_model.requests import UNCLEAR, Add, Change, Complete, Delete, Offer, Request, Say, Show, Update
 from graph_agent.rules_model.wording import Clause, clause_of, shown
 
 MAX_REQUESTS: Final = 20
@@ -85,7 +85,7 @@ def _commands(clause: Clause) -> tuple[Request, ...]:
 
 def _links(clause: Clause) -> Iterator[re.Match[str]]:
     """Yield the places, from the last to the first, where another command may begin: not inside of quotes."""
-    if part("ONE_TASK").match(clause.key):
+    if part("ONE_TASK").match(clause.key) or part("ALL_KEPT").fullmatch(clause.key):
         return
     for link in reversed(list(_LINK.finditer(clause.key))[-_MAX_LINKS:]):
         before, after = clause.key[: link.start()], clause.key[link.end() :]
@@ -135,9 +135,11 @@ def _is_remark(clause: Clause, before: Request) -> bool:
 
 def _same_task(clause: Clause, first: Request, second: Request) -> Request | None:
     """In "I did the laundry, check it off" both clauses are about one task, and the second one is the command."""
-    if not isinstance(second, Complete | Delete) or not second.target.pronoun:
+    if not isinstance(second, Change) or not second.target.pronoun:
         return None
     match first:
+        case Update(target, new=None) if isinstance(second, Update):
+            return replace(second, target=target)
         case Complete(target) | Delete(target):
             return replace(second, target=replace(target, told=bool(target.words)))
         case Offer() | Say("unclear" | "dropped" | "out_of_scope" | "which") if not part("ONLY_NOISE").fullmatch(clause.key):
