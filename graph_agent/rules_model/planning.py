@@ -62,16 +62,15 @@ def _tasks_in(response: dict[str, Any]) -> list[Task]:
 def _reply(results: Sequence[_Result], tasks: Sequence[Task], responses: Sequence[dict[str, Any]]) -> Reply:
     """Compose the reply in the order of the requests; the first question comes last."""
     waiting = iter(responses)
-    now = {task.id: task for task in reversed(tasks)}
+    before = {task.id: task for task in reversed(tasks)}
+    after = before | {task.id: task for response in responses for task in _tasks_in(response)}
     parts: list[Reply] = []
     for result in results:
         match result:
             case FunctionCall():
-                response, task = next(waiting), now.get(result.arguments.get("task_id", ""))
-                parts.append(replies.report(result, task, response))
-                now |= {task.id: task for task in _tasks_in(response)}
+                parts.append(replies.report(result, before.get(result.arguments.get("task_id", "")), next(waiting)))
             case Show():
-                parts.append(listing(result, list(reversed(now.values()))))
+                parts.append(listing(result, list(reversed(after.values()))))
             case Reply():
                 parts.append(result)
     questions = [part for part in parts if part.form == ASK_USER][:1]

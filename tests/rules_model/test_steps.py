@@ -62,6 +62,11 @@ async def test_the_first_one_is_not_the_task_added_a_moment_ago() -> None:
     assert environment.done == ["b"]
 
 
+async def test_the_list_is_shown_as_it_is_after_the_changes() -> None:
+    turn = await Environment.of("b", "a").says("show my list, complete the first one and add c")
+    assert turn.text.splitlines()[:4] == ["You have 3 tasks:", "1. [ ] c", "2. [x] b", "3. [ ] a"]
+
+
 async def test_what_is_clear_is_done_and_the_rest_is_asked() -> None:
     environment = Environment.of("buy milk", "buy oat milk", "walk the dog")
     turn = await environment.says("mark the dog one as done and delete the milk task")
