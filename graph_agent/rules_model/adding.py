@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from graph_agent.rules_model import words as vocabulary
-from graph_agent.rules_model.patterns import Builder, Groups, part
+from graph_agent.rules_model.patterns import Groups, part
 from graph_agent.rules_model.references import is_foreign, read_reference, starts_with_action
 from graph_agent.rules_model.requests import Add, Offer, Request, Say
 from graph_agent.rules_model.wording import Clause, clause_of
@@ -43,7 +43,7 @@ def texts_of(clause: Clause) -> tuple[str, ...]:
     return chores if enumerated else tuple(description(clause).splitlines())
 
 
-def _add(clause: Clause, groups: Groups) -> Request | None:
+def add(clause: Clause, groups: Groups) -> Request | None:
     text, when = groups["text"], groups["when"]
     if part("NOTHING").fullmatch(text.key.strip(" .!?:,-")):
         return Add()
@@ -82,7 +82,7 @@ def _peel(groups: Groups, *, linked: bool) -> tuple[bool, bool]:
     return placed, several
 
 
-def _remember(clause: Clause, groups: Groups) -> Request | None:
+def remember(clause: Clause, groups: Groups) -> Request | None:
     """ "remind me to call Bo", "do not let me forget the milk"; not "remind me what my pin is" or "remember the holidays"."""
     said = groups["text"].key.lstrip(" ,:")
     _peel(groups, linked=True)
@@ -94,13 +94,13 @@ def _remember(clause: Clause, groups: Groups) -> Request | None:
     clear = timed or starts_with_action(text) or before.endswith("to ") or part("NOTHING").fullmatch(text.key)
     if part("REMEMBER").match(before):
         vague = part("NOTES").match(clause.key) and (not clear or text.key.partition(" ")[0] in vocabulary.ORDERS)
-        return None if vague else _add(clause, groups)
+        return None if vague else add(clause, groups)
     if text.key == said and not (clear or (said.startswith(("not to ", "my ")) and "remind" in before)):
         return None
-    return Offer(description(text)) if before.endswith("of ") and not clear else _add(clause, groups)
+    return Offer(description(text)) if before.endswith("of ") and not clear else add(clause, groups)
 
 
-def _placed(clause: Clause, groups: Groups) -> Request | None:
+def placed(clause: Clause, groups: Groups) -> Request | None:
     """ "put milk on my list", "new task: call Bo", "one more thing for my list: milk"."""
     head, kept = groups["head"].key, groups["said"]
     announced = head or groups["list"].key
@@ -112,25 +112,25 @@ def _placed(clause: Clause, groups: Groups) -> Request | None:
     if (several or part("SEVERAL_THINGS").search(head)) and (items := items_of(description(text))):
         return Add(items)
     mine = text.key.startswith("my ") and is_foreign(text, vocabulary.DIGITAL)
-    return _add(clause, groups) if (placed or announced) and not mine else None
+    return add(clause, groups) if (placed or announced) and not mine else None
 
 
-def _add_bare(clause: Clause, groups: Groups) -> Request | None:
+def add_bare(clause: Clause, groups: Groups) -> Request | None:
     """ "add X" without a list: clear if X is a chore or a plain thing. "add John as a friend" is offered."""
     again = part("AGAIN").search(groups["text"].key)
     text = groups["text"] = groups["text"].cut(0, again.start() if again else None)
     nouns = vocabulary.FOREIGN if " to " in text.key or text.key.startswith("a ") else vocabulary.DIGITAL
     clear = starts_with_action(text) or part("PLAIN").match(text.key) or part("NOTHING").fullmatch(text.key)
     strange = is_foreign(text, nouns) or part("ELSEWHERE").search(text.key)
-    return Offer(description(text)) if strange and not clear else _add(clause, groups)
+    return Offer(description(text)) if strange and not clear else add(clause, groups)
 
 
-def _other_list(_clause: Clause, groups: Groups) -> Request:
+def other_list(_clause: Clause, groups: Groups) -> Request:
     text = description(groups["text"])
     return Offer(text, other_list=groups["list"].text) if text else Say("other_list")
 
 
-def _needed(clause: Clause, groups: Groups) -> Request | None:
+def needed(clause: Clause, groups: Groups) -> Request | None:
     """ "I need to fix the sink", "we need milk and eggs"."""
     text = groups["text"]
     needs = " need " in f" {clause.key}"
@@ -139,13 +139,3 @@ def _needed(clause: Clause, groups: Groups) -> Request | None:
     if not (items or wanted or starts_with_action(text)):
         return None
     return Offer(description(text), items if len(items) > 2 else ())
-
-
-BUILDERS: Final[dict[str, Builder]] = {
-    "add": _add,
-    "add_bare": _add_bare,
-    "needed": _needed,
-    "other_list": _other_list,
-    "placed": _placed,
-    "remember": _remember,
-}

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Final
 
 from graph_agent.rules_model import words as vocabulary
 from graph_agent.rules_model.adding import description
-from graph_agent.rules_model.patterns import Builder, Groups, part
+from graph_agent.rules_model.patterns import Groups, part
 from graph_agent.rules_model.questions import status_in
 from graph_agent.rules_model.references import is_foreign, may_name_task, names_task, read_reference, starts_with_action
-from graph_agent.rules_model.reports import is_story, read_report
+from graph_agent.rules_model.reports import is_story
 from graph_agent.rules_model.requests import Complete, Delete, Reference, Request, Say, Update
 from graph_agent.rules_model.wording import Clause
 
 
-def _complete(clause: Clause, groups: Groups) -> Request | None:
+def complete(clause: Clause, groups: Groups) -> Request | None:
     """ "mark milk as done", "done with the rent"; after a mere "check" or "close" the words must name a task."""
     if groups["but"].key:
         return Complete(Reference(every=True, but=groups["but"].text))
@@ -39,7 +38,7 @@ def _target(ref: Clause) -> Clause:
     return ref
 
 
-def _said(clause: Clause, groups: Groups) -> Request | None:
+def said(clause: Clause, groups: Groups) -> Request | None:
     """A clause of an unknown form with a word such as "done" or "remove" may be about a task."""
     if is_foreign(clause) or is_story(clause):
         return None
@@ -47,13 +46,13 @@ def _said(clause: Clause, groups: Groups) -> Request | None:
     return Delete(target) if groups["delete"].key else Complete(target)
 
 
-def _delete_every(clause: Clause, _groups: Groups) -> Request:
+def delete_every(clause: Clause, _groups: Groups) -> Request:
     if part("OTHER_DATA").search(clause.key):
         return Say("delete_every")
     return Delete(Reference(every=True, status=status_in(clause) if part("OF_STATUS").search(clause.key) else None))
 
 
-def _delete(clause: Clause, groups: Groups) -> Request | None:
+def delete(clause: Clause, groups: Groups) -> Request | None:
     """ "remove milk", "take milk off my list": a word of the list or a clear word is enough, else a task must be named."""
     ref, moved, listed = groups["ref"], groups["moved"].key, bool(groups["listed"].key)
     if found := part("LIST_FIRST").match(ref.key):
@@ -71,7 +70,7 @@ def _delete(clause: Clause, groups: Groups) -> Request | None:
     return Delete(read_reference(ref)) if likely else None
 
 
-def _update(clause: Clause, groups: Groups) -> Request | None:
+def update(clause: Clause, groups: Groups) -> Request | None:
     """ "change milk to oat milk": every " to " may begin the new words; which one does is known when the tasks are."""
     body = groups["body"]
     named = part("MENTIONS_TASK").search(body.key[: body.key.rfind(" to ")])
@@ -100,7 +99,7 @@ def _without_instead(clause: Clause) -> str:
     return description(clause.cut(0, found.start()) if found else clause)
 
 
-def _update_one(clause: Clause, groups: Groups) -> Request | None:
+def update_one(clause: Clause, groups: Groups) -> Request | None:
     """ "move the dentist to friday", and without new words "rename the dentist"."""
     ref, new = groups["ref"], groups["text"]
     if not may_name_task(ref):
@@ -111,14 +110,3 @@ def _update_one(clause: Clause, groups: Groups) -> Request | None:
         return Update(read_reference(ref))
     plain = len(ref.key.split()) <= 3 and not ref.key.startswith("your") and not part("DEFINITE").match(ref.key)
     return Update(read_reference(ref), description(clause)) if plain else None
-
-
-BUILDERS: Final[dict[str, Builder]] = {
-    "complete": _complete,
-    "delete": _delete,
-    "delete_every": _delete_every,
-    "report": read_report,
-    "said": _said,
-    "update": _update,
-    "update_one": _update_one,
-}

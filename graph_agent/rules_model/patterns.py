@@ -61,14 +61,13 @@ def cues() -> tuple[dict[str, str], dict[str, list[tuple[str, str]]]]:
 def compiled(notation: str) -> re.Pattern[str]:
     """Compile a pattern. Each is compiled when it is first tried: together they take longer than the start of a process."""
     # A group may occur several times, but a regular expression needs different names: "text", "text__1" ...
-    names: set[str] = set()
+    names: list[str] = []
 
     def unique(group: re.Match[str]) -> str:
-        name = group[1] if group[1] not in names else f"{group[1]}__{len(names)}"
-        names.add(name)
-        return f"(?P<{name}>"
+        names.append(group[1])
+        return f"(?P<{group[1]}__{len(names)}>" if group[1] in names[:-1] else f"(?P<{group[1]}>"
 
-    return re.compile(re.sub(r"\(\?P<(\w+)>", unique, _regex(notation)), re.DOTALL)
+    return re.compile(re.sub(r"\(\?P<(\w+)>", unique, _TOKEN.sub(_translated, notation)), re.DOTALL)
 
 
 def part(name: str) -> re.Pattern[str]:
@@ -92,14 +91,9 @@ def matches(clause: Clause, *names: str) -> Iterator[tuple[str, Groups]]:
             yield builder, groups
 
 
-def _regex(notation: str) -> str:
-    """Translate the notation."""
-    return _TOKEN.sub(_translated, notation)
-
-
 def _translated(token: re.Match[str]) -> str:
     if name := token["part"]:
-        return f"(?:{_PARTS.get(name) or _regex(cues()[0][name])})"
+        return f"(?:{_PARTS.get(name) or _TOKEN.sub(_translated, cues()[0][name])})"
     if token["group"]:
         return f"(?P<{token['group']}>" + (".+?)" if token[0].endswith(">") else "")
     return _SIGNS.get(token[0], token[0])

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from graph_agent.rules_model import words as vocabulary
-from graph_agent.rules_model.patterns import Builder, Groups, part
+from graph_agent.rules_model.patterns import Groups, part
 from graph_agent.rules_model.references import is_foreign, may_name_task, read_reference, starts_with_action
 from graph_agent.rules_model.requests import Request, Say, Show, Status
 from graph_agent.rules_model.wording import Clause
@@ -23,7 +23,7 @@ def words_of(key: str) -> list[str]:
     return [word.removesuffix("'s") for word in re.findall(r"\w[\w'-]*", key)]
 
 
-def _show(clause: Clause, _groups: Groups) -> Request | None:
+def show(clause: Clause, _groups: Groups) -> Request | None:
     """A question or an order about the list, or about what the user has to do, in the words of such requests.
 
     Other words say what it is about if they stand before "on my list" or after "anything about".
@@ -60,16 +60,13 @@ def _named(clause: Clause, start: int, end: int) -> Request | None:
     return Show(about=about.text) if named and len(about.key.split()) <= 4 else None
 
 
-def _ask_about(_clause: Clause, groups: Groups) -> Request | None:
+def ask_about(_clause: Clause, groups: Groups) -> Request | None:
     """ "did i pay rent", "search milk"."""
     about = groups["about"]
     named = starts_with_action(about) or (may_name_task(about) and len(about.key.split()) <= 3)
     return Show(about=read_reference(about).words) if named and not is_foreign(about) else None
 
 
-def _say(_clause: Clause, groups: Groups) -> Request:
+def say(_clause: Clause, groups: Groups) -> Request:
     """The name of the group is the kind of the answer."""
     return Say(next(iter(groups)))
-
-
-BUILDERS: Final[dict[str, Builder]] = {"ask_about": _ask_about, "say": _say, "show": _show}

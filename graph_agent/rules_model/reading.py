@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from typing import Final
 
-from graph_agent.rules_model import adding, changing, questions
+from graph_agent.rules_model import adding, changing, questions, reports
 from graph_agent.rules_model import words as vocabulary
 from graph_agent.rules_model.adding import description, is_chore, items_of
-from graph_agent.rules_model.patterns import matches, part
+from graph_agent.rules_model.patterns import Builder, matches, part
 from graph_agent.rules_model.references import is_foreign, names_task, starts_with_action
 from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Request, Say, Show, Update
 from graph_agent.rules_model.wording import Clause, clause_of
 
 _TABLES: Final = (("guards", "add", "update", "change", "report", "ask"), ("last_add", "last_change"))
+_BUILDERS: Final = (adding, changing, questions, reports)
 _MAX_WORDS: Final = 80
 
 
@@ -77,7 +79,7 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
 def _first(clause: Clause, *names: str) -> Request | None:
     """Return the request of the first cue in the named tables that fits the clause."""
     for section, groups in matches(clause, *names):
-        if (request := _BUILDERS[section](clause, groups)) is not None:
+        if (request := _builder(section)(clause, groups)) is not None:
             return request
     return None
 
@@ -106,5 +108,8 @@ def _leftover(clause: Clause) -> Request:
     return Offer(description(clause), items, bare=not items)
 
 
-_BUILDERS: Final = adding.BUILDERS | changing.BUILDERS | questions.BUILDERS
-"""The builders that the sections of the cues name."""
+@cache
+def _builder(section: str) -> Builder:
+    """Return the function that a section of the cues names."""
+    builder: Builder = next(vars(module)[section] for module in _BUILDERS if section in vars(module))
+    return builder

@@ -20,7 +20,7 @@ def is_story(clause: Clause) -> bool:
     return bool(part("STORY").search(clause.key))
 
 
-def read_report(clause: Clause, groups: Groups) -> Complete | None:
+def report(clause: Clause, groups: Groups) -> Complete | None:
     if clause.key.endswith("?") or is_story(clause):
         return None
     return _read_state(groups) if groups["about"].key else _read_deed(groups)

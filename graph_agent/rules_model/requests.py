@@ -75,9 +75,9 @@ class Update(Change):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something that could be a task: a chore, or with `bare` a noun phrase, which may also be a search.
+    """Something that could be a task, or with `bare` also the words of a search; `items` are the things that it enumerates.
 
-    `items` are the single things of an enumeration; `other_list` is the list that the user named instead of this one.
+    `other_list` is the list that the user named instead of this one.
     """
 
     text: str
@@ -88,7 +88,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A fixed text: `kind` is the one that `replies.fixed` takes."""
+    """A fixed text: `kind` is its key in `replies`."""
 
     kind: str
 
