@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, TypeVar
 
+from graph_agent.reply.fixed import question
 from graph_agent.rules_model import replies
 from graph_agent.rules_model.adding import description, texts_of
 from graph_agent.rules_model.matching import Task, find
@@ -26,31 +27,29 @@ _T = TypeVar("_T")
 _Change = Complete | Delete | Update
 Requests = tuple[Request, ...]
 
+_NONE: Final = Reference()
+_VERBS: Final[dict[str, _Change]] = {"mark as done": Complete(_NONE), "delete": Delete(_NONE), "change": Update(_NONE)}
+_CONFIRMATION: Final = question("Delete '{}'")
+_REPORTS: Final[dict[str, Request]] = {
+    replies.CHANGED["add_task"]: Add(),
+    replies.CHANGED["complete_task"]: Complete(_NONE),
+    replies.ALREADY_DONE: Complete(_NONE),
+    replies.CHANGED["update_task"]: Update(_NONE),
+    replies.CHANGED["delete_task"]: Delete(_NONE),
+    "Done: deleted '{}'.": Delete(_NONE),
+    _CONFIRMATION: Delete(_NONE),
+    replies.FOUND: Show(),
+}
 _QUESTIONS: Final = {
+    "confirm": (_CONFIRMATION,),
     "offer": (replies.OFFER_OR_FIND, replies.OFFER_ITEMS, replies.OFFER_REPORTED, replies.OFFER),
     "what_to_add": (replies.WHAT_TO_ADD, replies.TOO_LONG),
     "new_words": (replies.NEW_WORDS,),
     "absent": (replies.NOT_ON_LIST,),
 }
 """The questions, by the tables of the cues that have the answers."""
-_WHICH: Final = re.compile(r"(?:should I|the task to) (mark as done|delete|change)(?: to '(.+)')?(?: first)?[?.]$")
-_VERBS: Final[dict[str, _Change]] = {
-    "mark as done": Complete(Reference()),
-    "delete": Delete(Reference()),
-    "change": Update(Reference()),
-}
-_REPORTS: Final[tuple[tuple[str, Request], ...]] = (
-    (replies.CHANGED["add_task"], Add()),
-    (replies.CHANGED["complete_task"], Complete(Reference())),
-    (replies.ALREADY_DONE, Complete(Reference())),
-    (replies.CHANGED["update_task"], Update(Reference())),
-    (replies.CHANGED["delete_task"], Delete(Reference())),
-    (replies.FOUND, Show()),
-)
-# The runtime asks before a deletion and reports it.
-_CONFIRMATION: Final = re.compile(r"Delete[^']{0,40} '(.+)'\. Should I go ahead\?")
-_DELETED: Final = re.compile(r"Done: deleted(?: task)?:? '(.+)'\.")
-_LISTED: Final = re.compile(r"\d{1,3}\. (?:\[[ x]\] )?(.+)")
+_WHICH: Final = re.compile(r"(?:should I|the task to) (mark as done|delete|change)(?: to '(.+)')?(?: first)?[?.]")
+_LISTED: Final = re.compile(r"^\d{1,3}\. (?:\[[ x]\] )?(.+)", re.MULTILINE)
 _MAX_AGE: Final = 4
 """The number of texts in which the last change is looked for."""
 
@@ -78,43 +77,35 @@ class Context:
 def read_context(said: Sequence[str]) -> Context:
     """Return what the assistant's earlier texts leave open, the latest text last."""
     latest = said[-1] if said else ""
-    change, mentions = _last_change(said)
-    context = Context(change=change, mentions=mentions, listed=next(filter(None, map(_listed, reversed(said))), ()))
-    if _CONFIRMATION.match(latest):
-        return replace(context, question="confirm")
-    asked = next((line for line in reversed(latest.splitlines()) if not _LISTED.fullmatch(line)), "")
-    if found := _WHICH.search(asked):
-        wanted = Update(Reference(), new=found[2]) if found[2] else _VERBS[found[1]]
-        return replace(context, question="which", wanted=wanted, options=_listed(latest))
-    for question, template in ((question, template) for question, some in _QUESTIONS.items() for template in some):
-        if found := _pattern(template).search(asked):
+    earlier = (_reports(text)[-1:] for text in reversed(said[-_MAX_AGE:]))
+    reports = _reports(latest) or next(filter(None, earlier), [])
+    listed = next(filter(None, (_LISTED.findall(text) for text in reversed(said))), [])
+    context = Context(
+        change=reports[-1][0] if reports else None, mentions=tuple(task for _, task in reports), listed=tuple(listed)
+    )
+    if found := _WHICH.search(latest):
+        wanted = Update(_NONE, new=found[2]) if found[2] else _VERBS[found[1]]
+        return replace(context, question="which", wanted=wanted, options=tuple(_LISTED.findall(latest)))
+    for kind, template in ((kind, template) for kind, templates in _QUESTIONS.items() for template in templates):
+        if found := _pattern(template).search(latest):
             text = found[1] if found.re.groups else ""
-            return replace(context, question=question, text=text, mentions=(text,) if text else mentions)
+            return replace(context, question=kind, text=text, mentions=(text,) if text else context.mentions)
     return context
 
 
-def _last_change(said: Sequence[str]) -> tuple[Request | None, tuple[str, ...]]:
-    for text in list(reversed(said))[:_MAX_AGE]:
-        if reports := [report for line in text.splitlines() if (report := _report(line)) is not None]:
-            tasks = tuple(task for _, task in reports)
-            return reports[-1][0], tasks if text is said[-1] else tasks[-1:]
-    return None, ()
-
-
-def _report(line: str) -> tuple[Request, str] | None:
-    if found := _CONFIRMATION.match(line) or _DELETED.match(line):
-        return Delete(Reference()), found[1]
-    reports = ((change, _pattern(template).fullmatch(line)) for template, change in _REPORTS)
-    return next(((change, found[2 if isinstance(change, Update) else 1]) for change, found in reports if found), None)
+def _reports(text: str) -> list[tuple[Request, str]]:
+    """Return the changes that a text reports or asks about, each with the description of its task."""
+    return [
+        (change, found[2 if isinstance(change, Update) else 1])
+        for line in text.splitlines()
+        for template, change in _REPORTS.items()
+        if (found := _pattern(template).match(line))
+    ]
 
 
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
-    return re.compile(re.escape(template).replace(r"\{\}", "(.+)") + "$")
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(found[1] for line in text.splitlines() if (found := _LISTED.fullmatch(line)))
+    return re.compile(re.escape(template).replace(r"\{\}", "(.+)"))
 
 
 def interpret(message: Clause, context: Context) -> Requests:
