@@ -17,7 +17,7 @@ from graph_agent.rules_model.adding import description, texts_of
 from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import matches, part
 from graph_agent.rules_model.reading import read_clause, without_politeness
-from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_foreign, is_time, merged, read_reference
+from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_time, merged, read_reference
 from graph_agent.rules_model.requests import Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import Clause, clause_of
@@ -171,13 +171,12 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
 
 
 def _is_text(clause: Clause) -> bool:
-    """True if the clause can be the text of a task: no request, no question and no small talk."""
+    """True if the clause can be the text of a task: no clear request, and no question or small talk."""
     match read_message(clause):
         case (Offer() | Say("unclear"),):
             return True
         case (Say("out_of_scope"),):
-            words = clause.key.split()
-            return words[0] not in QUESTION_WORDS and not (is_foreign(clause) and len(words) > 4)
+            return len(clause.key.split()) <= 4 and clause.key.split()[0] not in QUESTION_WORDS
         case _:
             return False
 
@@ -207,7 +206,7 @@ def _replaces(new: Clause, context: Context) -> bool:
     first, reference, read = new.key.partition(" ")[0], read_reference(new), read_clause(new)
     moved = isinstance(context.change, Add | Update) and (first in PREPOSITIONS or is_time(new))
     same_start = first == context.mentioned.lower().partition(" ")[0]
-    named = isinstance(read, Offer) and (same_start or (read.bare and not read.items))
+    named = isinstance(read, Offer) and (same_start or read.bare)
     return moved or named or bool(reference.places) or reference.other
 
 

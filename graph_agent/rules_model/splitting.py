@@ -42,8 +42,8 @@ def _parts(message: Clause) -> list[Clause]:
 
 
 def _read_parts(parts: list[Clause]) -> tuple[Request, ...]:
-    """After a head line ("add these:") or a part that adds, each part that is no command is a task of its own."""
-    adds = bool(part("HEAD").fullmatch(parts[0].key))
+    """After a head line ("my tasks:") or a part that adds, each part that is no command is a task of its own."""
+    adds = bool(part("HEAD").fullmatch(parts[0].key)) and not isinstance(read_clause(parts[0]), Change)
     requests: list[Request] = []
     for piece in parts[1:] if adds else parts:
         read = _commands(piece)
@@ -57,24 +57,23 @@ def _read_parts(parts: list[Clause]) -> tuple[Request, ...]:
     return tuple(requests)
 
 
-def _commands(clause: Clause) -> tuple[Request, ...]:
+def _commands(said: Clause) -> tuple[Request, ...]:
     """Split off, from the end, explanations and the commands that can follow a new task or another command."""
-    clause = clause_of(_HESITATION.sub("", clause.text))
+    said = clause = clause_of(_HESITATION.sub("", said.text))
     if (corrected := _corrected(clause)) is not None:
         return (corrected,)
     later: list[Request] = []
-    remark = ""
     for link in _links(clause):
         before, after = clause.cut(0, link.start()), clause.cut(link.end())
         first = read_clause(before)
         new_sentence, punctuated = link[0][0] in ".!?", link[0][0] in ",.!?"
         if punctuated and _is_remark(after, first):
-            clause, remark = before, after.key.rstrip(" .!")
+            clause = before
         elif can_follow(after, first, new_sentence=new_sentence) and not _names_both(clause, before, first):
             later.insert(0, read_clause(after))
             clause = before
     first = read_clause(clause)
-    if isinstance(first, Complete) and part("UNWANTED").fullmatch(remark) and part("CROSSES").match(clause.key):
+    if isinstance(first, Complete) and part("CROSSED").fullmatch(said.key.rstrip(" .!")):
         first = Delete(first.target)
     if later and (same := _same_task(clause, first, later[0])) is not None:
         return (same, *later[1:])
@@ -104,7 +103,7 @@ def _corrected(clause: Clause) -> Request | None:
     new = clause.cut(*found.span("new"))
     target = read_reference(new)
     match read_clause(clause.cut(*found.span("before"))):
-        case Add((text,)) as first if isinstance(read_clause(new), Offer | Say):
+        case Add((text,)) as first:
             return replace(first, texts=(merged(text, description(new)),))
         case Complete() | Delete() as first if target.places:
             return replace(first, target=target)
@@ -128,7 +127,7 @@ def _is_remark(clause: Clause, before: Request) -> bool:
         case Delete(), Complete(_, instead) if instead:
             return True
         case Complete() | Delete() | Show(), Offer() | Say():
-            return bool(part("EXPLAINS").match(clause.key)) and not clause.key.startswith("i mean")
+            return bool(part("EXPLAINS").match(clause.key))
         case _:
             return False
 
@@ -138,11 +137,9 @@ def _same_task(clause: Clause, first: Request, second: Request) -> Request | Non
     if not isinstance(second, Change) or not second.target.pronoun:
         return None
     match first:
-        case Update(target, new=None) if isinstance(second, Update):
+        case Complete(target) | Delete(target) | Update(target, new=None):
             return replace(second, target=target)
-        case Complete(target) | Delete(target):
-            return replace(second, target=replace(target, told=bool(target.words)))
-        case Offer() | Say("unclear" | "dropped" | "out_of_scope" | "which") if not part("ONLY_NOISE").fullmatch(clause.key):
+        case Offer() | Say("unclear" | "dropped" | "out_of_scope" | "which"):
             return replace(second, target=replace(read_reference(clause), told=True))
         case _:
             return None
