@@ -39,13 +39,13 @@ _REPORTS: Final[dict[str, Request]] = {
     "Done: deleted '{}'.": Delete(_NONE),
     _CONFIRMATION: Delete(_NONE),
     replies.FOUND: Show(),
+    replies.NOT_ON_LIST: Show(),
 }
 _QUESTIONS: Final = {
     "confirm": (_CONFIRMATION,),
     "offer": (replies.OFFER_OR_FIND, replies.OFFER_ITEMS, replies.OFFER_REPORTED, replies.OFFER),
     "what_to_add": (replies.WHAT_TO_ADD, replies.TOO_LONG),
     "new_words": (replies.NEW_WORDS,),
-    "absent": (replies.NOT_ON_LIST,),
 }
 """The questions, by the tables of the cues that have the answers."""
 _WHICH: Final = re.compile(r"(?:should I|the task to) (mark as done|delete|change)(?: to '(.+)')?(?: first)?[?.]")
@@ -142,6 +142,12 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return tuple(replace(context.wanted, target=one) for one in _chosen(new, context.wanted, context.options))
         case "named", _ if target.places or target.other or isinstance(read_clause(new), Offer):
             return (Delete(target),)
+        case "cancelled", Add():
+            return (Delete(Reference(exact=context.mentioned)),)
+        case "cancelled", Complete() | Delete() | Update():
+            return (Say("undo"),)
+        case "added", _ if context.mentioned:
+            return (Add((context.mentioned,)),)
         case "another", Complete() | Delete() if new.message.endswith("?") or not (target.other or _is_text(new)):
             return ()
         case "another", Complete():
@@ -217,7 +223,7 @@ def _reworded(new: Clause, context: Context) -> Requests:
 
 
 def _known(request: Request, context: Context, *, together: bool) -> Requests:
-    """Return the request with what "it", "both", "the other one" and "cancel that" mean; a question if that is not known."""
+    """Return the request with what "it", "both" and "the other one" mean; a question if that is not known."""
     match request:
         case Complete(target) | Delete(target) | Update(target) if target.other:
             others = [text for text in context.listed if text != context.mentioned]
@@ -226,12 +232,6 @@ def _known(request: Request, context: Context, *, together: bool) -> Requests:
             return tuple(replace(request, target=Reference(exact=text)) for text in context.mentions)
         case Complete(target) | Delete(target) | Update(target) if target.pronoun and not context.mentioned:
             return (Say(f"which:{next(verb for verb, change in _VERBS.items() if type(change) is type(request))}"),)
-        case Say("cancel_that") if isinstance(context.change, Add):
-            return (Delete(Reference(exact=context.mentioned)),)
-        case Say("cancel_that"):
-            return (Say("undo" if context.change else "dropped"),)
-        case Say("which_added"):
-            return (Add((context.mentioned,)) if context.mentioned else Say("which"),)
         case Update(target) if target.every:
             return (Say("change_every"),)
         case _:

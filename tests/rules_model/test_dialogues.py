@@ -195,7 +195,7 @@ async def test_a_time_changes_only_the_time_of_a_task() -> None:
     environment = Environment.of("dentist appointment thursday at 3", "buy milk")
     await environment.says("change the dentist appointment to Friday at 10")
     await environment.says("actually make it 11am")
-    assert environment.open == ["dentist appointment 11am", "buy milk"]
+    assert environment.open == ["dentist appointment Friday 11am", "buy milk"]
 
 
 async def test_a_question_about_one_task_is_answered_from_the_list() -> None:
