@@ -104,8 +104,8 @@ def update_one(clause: Clause, groups: Groups) -> Request | None:
     ref, new = groups["ref"], groups["text"]
     if not may_name_task(ref):
         return None
-    if new.key:
-        return Update(read_reference(ref), new=_without_instead(new))
+    if new.key and (starts_with_action(new) or part("ONLY_TIME").fullmatch(new.key.strip(" .!?,"))):
+        return Update(read_reference(ref), description(clause), _without_instead(new))
     if names_task(ref):
         return Update(read_reference(ref))
     plain = len(ref.key.split()) <= 3 and not ref.key.startswith("your") and not part("DEFINITE").match(ref.key)

@@ -34,7 +34,8 @@ def show(clause: Clause, _groups: Groups) -> Request | None:
         return None
     asks = words[0] in _OPENS or key.endswith("?") or part("RECALLS").search(key)
     rest = part("LISTED").sub(lambda found: " " * len(found[0]), key)
-    unknown = [word for word in re.finditer(r"[^\W_][\w'-]*", rest) if word[0].removesuffix("'s") not in vocabulary.SHOW_WORDS]
+    known = vocabulary.SHOW_WORDS | vocabulary.SEE.intersection(words[:1])
+    unknown = [word for word in re.finditer(r"[^\W_][\w'-]*", rest) if word[0].removesuffix("'s") not in known]
     if unknown and not part("OCCASION").search(key):
         about = _named(clause, unknown[0].start(), unknown[-1].end()) if asks else None
         return about or (_shown(clause) if asks and part("MINE").search(key) else None)
