@@ -48,7 +48,7 @@ _QUESTIONS: Final = {
     "new_words": (replies.NEW_WORDS,),
 }
 """The questions, by the tables of the cues that have the answers."""
-_WHICH: Final = re.compile(r"(?:should I|the task to) (mark as done|delete|change)(?: to '(.+)')?(?: first)?[?.]")
+_WHICH: Final = re.compile(r"(?:should I|the task to) (mark as done|delete|change)(?: to '(.+)')?(?: first)?[?.]$")
 _LISTED: Final = re.compile(r"^\d{1,3}\. (?:\[[ x]\] )?(.+)", re.MULTILINE)
 _MAX_AGE: Final = 4
 """The number of texts in which the last change is looked for."""
@@ -83,11 +83,13 @@ def read_context(said: Sequence[str]) -> Context:
     context = Context(
         change=reports[-1][0] if reports else None, mentions=tuple(task for _, task in reports), listed=tuple(listed)
     )
-    if found := _WHICH.search(latest):
+    # What a list shows asks nothing, although the text of a task may look like a question.
+    asked = _LISTED.sub("", latest).rstrip().rpartition("\n")[2]
+    if found := _WHICH.search(asked):
         wanted = Update(_NONE, new=found[2]) if found[2] else _VERBS[found[1]]
         return replace(context, question="which", wanted=wanted, options=tuple(_LISTED.findall(latest)))
     for kind, template in ((kind, template) for kind, templates in _QUESTIONS.items() for template in templates):
-        if found := _pattern(template).search(latest):
+        if found := _pattern(template).search(asked):
             text = found[1] if found.re.groups else ""
             return replace(context, question=kind, text=text, mentions=(text,) if text else context.mentions)
     return context
@@ -105,7 +107,7 @@ def _reports(text: str) -> list[tuple[Request, str]]:
 
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
-    return re.compile(re.escape(template).replace(r"\{\}", "(.+)"))
+    return re.compile(re.escape(template).replace(r"\{\}", "(.+)") + "$")
 
 
 def interpret(message: Clause, context: Context) -> Requests:
