@@ -126,7 +126,7 @@ def offer(offered: Offer) -> Reply:
 
 def which(tasks: Sequence[Task], verb: str, question: str = WHICH) -> Reply:
     """Ask which of the tasks is meant."""
-    return Reply(ASK_USER, f"{question.format(verb)}\n{_numbered(tasks)}", "multiple_matches")
+    return Reply(ASK_USER, f"{question.format(verb)}\n{_numbered([task.shown for task in tasks])}", "multiple_matches")
 
 
 def report(call: FunctionCall, task: Task | None, response: dict[str, Any]) -> Reply:
@@ -151,7 +151,7 @@ def listing(show: Show, tasks: Sequence[Task]) -> Reply:
         named, possible = find(show.about, tasks)
         found = named or possible
         if len(found) > 1:
-            return Reply(ANSWER, f"I see {len(found)} tasks like that:\n{_numbered(found)}")
+            return Reply(ANSWER, f"I see {len(found)} tasks like that:\n{_with_boxes(found)}")
         states = ["marked as done" if task.completed else "still to do" for task in found]
         return answer(FOUND, found[0].description, *states) if found else answer(NOT_ON_LIST, show.about)
     found, kind = of_status(tasks, show.status), f"{show.status} " if show.status else ""
@@ -159,9 +159,13 @@ def listing(show: Show, tasks: Sequence[Task]) -> Reply:
         return answer(f"You have no {kind}tasks." if kind else "Your list is empty: you have no tasks yet.")
     note = "\n(I keep dates as text and cannot sort or filter by them.)" if show.dated else ""
     plural = "" if len(found) == 1 else "s"
-    return Reply(ANSWER, f"You have {len(found)} {kind}task{plural}:\n{_numbered(found)}{note}")
+    return Reply(ANSWER, f"You have {len(found)} {kind}task{plural}:\n{_with_boxes(found)}{note}")
 
 
-def _numbered(tasks: Sequence[Task]) -> str:
-    lines = [f"{place}. [{'x' if task.completed else ' '}] {task.shown}" for place, task in enumerate(tasks[:MAX_SHOWN], 1)]
-    return "\n".join([*lines, f"... and {len(tasks) - MAX_SHOWN} more."] if len(tasks) > MAX_SHOWN else lines)
+def _with_boxes(tasks: Sequence[Task]) -> str:
+    return _numbered([f"[{'x' if task.completed else ' '}] {task.shown}" for task in tasks])
+
+
+def _numbered(items: Sequence[str]) -> str:
+    lines = [f"{place}. {item}" for place, item in enumerate(items[:MAX_SHOWN], 1)]
+    return "\n".join([*lines, f"... and {len(items) - MAX_SHOWN} more."] if len(items) > MAX_SHOWN else lines)

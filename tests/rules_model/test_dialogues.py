@@ -58,7 +58,7 @@ async def test_several_matches_are_asked_about_and_settled_by_number_name_or_pla
         environment = Environment.of("buy milk", "buy oat milk")
         asked = await environment.says("mark milk as done")
         assert (asked.kind, asked.reason) == ("question", "multiple_matches")
-        assert asked.text.splitlines()[1:] == ["1. [ ] buy milk", "2. [ ] buy oat milk"]
+        assert asked.text.splitlines()[1:] == ["1. buy milk", "2. buy oat milk"]
         await environment.says(answer)
         assert environment.done == ["buy oat milk"], answer
 
