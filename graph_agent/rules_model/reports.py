@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from graph_agent.rules_model.patterns import Groups, part
-from graph_agent.rules_model.references import as_plan, read_reference, starts_with_action
+from graph_agent.rules_model.references import as_plan, is_foreign, read_reference, starts_with_action
 from graph_agent.rules_model.requests import Complete, Reference
 from graph_agent.rules_model.wording import Clause, clause_of
 from graph_agent.rules_model.words import IRREGULAR, NO_CHORE, NO_TASK, SEE, is_action, is_past
@@ -35,8 +35,12 @@ def _read_deed(groups: Groups) -> Complete | None:
         return None
     if rest in {"it", "that", "them", "this"}:
         return Complete(Reference(pronoun=True), instead=said.text) if by_user else None
-    definite = part("DEFINITE").match(rest)
-    known = is_action(verb) and (by_user or verb not in {"did", "done"})
+    # "did the laundry" is a report, "did my deposit arrive at the bank yet" a question.
+    asked = verb in {"did", "done"} and not by_user
+    definite = part("DEFINITE").match(rest) and (
+        rest.count(" ") < (2 if rest.startswith("my ") else 4) if asked else not is_foreign(said)
+    )
+    known = is_action(verb) and not asked
     return Complete(read_reference(said), instead=as_plan(said)) if known or definite else None
 
 
