@@ -89,7 +89,14 @@ class _Planner:
 
     def results(self, requests: Sequence[Request]) -> list[_Result]:
         """Return the results of the requests in their order, without repetitions; deletions come last."""
-        found = [result for request in requests for result in self._results(request)]
+        # "we sold the boat so delete clean the boat": what explains a deletion may, but need not, report a task.
+        explained = any(isinstance(request, Delete) for request in requests)
+        found = [
+            result
+            for request in requests
+            for result in self._results(request)
+            if not (explained and isinstance(request, Complete) and request.instead and isinstance(result, Reply))
+        ]
         results = sorted((result for place, result in enumerate(found) if result not in found[:place]), key=_deletes)
         if any(map(_deletes, results)) and any(isinstance(one, Reply) and one.form == ASK_USER for one in results):
             return [fixed("not_deleted"), *(result for result in results if not _deletes(result))]

@@ -62,7 +62,7 @@ def _commands(said: Clause) -> tuple[Request, ...]:
     said = clause = clause_of(_HESITATION.sub("", said.text))
     if (corrected := _corrected(clause)) is not None:
         return (corrected,)
-    later: list[Request] = []
+    later: list[tuple[Clause, Request]] = []
     for link in _links(clause):
         before, after = clause.cut(0, link.start()), clause.cut(link.end())
         first = read_clause(before)
@@ -70,16 +70,22 @@ def _commands(said: Clause) -> tuple[Request, ...]:
         if punctuated and _is_remark(after, first):
             clause = before
         elif can_follow(after, first, new_sentence=new_sentence) and not _names_both(clause, before, first):
-            later.insert(0, read_clause(after))
+            later.insert(0, (after, read_clause(after)))
             clause = before
     first = read_clause(clause)
     if isinstance(first, Complete) and part("CROSSED").fullmatch(said.key.rstrip(" .!")):
         first = Delete(first.target)
-    if later and (same := _same_task(clause, first, later[0])) is not None:
-        return (same, *later[1:])
+    requests = [first]
+    before = clause
+    for after, request in later:
+        if (same := _same_task(before, requests[-1], request)) is not None:
+            requests[-1] = same
+        else:
+            requests.append(request)
+        before = after
     # What introduces a command ("hi, ...", "I spoke to mom, ...") needs no answer of its own.
-    introduces = isinstance(first, Say) or (isinstance(first, Offer) and not part("PLANNED").match(clause.key))
-    return tuple(later) if later and introduces else (first, *later)
+    introduces = isinstance(requests[0], Say) or (isinstance(requests[0], Offer) and not part("PLANNED").match(clause.key))
+    return tuple(requests[1:] if introduces and len(requests) > 1 else requests)
 
 
 def _links(clause: Clause) -> Iterator[re.Match[str]]:
