@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -17,8 +16,7 @@ from graph_agent.rules_model.wording import Clause, clause_of, shown
 MAX_REQUESTS: Final = 20
 
 _BULLET: Final = re.compile(r"(?:[-*•–+▪◦]|\[ ?\]|\d{1,2}[.)])\s+")
-_QUOTED: Final = r'"[^"\n]{1,400}"'
-_LINK: Final = re.compile(r"[,.!?]?\s+(?:and then|then|and also|and|also|plus|after that|so)(?:,\s*|\s+)|[,.!?]\s+")
+_QUOTED: Final = re.compile(r"\"[^\"\n]{1,400}\"|(?<!\w)'(?=\w)[^\n]{1,400}?(?<=[\w.!?])'(?!\w)")
 _MAX_LINKS: Final = 12
 _HESITATION: Final = re.compile(r"(?<=\w)(?:,? (?:u+h+|u+m+|erm+),?(?= \w))+|^(?:u+h+|u+m+|erm+),? ", re.IGNORECASE)
 
@@ -34,11 +32,15 @@ def read_message(message: Clause) -> tuple[Request, ...]:
 def _parts(message: Clause) -> list[Clause]:
     """Split at line breaks, or else at semicolons outside of quotes, and remove bullets."""
     separator = "\n" if "\n" in message.key else ";"
-    found = re.finditer(rf"{_QUOTED}|\s*{separator}\s*", message.key)
-    breaks = [piece.span() for piece in found if piece[0].strip(" ")[0] == separator]
+    breaks = [found.span() for found in re.finditer(rf"\s*{separator}\s*", _unquoted(message))]
     starts, ends = (0, *(end for _, end in breaks)), (*(start for start, _ in breaks), None)
     parts = [message.cut(start, end) for start, end in zip(starts, ends, strict=True)]
     return [piece.cut(bullet.end()) if (bullet := _BULLET.match(piece.key)) else piece for piece in parts]
+
+
+def _unquoted(clause: Clause) -> str:
+    """Return the key with a sign for each character of what is quoted, so that no command is found there."""
+    return _QUOTED.sub(lambda found: "_" * len(found[0]), clause.key)
 
 
 def _read_parts(parts: list[Clause]) -> tuple[Request, ...]:
@@ -63,8 +65,12 @@ def _commands(said: Clause) -> tuple[Request, ...]:
     if (corrected := _corrected(clause)) is not None:
         return (corrected,)
     later: list[tuple[Clause, Request]] = []
-    for link in _links(clause):
+    one_task = part("ONE_TASK").match(clause.key) or part("ALL_KEPT").fullmatch(clause.key)
+    links = [] if one_task else list(part("BETWEEN").finditer(_unquoted(clause)))
+    for link in reversed(links[-_MAX_LINKS:]):
         before, after = clause.cut(0, link.start()), clause.cut(link.end())
+        if not before.key or part("TIME").fullmatch(before.key):
+            continue
         first = read_clause(before)
         new_sentence, punctuated = link[0][0] in ".!?", link[0][0] in ",.!?"
         if punctuated and _is_remark(after, first):
@@ -88,22 +94,9 @@ def _commands(said: Clause) -> tuple[Request, ...]:
     return tuple(requests[1:] if introduces and len(requests) > 1 else requests)
 
 
-def _links(clause: Clause) -> Iterator[re.Match[str]]:
-    """Yield the places, from the last to the first, where another command may begin: not inside of quotes."""
-    if part("ONE_TASK").match(clause.key) or part("ALL_KEPT").fullmatch(clause.key):
-        return
-    for link in reversed(list(_LINK.finditer(clause.key))[-_MAX_LINKS:]):
-        before, after = clause.key[: link.start()], clause.key[link.end() :]
-        opened, closed = re.findall(r"(?<!\w)'(?=\w)", before), re.findall(r"(?<=[\w.!?])'(?!\w)", before)
-        quoted = before.count('"') % 2 or len(opened) > len(closed)
-        in_phrase = part("TIME").fullmatch(before) or re.match(r"(?:off|from|out|on) (?:my|the) ", after)
-        if before and not quoted and not in_phrase:
-            yield link
-
-
 def _corrected(clause: Clause) -> Request | None:
     """Return the command of "delete the second, no wait, the third" as corrected; None if the clause corrects nothing."""
-    found = None if re.search(_QUOTED, clause.key) else part("CORRECTED").fullmatch(clause.key)
+    found = part("CORRECTED").fullmatch(_unquoted(clause))
     if found is None:
         return None
     new = clause.cut(*found.span("new"))
