@@ -79,10 +79,9 @@ def read_context(said: Sequence[str]) -> Context:
     latest = said[-1] if said else ""
     earlier = (_reports(text)[-1:] for text in reversed(said[-_MAX_AGE:]))
     reports = _reports(latest) or next(filter(None, earlier), [])
+    change, mentions = reports[-1][0] if reports else None, tuple(task for _, task in reports)
     listed = next(filter(None, (_LISTED.findall(text) for text in reversed(said))), [])
-    context = Context(
-        change=reports[-1][0] if reports else None, mentions=tuple(task for _, task in reports), listed=tuple(listed)
-    )
+    context = Context(change=change, mentions=mentions, listed=tuple(listed))
     # What a list shows asks nothing, although the text of a task may look like a question.
     asked = _LISTED.sub("", latest).rstrip().rpartition("\n")[2]
     if found := _WHICH.search(asked):
@@ -91,7 +90,7 @@ def read_context(said: Sequence[str]) -> Context:
     for kind, template in ((kind, template) for kind, templates in _QUESTIONS.items() for template in templates):
         if found := _pattern(template).search(asked):
             text = found[1] if found.re.groups else ""
-            return replace(context, question=kind, text=text, mentions=(text,) if text else context.mentions)
+            return replace(context, question=kind, text=text, mentions=(text,) if text else mentions)
     return context
 
 
@@ -152,20 +151,18 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return (Add((context.mentioned,)),)
         case "another", Complete() | Delete() if new.message.endswith("?") or not (target.other or _is_text(new)):
             return ()
-        case "another", Complete():
-            return (Complete(target, as_plan(new)),)
-        case "another", Delete():
-            return (Delete(target),)
-        case "another", Add() | Update() | Show() if _is_text(new):
-            return (Offer(description(new)) if part("STATEMENT").search(new.key) else Add(texts_of(new)),)
-        case "not_done", Complete():
-            return (Say("not_done"),)
         case "instead", _ if not _replaces(new, context):
             return ()
+        case "another" | "corrected" | "instead", Delete():
+            return (Delete(target),)
+        case "another", Complete():
+            return (Complete(target, as_plan(new)),)
         case "corrected" | "instead", Complete():
             return Complete(target), Say("not_done")
-        case "corrected" | "instead", Delete():
-            return (Delete(target),)
+        case "not_done", Complete():
+            return (Say("not_done"),)
+        case "another", Add() | Update() | Show() if _is_text(new):
+            return (Offer(description(new)) if part("STATEMENT").search(new.key) else Add(texts_of(new)),)
         case "corrected" | "instead" | "retimed", Add() | Update() if not target.places:
             return _reworded(new, context)
         case "reworded", _ if context.mentioned:

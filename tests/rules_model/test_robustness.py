@@ -12,7 +12,7 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 from graph_agent.rules_model import replies
 from graph_agent.rules_model.dialogue import interpret, read_context
-from graph_agent.rules_model.patterns import CUES
+from graph_agent.rules_model.patterns import CUES, matches
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import clause_of
 from graph_agent.rules_model.words import ACTION_VERBS, FOREIGN, SHOW_WORDS
@@ -36,6 +36,23 @@ _REPEATED = (
     "it off",
     "remember",
     "hi ai",
+)
+_ANSWERS = (
+    "yes",
+    "add it",
+    "new one",
+    "one task",
+    "no",
+    "no thanks",
+    "never mind none of them",
+    "not that one,",
+    "the first",
+    "existing",
+    "i meant",
+    "it is not a but b",
+    "also",
+    "done already",
+    "'a. b'",
 )
 
 
@@ -68,11 +85,19 @@ def test_reading_takes_time_in_proportion_to_the_length(start: str) -> None:
 )
 def test_answers_are_read_in_proportion_to_their_length_too(asked: str) -> None:
     context = read_context([asked])
-    for piece in (*_REPEATED, "yes", "add it", "no", "the first", "existing", "i meant", "also"):
+    for piece in (*_REPEATED, *_ANSWERS):
         assert grows_with_length(lambda text: interpret(clause_of(text), context), _filled("", piece + " "), LONGEST), (
             asked,
             piece,
         )
+
+
+@pytest.mark.parametrize("table", ["question", "offer", "which", "confirm", "follow_up"])
+def test_answers_that_end_in_another_word_are_given_up_in_proportion_to_their_length(table: str) -> None:
+    for piece in (*_REPEATED, *_ANSWERS):
+        assert grows_with_length(
+            lambda text: list(matches(clause_of(f"{text} zebra"), table)), _filled("", piece + " "), LONGEST
+        ), piece
 
 
 async def test_any_mixture_of_known_words_comes_to_an_end_and_names_no_tool() -> None:
