@@ -59,7 +59,7 @@ def may_name_task(clause: Clause) -> bool:
         return not part("OWN").match(clause.key)
     if len(words) == 2 or {"my", "a"}.intersection(words):
         return not (part("OWN").match(clause.key) or is_foreign(clause))
-    return not (part("OWN").match(clause.key) or is_foreign(clause.cut(clause.key.rfind(" ")), DIGITAL))
+    return not (part("OWN").match(clause.key) or is_foreign(clause, DIGITAL))
 
 
 def starts_with_action(clause: Clause) -> bool:

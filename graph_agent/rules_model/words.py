@@ -47,7 +47,7 @@ IRREGULAR: Final = pairs("""
 """)
 """Irregular past forms and participles, with their verbs. One that equals its verb reports nothing: "cut the grass"."""
 NO_CHORE: Final = words("""
-    arrived asked completed cried damaged enjoyed finished happened liked loved misplaced missed needed wanted worked
+    arrived asked completed cried damaged enjoyed finished happened liked loved met misplaced missed needed wanted worked
 """)
 """Past forms of what is felt or happens. They report no chore."""
 
