@@ -63,7 +63,7 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
     match request:
         case Show(about=about):
             asks = (not about or part("ASKS_LIST").match(clause.key)) and not clause.key.startswith(("is it ", "is that "))
-            return bool(asks and (not after_text or part("SHOWN").search(clause.key)))
+            return bool(asks and (not after_text or new_sentence or part("SHOWN").search(clause.key)))
         case Complete() | Update():
             return True
         case Add(texts) if after_text:
