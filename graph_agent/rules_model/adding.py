@@ -95,7 +95,7 @@ def remember(clause: Clause, groups: Groups) -> Request | None:
     if part("REMEMBER").match(before):
         vague = part("NOTES").match(clause.key) and (not clear or text.key.partition(" ")[0] in vocabulary.ORDERS)
         return None if vague else add(clause, groups)
-    if text.key == said and not ("remind me" in before and (clear or said.startswith(("not to ", "my ")))):
+    if said and text.key == said and not ("remind me" in before and (clear or said.startswith(("not to ", "my ")))):
         return None
     return Offer(description(text)) if before.endswith("of ") and not clear else add(clause, groups)
 

@@ -27,7 +27,8 @@ def complete(clause: Clause, groups: Groups) -> Request | None:
     if groups["weak"].key:
         named = names_task(ref) or (ref.key.isalpha() and not is_foreign(ref))
         return Complete(target) if named and not target.every else None
-    return Complete(target) if may_name_task(ref) else None
+    # "finish the report" may also be a plan.
+    return Complete(target, description(clause) if clause.key.startswith("finish ") else "") if may_name_task(ref) else None
 
 
 def _target(ref: Clause) -> Clause:

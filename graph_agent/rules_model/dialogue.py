@@ -17,7 +17,7 @@ from graph_agent.rules_model.adding import description, texts_of
 from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import matches, part
 from graph_agent.rules_model.reading import read_clause, without_politeness
-from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_time, merged, read_reference
+from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_foreign, is_time, merged, read_reference
 from graph_agent.rules_model.requests import Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import Clause, clause_of
@@ -167,7 +167,7 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return _reworded(new, context)
         case "reworded", _ if context.mentioned:
             return _reworded(new, context)
-        case "asked_about", _ if context.mentioned or context.listed:
+        case "asked_about", _ if (context.mentioned or context.listed) and not is_foreign(new):
             return (Show("pending") if part("WHOLE").fullmatch(new.key) else Show(about=new.text),)
         case "done", _ if context.mentioned:
             return (Complete(Reference(pronoun=True)),)

@@ -64,8 +64,10 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
         case Show(about=about):
             asks = (not about or part("ASKS_LIST").match(clause.key)) and not clause.key.startswith(("is it ", "is that "))
             return bool(asks and (not after_text or new_sentence or part("SHOWN").search(clause.key)))
-        case Complete() | Update():
+        case Complete():
             return True
+        case Update(target):
+            return not (target.pronoun and isinstance(before, Say))
         case Add(texts) if after_text:
             new = clause.key.startswith("add ") != bool(texts) or starts_with_action(clause.cut(4))
             return new or new_sentence or bool(part("TASK").search(words))
@@ -93,12 +95,12 @@ def _leftover(clause: Clause) -> Request:
     if sum(char.isalpha() and not char.isascii() for char in key) > len(key) / 3:
         return Say("language")
     asked = clause.key.rstrip().endswith("?") or words[0] in vocabulary.QUESTION_WORDS
-    order = part("SERVICE").match(key) or words[0] in vocabulary.ORDERS
+    foreign = is_foreign(clause)
+    order = part("SERVICE").match(key) or words[0] in vocabulary.ORDERS or (foreign and words[1:2] in (["a"], ["an"]))
     items = items_of(description(clause))
     if starts_with_action(clause) and not (asked or order or words[1] in {"me", "us"}):
         several = len(items) > 2 or all(map(is_chore, items))
         return Offer(description(clause), items if several else ())
-    foreign = is_foreign(clause)
     asks_world = asked and not vocabulary.FIRST_PERSON.intersection(words) and not vocabulary.SHOW_WORDS.issuperset(words)
     if order or asks_world or (foreign and asked):
         return Say("out_of_scope")

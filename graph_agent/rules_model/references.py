@@ -57,9 +57,8 @@ def may_name_task(clause: Clause) -> bool:
     words = clause.key.split()
     if words[0] not in {"the", "a", "an"}:
         return not part("OWN").match(clause.key)
-    if len(words) == 2 or {"my", "a"}.intersection(words):
-        return not (part("OWN").match(clause.key) or is_foreign(clause))
-    return not (part("OWN").match(clause.key) or is_foreign(clause, DIGITAL))
+    nouns = FOREIGN if len(words) == 2 or {"my", "a"}.intersection(words) else DIGITAL
+    return not (part("OWN").match(clause.key) or is_foreign(clause, nouns))
 
 
 def starts_with_action(clause: Clause) -> bool:

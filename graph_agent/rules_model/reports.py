@@ -37,11 +37,10 @@ def _read_deed(groups: Groups) -> Complete | None:
         return Complete(Reference(pronoun=True), instead=said.text) if by_user else None
     # "did the laundry" is a report, "did my deposit arrive at the bank yet" a question.
     asked = verb in {"did", "done"} and not by_user
-    definite = part("DEFINITE").match(rest) and (
-        rest.count(" ") < (2 if rest.startswith("my ") else 4) if asked else not is_foreign(said)
-    )
-    known = is_action(verb) and not asked
-    return Complete(read_reference(said), instead=as_plan(said)) if known or definite else None
+    mine = rest.startswith("my ")
+    strange = rest.count(" ") >= (3 if mine else 4) if asked else mine and is_foreign(said)
+    known = (is_action(verb) and not asked) or (part("DEFINITE").match(rest) and not strange)
+    return Complete(read_reference(said), instead=as_plan(said)) if known else None
 
 
 def _read_state(groups: Groups) -> Complete | None:
