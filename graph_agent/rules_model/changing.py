@@ -17,10 +17,10 @@ from graph_agent.rules_model.wording import Clause
 
 def complete(clause: Clause, groups: Groups) -> Request | None:
     """ "mark milk as done", "done with the rent"; after a mere "check" or "close" the words must name a task."""
-    if groups["but"].key:
-        return Complete(Reference(every=True, but=groups["but"].text))
     ref = _target(groups["ref"])
     target = read_reference(ref)
+    if groups["but"].key:
+        return replace(Complete(target), target=replace(target, but=groups["but"].text)) if target.every else None
     told = part("TOLD").match(clause.key) and is_story(clause)
     if told or part("NOT_DONE").search(ref.key):
         return None
@@ -91,7 +91,7 @@ def _may_change(clause: Clause, ref: Clause, new: Clause) -> bool:
     if is_foreign(ref, vocabulary.DIGITAL):
         return bool(part("MENTIONS_TASK").search(ref.key))
     plain = starts_with_action(new) or not part("DETERMINED").match(ref.key)
-    renamed = plain and clause.key.startswith(("rename", "change", "update", "edit", "reword"))
+    renamed = plain and bool(part("RENAMES").match(clause.key))
     return may_name_task(ref) and (names_task(ref) or renamed or bool(part("ONLY_TIME").fullmatch(new.key.strip(" .!?,"))))
 
 

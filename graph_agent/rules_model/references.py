@@ -74,8 +74,12 @@ def is_time(clause: Clause) -> bool:
 def merged(old: str, new: str) -> str:
     """Return the corrected description: "buy milk" and "oat milk" give "buy oat milk", a time replaces a time."""
     if is_time(clause_of(new)):
-        replaced = part("AT_CLOCK" if part("AT_CLOCK").fullmatch(new.casefold()) else "TIMES").pattern
-        kept = clause_of(re.sub(f" ?{replaced}", "", old, flags=re.IGNORECASE)).text
+        # An hour replaces an hour, and a day a day.
+        hour, only_hour = part("AT_CLOCK").search(new.casefold()), part("AT_CLOCK").fullmatch(new.casefold())
+        kept = old
+        for found in reversed(list(part("TIMES").finditer(old.casefold()))):
+            if hour if part("AT_CLOCK").fullmatch(found[0]) else not only_hour:
+                kept = kept[: found.start()].rstrip() + kept[found.end() :]
         return f"{kept or old} {new}"
     verb, (first, *_, last) = old.partition(" ")[0], [*new.casefold().split(), new.casefold().split()[-1]]
     if first in PREPOSITIONS:

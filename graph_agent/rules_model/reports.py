@@ -10,7 +10,7 @@ import re
 
 from graph_agent.rules_model.patterns import Groups, part
 from graph_agent.rules_model.references import as_plan, is_foreign, read_reference, starts_with_action
-from graph_agent.rules_model.requests import Complete, Reference
+from graph_agent.rules_model.requests import Complete
 from graph_agent.rules_model.wording import Clause, clause_of
 from graph_agent.rules_model.words import IRREGULAR, NO_CHORE, NO_TASK, SEE, is_action, is_past
 
@@ -33,8 +33,9 @@ def _read_deed(groups: Groups) -> Complete | None:
     verb, _, rest = said.key.partition(" ")
     if part("NO_REPORT").match(said.key) or not (doing.key or _reports(verb, by_user)):
         return None
-    if rest in {"it", "that", "them", "this"}:
-        return Complete(Reference(pronoun=True), instead=said.text) if by_user else None
+    named = read_reference(said.cut(len(verb)))
+    if named.places or (named.pronoun and by_user):
+        return Complete(named, instead=said.text if named.pronoun else "")
     # "did the laundry" is a report, "did my deposit arrive at the bank yet" a question.
     asked = verb in {"did", "done"} and not by_user
     mine = rest.startswith("my ")
