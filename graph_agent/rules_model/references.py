@@ -73,6 +73,8 @@ def is_time(clause: Clause) -> bool:
 
 def merged(old: str, new: str) -> str:
     """Return the corrected description: "buy milk" and "oat milk" give "buy oat milk", a time replaces a time."""
+    if (number := new.removeprefix("at ")).isdigit() and re.search(r"\d", old):
+        return re.sub(r"\d+(?!.*\d)", number, old)
     if is_time(clause_of(new)):
         # An hour replaces an hour, and a day a day.
         hour, only_hour = part("AT_CLOCK").search(new.casefold()), part("AT_CLOCK").fullmatch(new.casefold())

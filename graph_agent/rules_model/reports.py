@@ -10,7 +10,7 @@ import re
 
 from graph_agent.rules_model.patterns import Groups, part
 from graph_agent.rules_model.references import as_plan, is_foreign, read_reference, starts_with_action
-from graph_agent.rules_model.requests import Complete
+from graph_agent.rules_model.requests import Complete, Delete
 from graph_agent.rules_model.wording import Clause, clause_of
 from graph_agent.rules_model.words import IRREGULAR, NO_CHORE, NO_TASK, SEE, is_action, is_past
 
@@ -20,7 +20,7 @@ def is_story(clause: Clause) -> bool:
     return bool(part("STORY").search(clause.key))
 
 
-def report(clause: Clause, groups: Groups) -> Complete | None:
+def report(clause: Clause, groups: Groups) -> Complete | Delete | None:
     if clause.key.endswith("?") or is_story(clause):
         return None
     return _read_state(groups) if groups["about"].key else _read_deed(groups)
@@ -44,7 +44,7 @@ def _read_deed(groups: Groups) -> Complete | None:
     return Complete(read_reference(said), instead=as_plan(said)) if known else None
 
 
-def _read_state(groups: Groups) -> Complete | None:
+def _read_state(groups: Groups) -> Complete | Delete | None:
     """Read "the rent has been paid" and "brownies baked"."""
     # The last group may end in punctuation or an emoji.
     be, verb, particle = (re.sub(r"\W+$", "", groups[name].key) for name in ("be", "verb", "particle"))
@@ -53,6 +53,8 @@ def _read_state(groups: Groups) -> Complete | None:
         return None
     if part("GENERIC").fullmatch(f"{be} {verb} {particle}".strip()) and len(nouns) <= 3:
         return Complete(read_reference(thing), instead=thing.text)
+    if verb.startswith("cancel"):
+        return Delete(read_reference(thing), instead=thing.text)
     said = clause_of(f"{verb} {particle} {thing.text}")
     known = _reports(verb, bool(be)) and (is_action(verb) or particle)
     return Complete(read_reference(said), instead=as_plan(said)) if known else None
