@@ -6,7 +6,7 @@ The adapter is stateless. The context is read from the assistant's earlier texts
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, TypeVar
@@ -58,7 +58,7 @@ _MAX_AGE: Final = 4
 class Context:
     """`text`, `wanted` (without its target) and `options` belong to the question; `change` was made or is to be confirmed.
 
-    `mentions` are the tasks of the change: all of them if the latest text reports several.
+    `mentions` are the tasks of the latest texts, the last one last; `together` those of the very latest text.
     """
 
     question: str = ""
@@ -67,6 +67,7 @@ class Context:
     options: tuple[str, ...] = ()
     change: Request | None = None
     mentions: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
 
     @property
@@ -77,11 +78,11 @@ class Context:
 def read_context(said: Sequence[str]) -> Context:
     """Return what the assistant's earlier texts leave open, the latest text last."""
     latest = said[-1] if said else ""
-    earlier = (_reports(text)[-1:] for text in reversed(said[-_MAX_AGE:]))
-    reports = _reports(latest) or next(filter(None, earlier), [])
-    change, mentions = reports[-1][0] if reports else None, tuple(task for _, task in reports)
+    reports = [report for text in said[-_MAX_AGE:] for report in _reports(text)]
+    change, mentions = reports[-1][0] if reports else None, _distinct(task for _, task in reports)
     listed = next(filter(None, (_LISTED.findall(text) for text in reversed(said))), [])
-    context = Context(change=change, mentions=mentions, listed=tuple(listed))
+    together = tuple(task for _, task in _reports(latest))
+    context = Context(change=change, mentions=mentions, together=together, listed=tuple(listed))
     # What a list shows asks nothing, although the text of a task may look like a question.
     asked = _LISTED.sub("", latest).rstrip().rpartition("\n")[2]
     if found := _WHICH.search(asked):
@@ -92,6 +93,11 @@ def read_context(said: Sequence[str]) -> Context:
             text = found[1] if found.re.groups else ""
             return replace(context, question=kind, text=text, mentions=(text,) if text else mentions)
     return context
+
+
+def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts in the order in which they occur last."""
+    return tuple(reversed(dict.fromkeys(reversed(list(texts)))))
 
 
 def _reports(text: str) -> list[tuple[Request, str]]:
@@ -119,8 +125,9 @@ def interpret(message: Clause, context: Context) -> Requests:
         for form, groups in matches(clause, table)
     )
     requests = next(filter(None, read), ()) or read_message(message)
-    together = len(context.mentions) > 1 and bool(part("TOGETHER").search(message.key))
-    return tuple(known for request in requests for known in _known(request, context, together=together))
+    together = context.mentions[-2:] if re.search(r"\bboth\b", message.key) else context.together
+    together = together if len(together) > 1 and part("TOGETHER").search(message.key) else ()
+    return tuple(known for request in requests for known in _known(request, context, together))
 
 
 def _in_context(form: str, new: Clause, context: Context) -> Requests:
@@ -221,14 +228,15 @@ def _reworded(new: Clause, context: Context) -> Requests:
     return (Update(Reference(exact=context.mentioned), new=merged(context.mentioned, description(new))),)
 
 
-def _known(request: Request, context: Context, *, together: bool) -> Requests:
+def _known(request: Request, context: Context, together: tuple[str, ...]) -> Requests:
     """Return the request with what "it", "both" and "the other one" mean; a question if that is not known."""
     match request:
         case Complete(target) | Delete(target) | Update(target) if target.other:
-            others = [text for text in context.listed if text != context.mentioned]
-            return (replace(request, target=Reference(exact=others[0])) if len(others) == 1 else Say("which"),)
+            others = [[text for text in texts if text != context.mentioned] for texts in (context.listed, context.mentions)]
+            one = next((texts[0] for texts in others if len(texts) == 1), None)
+            return (replace(request, target=Reference(exact=one)) if one else Say("which"),)
         case Complete(target) | Delete(target) if together and (target.pronoun or target.places == (1, 2)):
-            return tuple(replace(request, target=Reference(exact=text)) for text in context.mentions)
+            return tuple(replace(request, target=Reference(exact=text)) for text in together)
         case Complete(target) | Delete(target) | Update(target) if target.pronoun and not context.mentioned:
             return (Say(f"which:{next(verb for verb, change in _VERBS.items() if type(change) is type(request))}"),)
         case Update(target) if target.every:

@@ -12,7 +12,7 @@ from graph_agent.rules_model.words import ACTION_VERBS, CARDINALS, DIGITAL, FORE
 
 _NUMBER: Final = re.compile(rf"(\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b)(?:st|nd|rd|th)?(?: one\b)?")
 """A number; in "the first one" the second word is none."""
-PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "with"})
+PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "to", "with"})
 
 
 def read_reference(clause: Clause) -> Reference:
@@ -84,7 +84,7 @@ def merged(old: str, new: str) -> str:
                 kept = kept[: found.start()].rstrip() + kept[found.end() :]
         return f"{kept or old} {new}"
     verb, (first, *_, last) = old.partition(" ")[0], [*new.casefold().split(), new.casefold().split()[-1]]
-    if first in PREPOSITIONS:
+    if first in PREPOSITIONS and (first != "to" or " to " in old):
         return f"{old.partition(f' {first} ')[0]} {new}"
     if last != first and first not in ACTION_VERBS and (place := old.casefold().find(f" {last} ")) > 0:
         return f"{old[:place]} {new}{old[place + len(last) + 1 :]}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from graph_agent.rules_model.patterns import Groups, part
-from graph_agent.rules_model.references import as_plan, is_foreign, read_reference, starts_with_action
+from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_foreign, read_reference, starts_with_action
 from graph_agent.rules_model.requests import Complete, Delete
 from graph_agent.rules_model.wording import Clause, clause_of
 from graph_agent.rules_model.words import IRREGULAR, NO_CHORE, NO_TASK, SEE, is_action, is_past
@@ -49,7 +49,11 @@ def _read_state(groups: Groups) -> Complete | Delete | None:
     # The last group may end in punctuation or an emoji.
     be, verb, particle = (re.sub(r"\W+$", "", groups[name].key) for name in ("be", "verb", "particle"))
     thing, nouns = groups["about"], groups["about"].key.split()
-    if (len(nouns) > 2 and starts_with_action(thing)) or nouns[0] in SEE or NO_TASK.intersection(nouns):
+    if (
+        (len(nouns) > 2 and starts_with_action(thing) and nouns[1] not in PREPOSITIONS)
+        or nouns[0] in SEE
+        or NO_TASK.intersection(nouns)
+    ):
         return None
     if part("GENERIC").fullmatch(f"{be} {verb} {particle}".strip()) and len(nouns) <= 3:
         return Complete(read_reference(thing), instead=thing.text)
