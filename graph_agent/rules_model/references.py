@@ -58,7 +58,9 @@ def may_name_task(clause: Clause) -> bool:
     if words[0] not in {"the", "a", "an"}:
         return not part("OWN").match(clause.key)
     nouns = FOREIGN if len(words) == 2 or {"my", "a"}.intersection(words) else DIGITAL
-    return not (part("OWN").match(clause.key) or is_foreign(clause, nouns))
+    # "The history essay" is an essay.
+    noun = clause.cut(clause.key.rfind(" ")) if part("COMPOUND").fullmatch(clause.key) else clause
+    return not (part("OWN").match(clause.key) or is_foreign(noun, nouns))
 
 
 def starts_with_action(clause: Clause) -> bool:

@@ -1,4 +1,4 @@
-"""Six sets of testers who had not seen the cues (docs/embedded_model_test.md), with today's figures as lower bounds.
+"""Eight sets of testers who had not seen the cues (docs/embedded_model_test.md), with today's figures as lower bounds.
 
 The sets were used to improve the cues after they had been measured: the figures are on seen data.
 """
@@ -58,6 +58,14 @@ def _right(kind: str, before: list[str], environment: Environment, turn: Turn, e
         ("independent_7", "complete", 96),
         ("independent_8", "add", 95),
         ("independent_8", "show", 96),
+        ("independent_9", "add", 99),
+        ("independent_9", "show", 99),
+        ("independent_9", "delete", 100),
+        ("independent_9", "complete", 95),
+        ("independent_10", "add", 96),
+        ("independent_10", "show", 99),
+        ("independent_10", "delete", 100),
+        ("independent_10", "complete", 97),
     ],
 )
 async def test_sentences_of_a_class_are_carried_out(folder: str, kind: str, least: int) -> None:
@@ -73,7 +81,15 @@ async def test_sentences_of_a_class_are_carried_out(folder: str, kind: str, leas
 
 @pytest.mark.parametrize(
     ("folder", "most"),
-    [("independent_3", 0), ("independent_4", 1), ("independent_5", 13), ("independent_6", 24), ("independent_7", 10)],
+    [
+        ("independent_3", 0),
+        ("independent_4", 1),
+        ("independent_5", 13),
+        ("independent_6", 24),
+        ("independent_7", 10),
+        ("independent_9", 0),
+        ("independent_10", 1),
+    ],
 )
 async def test_unrelated_sentences_change_nothing(folder: str, most: int) -> None:
     """A few may look a task up: "no harm done" is read as a report of something that is not on the list."""
