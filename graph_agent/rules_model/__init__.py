@@ -1,7 +1,7 @@
 """The embedded model: cues of English task talk, behind the same interface as a language model.
 
 A request goes through five steps, one module each: `wording` gives the message a normal form, `splitting` separates its
-requests, `reading` compares each one with the cues in `cues/` (their builders are in `adding`, `changing` and `questions`),
+requests, `reading` compares each one with the cues in `cues/` (built by `adding`, `changing`, `questions`, `reports`),
 `planning` finds the tasks that are meant (by `matching`) and plans the calls, `replies` composes the reply. `dialogue` reads
 from the conversation so far what a short answer like "yes" or "the second one" refers to.
 """
