@@ -28,7 +28,9 @@ def complete(clause: Clause, groups: Groups) -> Request | None:
         named = names_task(ref) or (ref.key.isalpha() and not is_foreign(ref))
         return Complete(target) if named and not target.every else None
     # "finish the report" may also be a plan.
-    return Complete(target, description(clause) if clause.key.startswith("finish ") else "") if may_name_task(ref) else None
+    instead = description(clause) if clause.key.startswith("finish ") else ""
+    mine = clause.key.startswith("mark my ") and not is_foreign(ref)
+    return Complete(target, instead) if mine or may_name_task(ref) else None
 
 
 def _target(ref: Clause) -> Clause:

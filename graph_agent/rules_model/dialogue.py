@@ -18,7 +18,7 @@ from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import matches, part
 from graph_agent.rules_model.reading import read_clause, without_politeness
 from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_foreign, is_time, merged, read_reference
-from graph_agent.rules_model.requests import Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
+from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import Clause, clause_of
 from graph_agent.rules_model.words import QUESTION_WORDS
@@ -207,7 +207,7 @@ def _chosen(new: Clause, wanted: _Change, options: tuple[str, ...]) -> Sequence[
     if not reference.words or not isinstance(read, Offer | Say | Show):
         return ()
     if not options:
-        return [reference] if isinstance(read, Offer) else ()
+        return [reference] if isinstance(read, Offer) or (read == UNCLEAR and new.key.count(" ") < 3) else ()
     named, possible = find(reference.words, [Task(option, option, False) for option in options])
     matching = named or possible
     return [Reference(exact=matching[0].description)] if len(matching) == 1 else ()

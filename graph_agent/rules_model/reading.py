@@ -57,7 +57,7 @@ def can_follow(clause: Clause, before: Request, *, new_sentence: bool) -> bool:
     So what follows a new task must name a task, a place, the list or a change.
     """
     clause = without_politeness(clause)
-    request = next(filter(None, (_first(clause, name) for name in (*_TABLES[0], *_TABLES[1]))), None)
+    request = next(filter(None, (_first(clause, name) for name in (*_TABLES[0], "last_add"))), None)
     after_text = isinstance(before, Add | Offer | Say)
     words = clause.key.partition(" ")[2]
     match request:
