@@ -37,10 +37,12 @@ def is_chore(text: str) -> bool:
 
 
 def texts_of(clause: Clause) -> tuple[str, ...]:
-    """Return the tasks in a text: its lines, or the chores that it enumerates ("call mom and pay rent")."""
-    chores = items_of(description(clause).replace(" and also ", " and "))
-    enumerated = len(chores) > 1 and "&" not in clause.key and all(map(is_chore, chores))
-    return chores if enumerated else tuple(description(clause).splitlines())
+    """Return the tasks in a text: its lines, or what it enumerates ("call mom and pay rent", "eggs, butter and flour")."""
+    items = items_of(description(clause).replace(" and also ", " and "))
+    short = len(items) > 2 and max(len(item.split()) for item in items) < 3
+    things = short and "," in clause.key and not starts_with_action(clause) and not part("TIMES").search(clause.key)
+    enumerated = things or (len(items) > 1 and "&" not in clause.key and all(map(is_chore, items)))
+    return items if enumerated else tuple(description(clause).splitlines())
 
 
 def add(clause: Clause, groups: Groups) -> Request | None:

@@ -39,6 +39,8 @@ def show(clause: Clause, _groups: Groups) -> Request | None:
     if unknown and not part("OCCASION").search(key):
         about = _named(clause, unknown[0].start(), unknown[-1].end()) if asks else None
         return about or (_shown(clause) if asks and part("MINE").search(key) else None)
+    if part("STATUS_ONLY").fullmatch(key.strip(" .!?")):
+        return _shown(clause)
     if part("SHOWN").search(key):
         return _shown(clause) if asks or vocabulary.NO_TASK.isdisjoint(words_of(rest)) else None
     duties = part("ASKED").search(key) and (mine or part("TO_DO").search(key))

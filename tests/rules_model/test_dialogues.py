@@ -346,3 +346,23 @@ async def test_new_words_instead_of_an_answer_to_a_deletion_change_the_task() ->
     await environment.says("delete fix lamp")
     await environment.says("no, change it to fix desk lamp")
     assert environment.open == ["fix desk lamp", "wash rug"]
+
+
+async def test_three_things_are_three_tasks_but_a_chore_with_three_things_is_one() -> None:
+    environment = Environment()
+    await environment.says("add eggs, butter and flour to my list")
+    assert environment.open == ["flour", "butter", "eggs"]
+    assert (await environment.says("i got the eggs")).text == "Marked 'eggs' as done."
+    await environment.says("add buy candles, matches and a torch")
+    assert environment.open == ["buy candles, matches and a torch", "flour", "butter"]
+
+
+async def test_the_shown_status_and_the_day_of_a_task_change_with_a_short_answer() -> None:
+    environment = Environment.of("dentist on monday", "send the invoice", "clean the fridge")
+    await environment.says("the dentist is on tuesday now")
+    await environment.says("at 3pm")
+    assert environment.open == ["dentist on tuesday at 3pm", "send the invoice", "clean the fridge"]
+    await environment.says("mark the invoice done")
+    await environment.says("oops wrong one, i meant the fridge")
+    assert environment.done == ["send the invoice", "clean the fridge"]
+    assert (await environment.says("and the open ones")).text == "You have 1 pending task:\n1. [ ] dentist on tuesday at 3pm"

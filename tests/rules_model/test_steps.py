@@ -41,8 +41,10 @@ async def test_the_list_is_read_first_and_the_changes_follow_in_order(message: s
 @pytest.mark.parametrize(
     ("message", "added"),
     [
-        ("add milk, eggs and bread", ["milk, eggs and bread"]),
-        ("add milk, eggs and bread as separate tasks", ["milk", "eggs", "bread"]),
+        ("add milk, eggs and bread", ["milk", "eggs", "bread"]),
+        ("add milk and bread", ["milk and bread"]),
+        ("add buy milk, eggs and bread", ["buy milk, eggs and bread"]),
+        ("add milk and bread as separate tasks", ["milk", "bread"]),
         ("add three tasks: call Jo, buy soap, sweep", ["call Jo", "buy soap", "sweep"]),
         ("add the following to my list:\n- call Jo\n- buy soap, and milk", ["call Jo", "buy soap, and milk"]),
         ("add task buy pens and add task buy paper", ["buy pens", "buy paper"]),
@@ -50,7 +52,7 @@ async def test_the_list_is_read_first_and_the_changes_follow_in_order(message: s
         ("remind me to read the book and then list the names", ["read the book and then list the names"]),
     ],
 )
-async def test_an_enumeration_becomes_several_tasks_only_on_request(message: str, added: list[str]) -> None:
+async def test_an_enumeration_of_three_things_or_of_chores_becomes_several_tasks(message: str, added: list[str]) -> None:
     environment = Environment()
     await environment.says(message)
     assert sorted(environment.open) == sorted(added)
