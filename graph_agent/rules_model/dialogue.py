@@ -18,7 +18,19 @@ from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import matches, part
 from graph_agent.rules_model.reading import read_clause, without_politeness
 from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_foreign, is_time, merged, read_reference
-from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Reference, Request, Say, Show, Update
+from graph_agent.rules_model.requests import (
+    UNCLEAR,
+    Add,
+    Change,
+    Complete,
+    Delete,
+    Offer,
+    Reference,
+    Request,
+    Say,
+    Show,
+    Update,
+)
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import Clause, clause_of
 from graph_agent.rules_model.words import QUESTION_WORDS
@@ -80,8 +92,8 @@ def read_context(said: Sequence[str]) -> Context:
     latest = said[-1] if said else ""
     reports = [report for text in said[-_MAX_AGE:] for report in _reports(text)]
     change, mentions = reports[-1][0] if reports else None, _distinct(task for _, task in reports)
-    listed = next(filter(None, (_LISTED.findall(text) for text in reversed(said))), [])
     together = tuple(task for _, task in _reports(latest))
+    listed = next(filter(None, (_LISTED.findall(text) for text in reversed(said))), together if len(together) > 1 else ())
     context = Context(change=change, mentions=mentions, together=together, listed=tuple(listed))
     # What a list shows asks nothing, although the text of a task may look like a question.
     asked = _LISTED.sub("", latest).rstrip().rpartition("\n")[2]
@@ -150,13 +162,21 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return tuple(replace(context.wanted, target=one) for one in _chosen(new, context.wanted, context.options))
         case "named", _ if target.places or target.other or isinstance(read_clause(new), Offer):
             return (Delete(target),)
+        case "agreed", _ if isinstance(read := read_message(new)[0], Add | Change | Show):
+            return (Delete(Reference(exact=context.mentioned)), read)
         case "cancelled", Add():
             return (Delete(Reference(exact=context.mentioned)),)
         case "cancelled", Complete() | Delete() | Update():
             return (Say("undo"),)
         case "added", _ if context.mentioned:
             return (Add((context.mentioned,)),)
-        case "another", Complete() | Delete() if new.message.endswith("?") or not (target.other or _is_text(new)):
+        case "another", _ if new.message.endswith("?"):
+            return (Show(about=target.words),) if target.words and context.mentions + context.listed and _is_text(new) else ()
+        case "another", _ if context.question == "offer" and new.start and _is_text(new):
+            return Add((context.text,)), Add(texts_of(new))
+        case "corrected" | "retimed" | "reworded", _ if context.question == "offer" and not target.places:
+            return (Add((_merged(new, context),)),)
+        case "another", Complete() | Delete() if not (target.other or _is_text(new)):
             return ()
         case "instead", _ if not _replaces(new, context):
             return ()
@@ -168,8 +188,12 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return Complete(target), Say("not_done")
         case "not_done", Complete():
             return (Say("not_done"),)
+        case "not_done", Add() if new.key:
+            return (Delete(target),)
         case "another", Add() | Update() | Show() if _is_text(new):
             return (Offer(description(new)) if part("STATEMENT").search(new.key) else Add(texts_of(new)),)
+        case "extended", Add() if not context.question:
+            return _reworded(new, context)
         case "corrected" | "instead" | "retimed", Add() | Update() if not target.places:
             return _reworded(new, context)
         case "reworded", _ if context.mentioned:
@@ -195,7 +219,7 @@ def _is_text(clause: Clause) -> bool:
 
 def _chosen(new: Clause, wanted: _Change, options: tuple[str, ...]) -> Sequence[Reference]:
     """Return the tasks that an answer names; nothing if it is no such answer."""
-    reference, read = read_reference(new), read_clause(new)
+    reference, read = read_reference(new), read_message(new)[0]
     if reference.places:
         return [reference]
     if reference.every:
@@ -210,6 +234,8 @@ def _chosen(new: Clause, wanted: _Change, options: tuple[str, ...]) -> Sequence[
         return [reference] if isinstance(read, Offer) or (read == UNCLEAR and new.key.count(" ") < 3) else ()
     named, possible = find(reference.words, [Task(option, option, False) for option in options])
     matching = named or possible
+    if new.key.startswith("not "):
+        return [Reference(exact=option) for option in options if option not in {task.description for task in matching}]
     return [Reference(exact=matching[0].description)] if len(matching) == 1 else ()
 
 
@@ -223,9 +249,13 @@ def _replaces(new: Clause, context: Context) -> bool:
 
 
 def _reworded(new: Clause, context: Context) -> Requests:
+    return (Update(Reference(exact=context.mentioned), new=_merged(new, context)),)
+
+
+def _merged(new: Clause, context: Context) -> str:
     if part("CLOCK").fullmatch(new.key.rstrip(" .!")):
         new = clause_of(f"at {new.text}")
-    return (Update(Reference(exact=context.mentioned), new=merged(context.mentioned, description(new))),)
+    return merged(context.mentioned, description(new))
 
 
 def _known(request: Request, context: Context, together: tuple[str, ...]) -> Requests:

@@ -109,6 +109,9 @@ class _Planner:
                 return self._add(texts, timed)
             case Complete() | Delete() | Update():
                 return self._change(request)
+            case Show(about=str(about)) if places := read_reference(clause_of(about)).places:
+                task = self._at(places[0], self.tasks)
+                return [replace(request, about=task.description) if task else request]
             case Show():
                 return [request]
             case Offer():

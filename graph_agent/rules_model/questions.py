@@ -67,7 +67,7 @@ def ask_about(_clause: Clause, groups: Groups) -> Request | None:
     """ "did i pay rent", "search milk"."""
     about = groups["about"]
     named = starts_with_action(about) or (may_name_task(about) and len(about.key.split()) <= 3)
-    return Show(about=read_reference(about).words) if named and not is_foreign(about) else None
+    return Show(about=read_reference(about).words or about.text) if named and not is_foreign(about) else None
 
 
 def say(_clause: Clause, groups: Groups) -> Request:

@@ -138,7 +138,7 @@ def _same_task(clause: Clause, first: Request, second: Request) -> Request | Non
     match first:
         case Complete(target) | Delete(target) | Update(target, new=None):
             return replace(second, target=target)
-        case Offer() | Say("unclear" | "dropped" | "out_of_scope" | "which"):
+        case Offer() | Say("unclear" | "out_of_scope" | "which"):
             return replace(second, target=replace(read_reference(clause), told=True))
         case _:
             return None

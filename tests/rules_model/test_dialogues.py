@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.rules_model.environment import Environment
 
 
@@ -366,3 +368,52 @@ async def test_the_shown_status_and_the_day_of_a_task_change_with_a_short_answer
     await environment.says("oops wrong one, i meant the fridge")
     assert environment.done == ["send the invoice", "clean the fridge"]
     assert (await environment.says("and the open ones")).text == "You have 1 pending task:\n1. [ ] dentist on tuesday at 3pm"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "messages", "after"),
+    [
+        (["wash car"], ["need milk", "also eggs"], ["eggs", "milk", "wash car"]),
+        (["dentist tuesday 3pm"], ["dentist moved to thursday", "and 4pm not 3"], ["dentist thursday 4pm"]),
+        (["dentist thursday 3pm"], ["dentist moved to friday", "its at 2.30 sorry"], ["dentist friday at 2.30"]),
+        (["mow lawn", "put bins out"], ["mark bins done", "oh no thats wrong it was the lawn i did"], []),
+        (["tidy toys", "run"], ["remove toys", "hmm actually keep it and just mark it done"], ["run"]),
+        (["run"], ["add sort shed", "actually call it sort the shed with dave"], ["sort the shed with dave", "run"]),
+        (["run"], ["add buy ham and add call nan", "oops not the ham we have some", "yes"], ["call nan", "run"]),
+        (
+            ["run", "book haircut"],
+            ["change haircut to long haircut", "put wednesday on it"],
+            ["run", "book long haircut wednesday"],
+        ),
+        (["run"], ["add: print map, book train", "the second one by friday"], ["book train by friday", "print map", "run"]),
+        (["run"], ["call plumber at 8", "i mean 8:30"], ["call plumber at 8:30", "run"]),
+        (["run"], ["add dentist", "for leo", "tues 4.15"], ["dentist for leo tues 4.15", "run"]),
+        (["clean lamp", "clean rug", "run"], ["delete the clean tasks", "not the lamp", "yes"], ["clean lamp", "run"]),
+        (["sand door", "run", "swim"], ["whats the 2nd thing", "thats done"], ["sand door", "swim"]),
+        (
+            ["ask karin", "run"],
+            ["karin said so thats done", "hm actually not. add call karin"],
+            ["call karin", "ask karin", "run"],
+        ),
+        (["sign sheet", "order ink"], ["delete 2", "no 1", "no leave it, i signed it so tick it off"], ["order ink"]),
+    ],
+)
+async def test_short_turns_mean_what_they_follow(tasks: list[str], messages: list[str], after: list[str]) -> None:
+    environment = Environment.of(*tasks)
+    for message in messages:
+        await environment.says(message)
+    assert environment.open == after
+
+
+async def test_a_question_about_a_word_follows_another() -> None:
+    environment = Environment.of("worm the dog", "groom the dog", "buy cat litter")
+    await environment.says("anything for the dog")
+    assert (await environment.says("and the cat?")).text == "'buy cat litter' is on your list, still to do."
+    assert (await environment.says("dog stuff?")).text.startswith("I see 2 tasks like that:")
+
+
+async def test_a_yes_with_a_request_asks_about_both_deletions() -> None:
+    environment = Environment.of("sand the door", "lay the carpet")
+    await environment.says("delete sand the door")
+    turn = await environment.says("yes and delete the carpet one too")
+    assert [call.name for call in turn.batches[-1]] == ["delete_task", "delete_task"]
