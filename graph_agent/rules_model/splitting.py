@@ -101,6 +101,8 @@ def _corrected(clause: Clause) -> Request | None:
         return None
     new = clause.cut(*found.span("new"))
     target = read_reference(new)
+    if read_clause(new) == Say("dropped"):
+        return Say("dropped")
     match read_clause(clause.cut(*found.span("before"))):
         case Add((text,)) as first:
             return replace(first, texts=(merged(text, description(new)),))

@@ -71,7 +71,7 @@ ORDERS: Final = words("""
 TAKES_IS: Final = words("what who that it there he she here how where when which this everything nothing")
 AFTER_IS: Final = words("complete been all already now finally ready over taken out in clean gone")
 _SHORT: Final = pairs("""
-    u:you w:with ur:your pls:please plz:please thx:thanks abt:about teh:the wat:what wats:what_is tmrw:tomorrow bc:because
+    u:you r:are w:with ur:your pls:please plz:please thx:thanks abt:about teh:the wat:what wats:what_is tmrw:tomorrow bc:because
     del:delete okay:ok k:ok im:i_am ive:i_have youre:you_are theyre:they_are cant:can_not wont:will_not cannot:can_not
     lets:let_us gonna:going_to wanna:want_to gotta:got_to lemme:let_me gimme:give_me rn:right_now nvm:never_mind
     nevermind:never_mind lst:list lsit:list lits:list shw:show shwo:show taks:tasks tommorow:tomorrow can't:can_not

@@ -8,7 +8,7 @@ from graph_agent.errors import ToolNotFoundError
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.llm import select_declarations as select
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS as REPLY_FORMS
-from graph_agent.rules_model import RuleBasedAdapter
+from graph_agent.rules_model import RuleBasedAdapter, replies
 from graph_agent.task_server.declarations import TASK_TOOLS
 from tests.rules_model.environment import Environment
 
@@ -48,6 +48,11 @@ async def test_the_list_is_read_first_and_the_changes_follow_in_order(message: s
         ("add three tasks: call Jo, buy soap, sweep", ["call Jo", "buy soap", "sweep"]),
         ("add the following to my list:\n- call Jo\n- buy soap, and milk", ["call Jo", "buy soap, and milk"]),
         ("add task buy pens and add task buy paper", ["buy pens", "buy paper"]),
+        ("add flowers for mum and also a card", ["flowers for mum", "a card"]),
+        ("todo: 1. feed fish 2. homework with ella 3. bath", ["feed fish", "homework with ella", "bath"]),
+        ("we r out of washing powder, put it on", ["washing powder"]),
+        ("put down optician 10am thursday, er make that 11", ["optician 11am thursday"]),
+        ('new: ask ben "whats the word limit?"', ['ask ben "whats the word limit?"']),
         ("add clean the house and then show the guests around", ["clean the house and then show the guests around"]),
         ("remind me to read the book and then list the names", ["read the book and then list the names"]),
     ],
@@ -237,3 +242,19 @@ async def test_completing_and_deleting_in_one_message_are_two_changes() -> None:
     turn = await environment.says("mark the laundry as done and then delete the first one")
     assert (turn.kind, environment.done) == ("confirm", ["the laundry"])
     assert "'call mom'" in turn.text
+
+
+@pytest.mark.parametrize(
+    ("message", "reply"),
+    [
+        ("did i put the piano teacher on already?", "No, I don't see 'piano teacher' on your list."),
+        ("any invoices left?", "I see 2 tasks like that:\n1. [ ] invoice 1\n2. [ ] invoice 2"),
+        ("delete invoice 1, wait no keep that", "All right, nothing was changed."),
+        ("can you bring back the task i deleted yesterday", replies.fixed("undo").text),
+        ("add a task to my wifes list: buy nappies", replies.OTHER_LIST.format("my wifes list", "buy nappies")),
+    ],
+)
+async def test_what_changes_nothing_gets_an_honest_answer(message: str, reply: str) -> None:
+    environment = Environment.of("invoice 1", "invoice 2")
+    assert (await environment.says(message)).text == reply
+    assert environment.open == ["invoice 1", "invoice 2"]
