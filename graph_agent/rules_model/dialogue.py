@@ -190,6 +190,8 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return (Say("not_done"),)
         case "not_done", Add() if new.key:
             return (Delete(target),)
+        case "another", Add() if part("NOTHING").fullmatch(new.key):
+            return (Add(),)
         case "another", Add() | Update() | Show() if _is_text(new):
             return (Offer(description(new)) if part("STATEMENT").search(new.key) else Add(texts_of(new)),)
         case "extended", Add() if not context.question:
@@ -232,11 +234,12 @@ def _chosen(new: Clause, wanted: _Change, options: tuple[str, ...]) -> Sequence[
         return ()
     if not options:
         return [reference] if isinstance(read, Offer) or (read == UNCLEAR and new.key.count(" ") < 3) else ()
-    named, possible = find(reference.words, [Task(option, option, False) for option in options])
-    matching = named or possible
+    tasks = [Task(option, option, False) for option in options]
+    found = [find(words, tasks) for words in re.split(r"\s*(?:\band\b|,)\s*", reference.words)]
+    matching = [one for named, possible in found for one in named or possible]
     if new.key.startswith("not "):
         return [Reference(exact=option) for option in options if option not in {task.description for task in matching}]
-    return [Reference(exact=matching[0].description)] if len(matching) == 1 else ()
+    return [Reference(exact=task.description) for task in matching] if len(matching) == len(found) else ()
 
 
 def _replaces(new: Clause, context: Context) -> bool:

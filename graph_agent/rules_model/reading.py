@@ -94,7 +94,7 @@ def _leftover(clause: Clause) -> Request:
         return UNCLEAR
     if sum(char.isalpha() and not char.isascii() for char in key) > len(key) / 3:
         return Say("language")
-    asked = clause.key.rstrip().endswith("?") or words[0] in vocabulary.QUESTION_WORDS
+    asked = clause.key.rstrip().endswith("?") or (words[0] in vocabulary.QUESTION_WORDS and not part("CHORE").match(key))
     foreign = is_foreign(clause)
     order = part("SERVICE").match(key) or words[0] in vocabulary.ORDERS or (foreign and words[1:2] in (["a"], ["an"]))
     items = items_of(description(clause))

@@ -21,7 +21,7 @@ def read_reference(clause: Clause) -> Reference:
     if not key or part("UNNAMED").fullmatch(key):
         return Reference()
     if part("PRONOUN").fullmatch(key):
-        return Reference(pronoun=True, other=" other " in key)
+        return Reference(pronoun=True, other="other" in key)
     if part("PLACES").fullmatch(key):
         return Reference(places=tuple(dict.fromkeys(map(_number, _NUMBER.findall(key)))))
     if found := part("SPAN").fullmatch(key):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from graph_agent.rules_model import replies
 from tests.rules_model.environment import Environment
 
 
@@ -395,6 +396,13 @@ async def test_the_shown_status_and_the_day_of_a_task_change_with_a_short_answer
             ["karin said so thats done", "hm actually not. add call karin"],
             ["call karin", "ask karin", "run"],
         ),
+        (["fix gate", "wash windows", "run"], ["mark the gate as done", "sorry not the gate, the windows"], ["run"]),
+        (["run"], ["add clean car and clean bike", "the first one is done already", "remove the other", "yes"], ["run"]),
+        (["pay rent", "pay gas", "pay phone"], ["mark the pay ones done", "just gas and phone"], ["pay rent"]),
+        (["run"], ["add a task", "take out trash", "and another", "do dishes"], ["do dishes", "take out trash", "run"]),
+        (["run"], ["did i add call plumber", "no? then add it"], ["call plumber", "run"]),
+        (["call bob"], ["rename call bob to call rob", "change it back to call bob"], ["call bob"]),
+        (["order pizza", "run"], ["the pizza one, change to order 2 pizzas"], ["order 2 pizzas", "run"]),
         (["sign sheet", "order ink"], ["delete 2", "no 1", "no leave it, i signed it so tick it off"], ["order ink"]),
     ],
 )
@@ -410,6 +418,11 @@ async def test_a_question_about_a_word_follows_another() -> None:
     await environment.says("anything for the dog")
     assert (await environment.says("and the cat?")).text == "'buy cat litter' is on your list, still to do."
     assert (await environment.says("dog stuff?")).text.startswith("I see 2 tasks like that:")
+
+
+async def test_an_alarm_is_declined_and_the_reply_says_why() -> None:
+    turn = await Environment().says("set an alarm for 6:30")
+    assert (turn.kind, turn.text) == ("refusal", replies.fixed("alarm").text)
 
 
 async def test_a_yes_with_a_request_asks_about_both_deletions() -> None:
