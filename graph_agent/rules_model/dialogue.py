@@ -170,8 +170,10 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return (Say("undo"),)
         case "added", _ if context.mentioned:
             return (Add((context.mentioned,)),)
-        case "another", _ if new.message.endswith("?"):
-            return (Show(about=target.words),) if target.words and context.mentions + context.listed and _is_text(new) else ()
+        case "asked", _ if new.message.endswith("?") and target.words and context.mentions + context.listed and _is_text(new):
+            return (Show(about=target.words),)
+        case "another" | "asked", _ if new.message.endswith("?"):
+            return ()
         case "another", _ if context.question == "offer" and new.start and _is_text(new):
             return Add((context.text,)), Add(texts_of(new))
         case "corrected" | "retimed" | "reworded", _ if context.question == "offer" and not target.places:

@@ -81,7 +81,7 @@ _QUESTIONS: Final = {
 }
 _REFUSALS: Final = {
     "out_of_scope": f"I'm sorry, I can't help with that. {_ONLY_TASKS}",
-    "alarm": "I'm sorry, I have no alarms and no timers. I can keep a task, with its time as text.",
+    "alarm": f"I'm sorry, I have no alarms and no timers. {_ONLY_TASKS}",
     "no_tasks_here": "I'm sorry, I know only tasks, and no task list is connected here.",
     "unavailable": "I'm sorry, that isn't possible here.",
     "delete_every": "I can't delete everything at once. I can delete one task at a time, and I ask before I do.",

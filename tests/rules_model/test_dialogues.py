@@ -403,6 +403,13 @@ async def test_the_shown_status_and_the_day_of_a_task_change_with_a_short_answer
         (["run"], ["did i add call plumber", "no? then add it"], ["call plumber", "run"]),
         (["call bob"], ["rename call bob to call rob", "change it back to call bob"], ["call bob"]),
         (["order pizza", "run"], ["the pizza one, change to order 2 pizzas"], ["order 2 pizzas", "run"]),
+        (["iron shirts", "run"], ["delete iron shirts", "yes", "oh wait i need that back"], ["iron shirts", "run"]),
+        (
+            ["run"],
+            ["add water plants every evening", "make that every other evening"],
+            ["water plants every other evening", "run"],
+        ),
+        (["buy bread", "run"], ["add milk", "is milk there", "great. and bread?", "ok got both"], ["run"]),
         (["sign sheet", "order ink"], ["delete 2", "no 1", "no leave it, i signed it so tick it off"], ["order ink"]),
     ],
 )
