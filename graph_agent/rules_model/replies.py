@@ -64,6 +64,7 @@ _ANSWERS: Final = {
     "not_done": "I can't mark a task as not done again. I can add it again as a new task, if you tell me to.",
     "dates": "I keep dates as text and cannot sort by them, so I don't know what is due. I can show your whole list.",
     "priority": "I don't keep priorities, so I can't tell which task matters most. I can show your whole list.",
+    "sorting": "I can't sort or group your tasks. I show the newest one first.",
     "no_alarm": "I have no alarm and won't alert you. I only keep tasks, with their times as text.",
     "others": "I can only see your own tasks, not those of other people.",
     "remind_other": 'I can only remind you: I keep your own tasks. You can say "add" and what you want to do.',

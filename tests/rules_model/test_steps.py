@@ -251,6 +251,8 @@ async def test_completing_and_deleting_in_one_message_are_two_changes() -> None:
         ("any invoices left?", "I see 2 tasks like that:\n1. [ ] invoice 1\n2. [ ] invoice 2"),
         ("delete invoice 1, wait no keep that", "All right, nothing was changed."),
         ("can you bring back the task i deleted yesterday", replies.fixed("undo").text),
+        ("sort my list alphabetically", replies.fixed("sorting").text),
+        ("what does my sister have to do", replies.fixed("others").text),
         ("add a task to my wifes list: buy nappies", replies.OTHER_LIST.format("my wifes list", "buy nappies")),
     ],
 )
