@@ -9,7 +9,14 @@ from graph_agent.rules_model import words as vocabulary
 from graph_agent.rules_model.adding import description
 from graph_agent.rules_model.patterns import Groups, part
 from graph_agent.rules_model.questions import status_in
-from graph_agent.rules_model.references import is_foreign, may_name_task, names_task, read_reference, starts_with_action
+from graph_agent.rules_model.references import (
+    is_foreign,
+    is_time,
+    may_name_task,
+    names_task,
+    read_reference,
+    starts_with_action,
+)
 from graph_agent.rules_model.reports import is_story
 from graph_agent.rules_model.requests import Complete, Delete, Reference, Request, Say, Update
 from graph_agent.rules_model.wording import Clause
@@ -92,9 +99,11 @@ def _may_change(clause: Clause, ref: Clause, new: Clause) -> bool:
     """True if the words name a task, or could be one: "change the oven to 350" is about something else."""
     if is_foreign(ref, vocabulary.DIGITAL):
         return bool(part("MENTIONS_TASK").search(ref.key))
+    # "The milk should be soy milk" repeats the noun.
+    repeats = " should be " in clause.key and ref.key.split()[-1] in new.key.split()
     plain = starts_with_action(new) or not part("DETERMINED").match(ref.key)
     renamed = plain and bool(part("RENAMES").match(clause.key))
-    return may_name_task(ref) and (names_task(ref) or renamed or bool(part("ONLY_TIME").fullmatch(new.key.strip(" .!?,"))))
+    return may_name_task(ref) and (names_task(ref) or renamed or repeats or is_time(new))
 
 
 def _without_instead(clause: Clause) -> str:
@@ -107,7 +116,7 @@ def update_one(clause: Clause, groups: Groups) -> Request | None:
     ref, new = groups["ref"], groups["text"]
     if not may_name_task(ref):
         return None
-    if new.key and (starts_with_action(new) or part("ONLY_TIME").fullmatch(new.key.strip(" .!?,"))):
+    if new.key and (starts_with_action(new) or is_time(new)):
         return Update(read_reference(ref), description(clause), _without_instead(new))
     if names_task(ref):
         return Update(read_reference(ref))

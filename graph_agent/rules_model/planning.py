@@ -150,7 +150,8 @@ class _Planner:
         # In "I packed it" the verb shows which task is meant.
         if target.pronoun and instead and len(named := find(instead, tasks)[0]) == 1:
             return [*named]
-        if exact := self.context.mentioned if target.pronoun else target.exact:
+        unknown = target.told and self.context.together and not any(find(target.words, tasks))
+        if exact := self.context.mentioned if target.pronoun or unknown else target.exact:
             same = find(exact, tasks)[0] or find(exact, self.tasks)[0]
             return [same[0] if same else ask(replies.NOT_FOUND, exact, verb)]
         if target.every:

@@ -30,7 +30,7 @@ def _read_deed(groups: Groups) -> Complete | None:
     """Read "called mom", and "watering the plants" after "I'm done"."""
     doing, by_user = groups["doing"], bool(groups["who"].key)
     said = doing if doing.key else groups["ref"]
-    verb, _, rest = said.key.partition(" ")
+    verb, _, rest = said.key.rstrip(" .!").partition(" ")
     if part("NO_REPORT").match(said.key) or not (doing.key or _reports(verb, by_user)):
         return None
     named = read_reference(said.cut(len(verb)))

@@ -410,6 +410,15 @@ async def test_the_shown_status_and_the_day_of_a_task_change_with_a_short_answer
             ["water plants every other evening", "run"],
         ),
         (["buy bread", "run"], ["add milk", "is milk there", "great. and bread?", "ok got both"], ["run"]),
+        (["pack bag", "fix tap"], ["ive done two of them"], ["pack bag", "fix tap"]),
+        (["pack bag", "fix tap"], ["packed!"], ["fix tap"]),
+        (["call mum", "run"], ["have i called mum", "no i did, mark it"], ["run"]),
+        (
+            ["call mum", "pick up ida"],
+            ["have i called mum", "what's the weather", "yes she's home now, check it off"],
+            ["call mum", "pick up ida"],
+        ),
+        (["buy milk", "run"], ["the milk should be soy milk"], ["soy milk", "run"]),
         (["sign sheet", "order ink"], ["delete 2", "no 1", "no leave it, i signed it so tick it off"], ["order ink"]),
     ],
 )
