@@ -137,7 +137,7 @@ def other_list(_clause: Clause, groups: Groups) -> Request:
 def needed(clause: Clause, groups: Groups) -> Request | None:
     """ "I need to fix the sink", "we need milk and eggs"."""
     text = groups["text"]
-    needs = " need " in f" {clause.key}"
+    needs = bool(re.search(r"\b(?:need|out of|low on)\b", clause.key))
     items = items_of(description(text)) if needs else ()
     wanted = needs and len(text.key.split()) <= 3 and not is_foreign(text)
     if not (items or wanted or starts_with_action(text)):
