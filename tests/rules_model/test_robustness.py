@@ -12,7 +12,7 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 from graph_agent.rules_model import replies
 from graph_agent.rules_model.dialogue import interpret, read_context
-from graph_agent.rules_model.patterns import CUES, matches
+from graph_agent.rules_model.patterns import CUES, cues, matches
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import clause_of
 from graph_agent.rules_model.words import ACTION_VERBS, FOREIGN, SHOW_WORDS
@@ -36,6 +36,9 @@ _REPEATED = (
     "it off",
     "remember",
     "hi ai",
+    "one",
+    "make sure",
+    "delete the a",
 )
 _ANSWERS = (
     "yes",
@@ -238,3 +241,23 @@ def test_no_part_of_the_cues_is_defined_twice() -> None:
     names = re.findall(r"^([A-Z_]+) = ", text, re.MULTILINE)
     assert len(names) > 50
     assert sorted(names) == sorted(set(names))
+
+
+def test_no_group_of_the_cues_has_an_alternative_twice() -> None:
+    """In a group that repeats, two equal alternatives take time that doubles with each further word."""
+    parts, tables = cues()
+    for notation in (*parts.values(), *(row for rows in tables.values() for _, row in rows)):
+        groups = [[""]]
+        for token in re.findall(r"\\.|[\[\]()|]|[^\\\[\]()|]+", notation):
+            match token:
+                case "(" | "[":
+                    groups.append([""])
+                case ")" | "]":
+                    alternatives = groups.pop()
+                    assert len(alternatives) == len(set(alternatives)), notation
+                    groups[-1][-1] += f"({'|'.join(alternatives)}{token}"
+                case "|":
+                    groups[-1].append("")
+                case _:
+                    groups[-1][-1] += token
+        assert len(groups[0]) == len(set(groups[0])), notation
