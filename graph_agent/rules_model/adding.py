@@ -38,7 +38,7 @@ def is_chore(text: str) -> bool:
 
 def texts_of(clause: Clause) -> tuple[str, ...]:
     """Return the tasks in a text: its lines, or what it enumerates ("call mom and pay rent", "eggs, butter and flour")."""
-    if len(parts := re.split(r" and also |(?:^| )\d{1,2}[.)] (?=.)", description(clause))) > 1:
+    if len(parts := re.split(r",? (?:and )?also |(?:^| )\d{1,2}[.)] (?=.)", description(clause))) > 1:
         return tuple(part.strip() for part in parts if part)
     items = items_of(description(clause))
     short = len(items) > 2 and max(len(item.split()) for item in items) < 3

@@ -113,7 +113,8 @@ def _without_instead(clause: Clause) -> str:
 
 def update_one(clause: Clause, groups: Groups) -> Request | None:
     """ "move the dentist to friday", and without new words "rename the dentist"."""
-    ref, new = groups["ref"], groups["text"]
+    new = groups["text"]
+    ref = groups["ref"] if groups["ref"].key else new
     if not may_name_task(ref):
         return None
     if new.key and (starts_with_action(new) or is_time(new)):

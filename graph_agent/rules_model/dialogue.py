@@ -17,7 +17,15 @@ from graph_agent.rules_model.adding import description, texts_of
 from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import matches, part
 from graph_agent.rules_model.reading import read_clause, without_politeness
-from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_foreign, is_time, merged, read_reference
+from graph_agent.rules_model.references import (
+    PREPOSITIONS,
+    as_plan,
+    is_foreign,
+    is_time,
+    merged,
+    read_reference,
+    starts_with_action,
+)
 from graph_agent.rules_model.requests import (
     UNCLEAR,
     Add,
@@ -33,7 +41,7 @@ from graph_agent.rules_model.requests import (
 )
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import Clause, clause_of
-from graph_agent.rules_model.words import QUESTION_WORDS
+from graph_agent.rules_model.words import DIGITAL, QUESTION_WORDS
 
 _T = TypeVar("_T")
 _Change = Complete | Delete | Update
@@ -93,6 +101,9 @@ def read_context(said: Sequence[str]) -> Context:
     reports = [report for text in said[-_MAX_AGE:] for report in _reports(text)]
     change, mentions = reports[-1][0] if reports else None, _distinct(task for _, task in reports)
     together = tuple(task for _, task in _reports(latest))
+    shown = _LISTED.findall(latest)
+    if len(shown) == 1:
+        mentions = _distinct((*mentions, *shown))
     listed = next(filter(None, (_LISTED.findall(text) for text in reversed(said))), together if len(together) > 1 else ())
     context = Context(change=change, mentions=mentions, together=together, listed=tuple(listed))
     # What a list shows asks nothing, although the text of a task may look like a question.
@@ -200,9 +211,11 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return _reworded(new, context)
         case "corrected" | "instead" | "retimed", Add() | Update() if not target.places:
             return _reworded(new, context)
+        case "appended", _ if context.mentioned:
+            return (Update(Reference(exact=context.mentioned), new=f"{context.mentioned} {description(new)}"),)
         case "reworded", _ if context.mentioned:
             return _reworded(new, context)
-        case "asked_about", _ if (context.mentioned or context.listed) and not is_foreign(new):
+        case "asked_about", _ if (context.mentioned or context.listed) and not is_foreign(new, DIGITAL):
             return (Show("pending") if part("WHOLE").fullmatch(new.key) else Show(about=new.text),)
         case "done", _ if context.mentioned:
             return (Complete(Reference(pronoun=True)),)
@@ -216,7 +229,8 @@ def _is_text(clause: Clause) -> bool:
         case (Offer() | Say("unclear"),):
             return True
         case (Say("out_of_scope"),):
-            return len(clause.key.split()) <= 4 and clause.key.split()[0] not in QUESTION_WORDS
+            first, *others = clause.key.split()
+            return first not in QUESTION_WORDS and (len(others) < 4 or starts_with_action(clause))
         case _:
             return False
 

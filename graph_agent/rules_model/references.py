@@ -88,6 +88,13 @@ def merged(old: str, new: str) -> str:
     verb, (first, *_, last) = old.partition(" ")[0], [*new.casefold().split(), new.casefold().split()[-1]]
     if first in PREPOSITIONS and (first != "to" or " to " in old):
         return f"{old.partition(f' {first} ')[0]} {new}"
+    # "Bed 6" takes the place of "bed 4", and "windows" that of "window".
+    before, same, after = re.sub(r"\s+", " ", old).partition(f" {new.split()[0]} ")
+    if same and re.search(r"\d$|\b\w$", new):
+        return f"{before} {new} {after.partition(' ')[2]}".strip()
+    near = [word for word in old.split()[1:] if word.removesuffix("s") == new.removesuffix("s")]
+    if near:
+        return old.replace(near[0], new, 1)
     if last != first and first not in ACTION_VERBS and (place := old.casefold().find(f" {last} ")) > 0:
         return f"{old[:place]} {new}{old[place + len(last) + 1 :]}"
     return f"{verb} {new}" if verb.casefold() in ACTION_VERBS and first not in ACTION_VERBS else new

@@ -75,7 +75,7 @@ _SHORT: Final = pairs("""
     del:delete okay:ok k:ok im:i_am ive:i_have youre:you_are theyre:they_are cant:can_not wont:will_not cannot:can_not
     lets:let_us gonna:going_to wanna:want_to gotta:got_to lemme:let_me gimme:give_me rn:right_now nvm:never_mind
     nevermind:never_mind lst:list lsit:list lits:list shw:show shwo:show taks:tasks tommorow:tomorrow can't:can_not
-    won't:will_not let's:let_us
+    won't:will_not let's:let_us em:them
 """)
 SPELLING: Final = (
     _SHORT
@@ -87,7 +87,7 @@ SPELLING: Final = (
 COMMAND_WORDS: Final = tuple(
     _numbered(
         "show delete remove remind reminder complete completed finish finished rename change update create tasks task display"
-        " list mark remember please"
+        " list mark remember please anything"
     )
 )
 """Words that are recognized when they are misspelt by one letter; the first of two that are near is meant."""
