@@ -155,7 +155,7 @@ def interpret(message: Clause, context: Context) -> Requests:
 
 def _in_context(form: str, new: Clause, context: Context) -> Requests:
     """Return the requests of a form of `cues/answers.txt`; nothing if the context, such as the last change, does not fit."""
-    target = read_reference(new)
+    target, first = read_reference(new), new.key.partition(" ")[0]
     match form, context.change:
         case "dropped", _:
             return (Say("dropped"),)
@@ -207,9 +207,13 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return (Add(),)
         case "another", Add() | Update() | Show() if _is_text(new):
             return (Offer(description(new)) if part("STATEMENT").search(new.key) else Add(texts_of(new)),)
-        case "extended", Add() if not context.question:
+        case "meant", Add() | Update() if _is_text(new) and not context.question:
             return _reworded(new, context)
-        case "corrected" | "instead" | "retimed", Add() | Update() if not target.places:
+        case "extended", Add() | Update() if not context.question and first in {"for", "with", *context.mentioned.split()}:
+            return _reworded(new, context)
+        case "corrected" | "instead" | "retimed", Add() | Update() if not target.places or (
+            new.key.isdigit() and re.search(r"\d", context.mentioned)
+        ):
             return _reworded(new, context)
         case "appended", _ if context.mentioned:
             return (Update(Reference(exact=context.mentioned), new=f"{context.mentioned} {description(new)}"),)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from rapidfuzz import fuzz
+
 from graph_agent.rules_model.patterns import part
 from graph_agent.rules_model.requests import Reference
 from graph_agent.rules_model.wording import Clause, clause_of
@@ -85,19 +87,27 @@ def merged(old: str, new: str) -> str:
             if hour if part("AT_CLOCK").fullmatch(found[0]) else not only_hour:
                 kept = kept[: found.start()].rstrip() + kept[found.end() :]
         return f"{kept or old} {new}"
-    verb, (first, *_, last) = old.partition(" ")[0], [*new.casefold().split(), new.casefold().split()[-1]]
-    if first in PREPOSITIONS and (first != "to" or " to " in old):
-        return f"{old.partition(f' {first} ')[0]} {new}"
-    # "Bed 6" takes the place of "bed 4", and "windows" that of "window".
-    before, same, after = re.sub(r"\s+", " ", old).partition(f" {new.split()[0]} ")
-    if same and re.search(r"\d$|\b\w$", new):
-        return f"{before} {new} {after.partition(' ')[2]}".strip()
-    near = [word for word in old.split()[1:] if word.removesuffix("s") == new.removesuffix("s")]
-    if near:
-        return old.replace(near[0], new, 1)
-    if last != first and first not in ACTION_VERBS and (place := old.casefold().find(f" {last} ")) > 0:
-        return f"{old[:place]} {new}{old[place + len(last) + 1 :]}"
-    return f"{verb} {new}" if verb.casefold() in ACTION_VERBS and first not in ACTION_VERBS else new
+    words, fresh = old.split(), new.split()
+    there, (first, *_, last) = [word.casefold() for word in words], [*new.casefold().split(), new.casefold().split()[-1]]
+    if first in ACTION_VERBS:
+        return new
+    verbs = int(there[0] in ACTION_VERBS)
+    # The first or the last word shows the place: "bed 6" for "bed 4", "oat milk" for "milk", "windows" for "window".
+    alike = [place for place, word in enumerate(there) if place and fuzz.ratio(word, last) > 85 and len(fresh) == 1]
+    if first in there[1:]:
+        start, end = there.index(first, 1), there.index(first, 1) + len(fresh)
+    elif alike:
+        start, end = alike[0], alike[0] + 1
+    elif last in there[1:]:
+        end = there.index(last, 1) + 1
+        start = max(verbs, end - len(fresh))
+    elif first in PREPOSITIONS - {"to"}:
+        start = end = len(words)
+    else:
+        # Without one, they stand after the verb: "email anna about the contract" and "ben".
+        start, ends = verbs, PREPOSITIONS | {"about"}
+        end = next((place for place, word in enumerate(there) if place > start and word in ends), len(words))
+    return " ".join([*words[:start], *fresh, *words[end:]])
 
 
 def as_plan(clause: Clause) -> str:

@@ -432,6 +432,16 @@ async def test_the_shown_status_and_the_day_of_a_task_change_with_a_short_answer
         (["order gloves size m", "run"], ["change the gloves one to size L"], ["order gloves size L", "run"]),
         (["by bandages", "run"], ["theres a typo, it should be buy bandages"], ["buy bandages", "run"]),
         (["call bob", "run"], ["finished em all"], []),
+        (
+            ["run"],
+            ["add meet tom at the station at 5", "no, the airport", "actually 6"],
+            ["meet tom at the airport at 6", "run"],
+        ),
+        (["run"], ["add email anna about the contract", "i meant hanna"], ["email hanna about the contract", "run"]),
+        (["run"], ["add order 2 pizzas for friday", "saturday i mean"], ["order 2 pizzas for saturday", "run"]),
+        (["run"], ["add lunch with kim", "no, dinner", "with tim not kim"], ["dinner with tim", "run"]),
+        (["run"], ["add pay 50 euro to max", "make that 60 euro", "to moritz"], ["pay 60 euro to moritz", "run"]),
+        (["run"], ["add book room 12", "room 14 sorry", "for monday"], ["book room 14 for monday", "run"]),
         (["sign sheet", "order ink"], ["delete 2", "no 1", "no leave it, i signed it so tick it off"], ["order ink"]),
     ],
 )
