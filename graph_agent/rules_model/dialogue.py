@@ -173,8 +173,8 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return tuple(replace(context.wanted, target=one) for one in _chosen(new, context.wanted, context.options))
         case "named", _ if target.places or target.other or isinstance(read_clause(new), Offer):
             return (Delete(target),)
-        case "agreed", _ if isinstance(read := read_message(new)[0], Add | Change | Show):
-            return (Delete(Reference(exact=context.mentioned)), read)
+        case "agreed", _ if isinstance((read := read_message(new))[0], Add | Change | Show):
+            return Delete(Reference(exact=context.mentioned)), *read
         case "cancelled", Add():
             return (Delete(Reference(exact=context.mentioned)),)
         case "cancelled", Complete() | Delete() | Update():
@@ -255,7 +255,9 @@ def _chosen(new: Clause, wanted: _Change, options: tuple[str, ...]) -> Sequence[
     if not options:
         return [reference] if isinstance(read, Offer) or (read == UNCLEAR and new.key.count(" ") < 3) else ()
     tasks = [Task(option, option, False) for option in options]
-    found = [find(words, tasks) for words in re.split(r"\s*(?:\band\b|,)\s*", reference.words)]
+    found = [find(reference.words, tasks)]
+    if sum(map(len, found[0])) > 1:
+        found = [find(words, tasks) for words in re.split(r"\s*(?:\band\b|,)\s*", reference.words)]
     matching = [one for named, possible in found for one in named or possible]
     if new.key.startswith("not "):
         return [Reference(exact=option) for option in options if option not in {task.description for task in matching}]

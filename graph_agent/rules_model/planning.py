@@ -230,7 +230,7 @@ def _changed(task: Task, request: Change) -> FunctionCall | Reply:
 def _new_words(old: str, replaced: str, new: str) -> str:
     """A time is added to the description; "change milk to oat milk" changes "buy milk" to "buy oat milk"."""
     clause = clause_of(new)
-    parameter = f" {new.split()[0]} " in old and re.search(r" (?:\S*\d|\w)$", new)
+    parameter = f" {new.partition(' ')[0]} " in old and re.search(r" (?:\S*\d|\w)$", new)
     if is_time(clause) or parameter:
         return merged(old, new)
     start = old.casefold().find(replaced.casefold()) if replaced else -1

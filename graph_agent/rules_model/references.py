@@ -76,26 +76,27 @@ def is_time(clause: Clause) -> bool:
 
 
 def merged(old: str, new: str) -> str:
-    """Return the corrected description: "buy milk" and "oat milk" give "buy oat milk", a time replaces a time."""
+    """Return the corrected description: "buy milk" and "oat milk" give "buy oat milk", a time replaces a time.
+
+    The first or the last of the new words shows their place: "bed 6" for "bed 4", "windows" for "window". Otherwise they stand
+    between the verb and the next preposition: "email anna about the contract" and "ben".
+    """
     if (number := new.removeprefix("at ")).isdigit() and re.search(r"\d", old):
         return re.sub(r"\d+(?!.*\d)", number, old)
     if is_time(clause_of(new)):
-        # An hour replaces an hour, and a day a day.
-        hour, only_hour = part("AT_CLOCK").search(new.casefold()), part("AT_CLOCK").fullmatch(new.casefold())
-        kept = old
-        for found in reversed(list(part("TIMES").finditer(old.casefold()))):
-            if hour if part("AT_CLOCK").fullmatch(found[0]) else not only_hour:
-                kept = kept[: found.start()].rstrip() + kept[found.end() :]
-        return f"{kept or old} {new}"
+        return _retimed(old, new)
     words, fresh = old.split(), new.split()
     there, (first, *_, last) = [word.casefold() for word in words], [*new.casefold().split(), new.casefold().split()[-1]]
     if first in ACTION_VERBS:
         return new
     verbs = int(there[0] in ACTION_VERBS)
-    # The first or the last word shows the place: "bed 6" for "bed 4", "oat milk" for "milk", "windows" for "window".
     alike = [place for place, word in enumerate(there) if place and fuzz.ratio(word, last) > 85 and len(fresh) == 1]
+    ends = PREPOSITIONS.union({"about"}).difference(new.casefold().split())
     if first in there[1:]:
-        start, end = there.index(first, 1), there.index(first, 1) + len(fresh)
+        start = there.index(first, 1)
+        end = next(
+            (place for place in range(start, len(there)) if there[place] in ends or place == start + len(fresh)), len(there)
+        )
     elif alike:
         start, end = alike[0], alike[0] + 1
     elif last in there[1:]:
@@ -104,10 +105,19 @@ def merged(old: str, new: str) -> str:
     elif first in PREPOSITIONS - {"to"}:
         start = end = len(words)
     else:
-        # Without one, they stand after the verb: "email anna about the contract" and "ben".
-        start, ends = verbs, PREPOSITIONS | {"about"}
+        start = verbs
         end = next((place for place, word in enumerate(there) if place > start and word in ends), len(words))
     return " ".join([*words[:start], *fresh, *words[end:]])
+
+
+def _retimed(old: str, new: str) -> str:
+    """An hour replaces an hour, and a day a day."""
+    hour, only_hour = part("AT_CLOCK").search(new.casefold()), part("AT_CLOCK").fullmatch(new.casefold())
+    kept = old
+    for found in reversed(list(part("TIMES").finditer(old.casefold()))):
+        if hour if part("AT_CLOCK").fullmatch(found[0]) else not only_hour:
+            kept = kept[: found.start()].rstrip() + kept[found.end() :]
+    return f"{kept or old} {new}"
 
 
 def as_plan(clause: Clause) -> str:

@@ -442,6 +442,8 @@ async def test_the_shown_status_and_the_day_of_a_task_change_with_a_short_answer
         (["run"], ["add lunch with kim", "no, dinner", "with tim not kim"], ["dinner with tim", "run"]),
         (["run"], ["add pay 50 euro to max", "make that 60 euro", "to moritz"], ["pay 60 euro to moritz", "run"]),
         (["run"], ["add book room 12", "room 14 sorry", "for monday"], ["book room 14 for monday", "run"]),
+        (["run"], ["add email the report to anna", "no, the new slides"], ["email the new slides to anna", "run"]),
+        (["rye bread", "bread and butter", "run"], ["delete the bread task", "bread and butter", "yes"], ["rye bread", "run"]),
         (["sign sheet", "order ink"], ["delete 2", "no 1", "no leave it, i signed it so tick it off"], ["order ink"]),
     ],
 )
