@@ -16,6 +16,7 @@ from graph_agent.rules_model import replies
 from graph_agent.rules_model.adding import description, texts_of
 from graph_agent.rules_model.matching import Task, find
 from graph_agent.rules_model.patterns import matches, part
+from graph_agent.rules_model.questions import words_of
 from graph_agent.rules_model.reading import read_clause, without_politeness
 from graph_agent.rules_model.references import (
     PREPOSITIONS,
@@ -41,7 +42,7 @@ from graph_agent.rules_model.requests import (
 )
 from graph_agent.rules_model.splitting import read_message
 from graph_agent.rules_model.wording import Clause, clause_of
-from graph_agent.rules_model.words import DIGITAL, QUESTION_WORDS
+from graph_agent.rules_model.words import DIGITAL, QUESTION_WORDS, SAYINGS
 
 _T = TypeVar("_T")
 _Change = Complete | Delete | Update
@@ -159,6 +160,8 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
     match form, context.change:
         case "dropped", _:
             return (Say("dropped"),)
+        case _ if form != "chosen" and target.words and SAYINGS.issuperset(words_of(new.key)):
+            return ()
         case "each", _ if isinstance(offer := read_clause(clause_of(context.text)), Offer) and offer.items:
             return (Add(offer.items),)
         case "accepted", _:
@@ -179,7 +182,7 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return (Delete(Reference(exact=context.mentioned)),)
         case "cancelled", Complete() | Delete() | Update():
             return (Say("undo"),)
-        case "added", _ if context.mentioned:
+        case ("added", _) | ("back", Delete()) if context.mentioned:
             return (Add((context.mentioned,)),)
         case "asked", _ if new.message.endswith("?") and target.words and context.mentions + context.listed and _is_text(new):
             return (Show(about=target.words),)
@@ -187,7 +190,7 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
             return ()
         case "another", _ if context.question == "offer" and new.start and _is_text(new):
             return Add((context.text,)), Add(texts_of(new))
-        case "corrected" | "retimed" | "reworded", _ if context.question == "offer" and not target.places:
+        case "corrected" | "retimed" | "reworded", _ if context.question == "offer" and not (target.places or target.pronoun):
             return (Add((_merged(new, context),)),)
         case "another", Complete() | Delete() if not (target.other or _is_text(new)):
             return ()
@@ -210,7 +213,8 @@ def _in_context(form: str, new: Clause, context: Context) -> Requests:
         case "meant", Add() | Update() if _is_text(new) and not context.question:
             return _reworded(new, context)
         case "extended", Add() | Update() if not context.question and first in {"for", "with", *context.mentioned.split()}:
-            return _reworded(new, context)
+            # "Thanks for the help" adds nothing.
+            return () if part("THANKS").match(new.message.casefold()) else _reworded(new, context)
         case "corrected" | "instead" | "retimed", Add() | Update() if not target.places or (
             new.key.isdigit() and re.search(r"\d", context.mentioned)
         ):
@@ -274,6 +278,8 @@ def _replaces(new: Clause, context: Context) -> bool:
 
 
 def _reworded(new: Clause, context: Context) -> Requests:
+    if read_reference(new).pronoun:
+        return ()
     return (Update(Reference(exact=context.mentioned), new=_merged(new, context)),)
 
 

@@ -125,6 +125,12 @@ _REMARKS: Final = words("""
 """)
 NO_TASK: Final = QUESTION_WORDS | _REMARKS
 """Words that do not occur in a bare noun phrase such as "groceries" or "dentist friday"."""
+SAYINGS: Final = NO_TASK | words("""
+    a about again all also am an and at bad case continued day doubt fact fair for free happen honest hurry idea im in instead
+    its kidding know last later least mean much my no now of off on one pleasure problem quick quits record right rush same stop
+    that the then this to trouble up way well with work worries wrong yet
+""")
+"""Words of short remarks such as "no worries" and "for the record": they correct nothing."""
 
 
 def is_past(word: str) -> bool:

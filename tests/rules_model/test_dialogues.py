@@ -444,6 +444,8 @@ async def test_the_shown_status_and_the_day_of_a_task_change_with_a_short_answer
         (["run"], ["add book room 12", "room 14 sorry", "for monday"], ["book room 14 for monday", "run"]),
         (["run"], ["add email the report to anna", "no, the new slides"], ["email the new slides to anna", "run"]),
         (["rye bread", "bread and butter", "run"], ["delete the bread task", "bread and butter", "yes"], ["rye bread", "run"]),
+        (["run"], ["add call mom", "thanks for that", "ok thx for the help", "for real"], ["call mom", "run"]),
+        (["run"], ["add call mom", "for tomorrow i mean"], ["call mom for tomorrow", "run"]),
         (["sign sheet", "order ink"], ["delete 2", "no 1", "no leave it, i signed it so tick it off"], ["order ink"]),
     ],
 )
@@ -471,3 +473,21 @@ async def test_a_yes_with_a_request_asks_about_both_deletions() -> None:
     await environment.says("delete sand the door")
     turn = await environment.says("yes and delete the carpet one too")
     assert [call.name for call in turn.batches[-1]] == ["delete_task", "delete_task"]
+
+
+@pytest.mark.parametrize("before", ["add call tom", "mark buy milk as done", "change buy milk to buy oat milk", "show my list"])
+async def test_short_remarks_change_nothing(before: str) -> None:
+    remarks = (
+        "im sorry|i am so sorry|not sorry|no worries|sorry about that|sorry for the trouble|make it quick|"
+        "make it stop|make it work|call it a day|call it quits|set it up|make it so|make that happen|with pleasure|"
+        "for the record|for free|no problem|no idea|no way|no kidding|me too|you too|same here too|love you too|"
+        "and you|and then|and me|and so on|and why|no its ok|i mean yes|it was fine|it should be fine|rather not|"
+        "instead of what|i wanted that|thanks for that|cool too|great work|what a day|no its fine|"
+        "actually thats fine|that works|for now|in fact|to be honest|from now on"
+    )
+    for remark in remarks.split("|"):
+        environment = Environment.of("buy milk", "pay rent")
+        await environment.says(before)
+        tasks = [environment.open, environment.done]
+        turn = await environment.says(remark)
+        assert ([environment.open, environment.done], turn.kind == "confirm") == (tasks, False), remark
