@@ -250,7 +250,7 @@ def _chosen(new: Clause, wanted: _Change, options: tuple[str, ...]) -> Sequence[
         return [reference]
     if reference.every:
         return [Reference(exact=option) for option in options] or [reference]
-    if part("YES").fullmatch(new.key.rstrip(" .!?")):
+    if part("YES").fullmatch(new.key.rstrip(" .!?")) and not new.message.casefold().startswith("no"):
         # Before a deletion the user is asked again; else only a single option can be meant.
         sure = options and (isinstance(wanted, Delete) or len(options) == 1)
         return [Reference(exact=options[0]) if sure else Reference()]
@@ -264,7 +264,8 @@ def _chosen(new: Clause, wanted: _Change, options: tuple[str, ...]) -> Sequence[
         found = [find(words, tasks) for words in re.split(r"\s*(?:\band\b|,)\s*", reference.words)]
     matching = [one for named, possible in found for one in named or possible]
     if new.key.startswith("not "):
-        return [Reference(exact=option) for option in options if option not in {task.description for task in matching}]
+        kept = {task.description for task in matching}
+        return [Reference(exact=option) for option in options if option not in kept] if kept else ()
     return [Reference(exact=task.description) for task in matching] if len(matching) == len(found) else ()
 
 

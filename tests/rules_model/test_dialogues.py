@@ -475,6 +475,17 @@ async def test_a_yes_with_a_request_asks_about_both_deletions() -> None:
     assert [call.name for call in turn.batches[-1]] == ["delete_task", "delete_task"]
 
 
+@pytest.mark.parametrize(
+    "answer", ["not sure about that", "not that i know", "no its ok", "hmm not now", "and so on", "no worries"]
+)
+@pytest.mark.parametrize("before", ["mark write as done", "delete the write task"])
+async def test_an_answer_that_names_no_option_chooses_none(before: str, answer: str) -> None:
+    environment = Environment.of("write a letter", "write a song")
+    await environment.says(before)
+    turn = await environment.says(answer)
+    assert (environment.done, turn.kind == "confirm") == ([], False)
+
+
 @pytest.mark.parametrize("before", ["add call tom", "mark buy milk as done", "change buy milk to buy oat milk", "show my list"])
 async def test_short_remarks_change_nothing(before: str) -> None:
     remarks = (
