@@ -26,9 +26,9 @@ from sqlalchemy import insert, select
 
 from benchmarks.turn import full_engine
 from graph_agent.db import Database
+from graph_agent.llm.rules_model import RuleBasedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.record.tables import decision_logs
-from graph_agent.rules_model import RuleBasedAdapter
 
 ORIGINALS = 1_000
 GOAL_SPEEDUP = 1.8

@@ -28,6 +28,7 @@ _NAMES = {
     "llm.config": ("LLMConfig",),
     "llm.gemini": ("GeminiAdapter",),
     "llm.openai_compatible": ("OpenAICompatibleAdapter",),
+    "llm.rules_model": ("RuleBasedAdapter",),
     "llm.scripted": ("ScriptedAdapter",),
     "models.config": ("MAX_TOOL_ITERATIONS", "AgentEngineConfig"),
     "models.decision": (
@@ -47,7 +48,6 @@ _NAMES = {
     "record.tables": ("DecisionLog", "LLMCallLog", "ToolInvocationLog"),
     "record.writer": ("DatabaseAuditWriter",),
     "replay": ("replay",),
-    "rules_model": ("RuleBasedAdapter",),
     "task_server.declarations": ("TOOL_DECLARATIONS",),
     "task_server.models": ("Task",),
     "task_server.server": ("build_task_server",),

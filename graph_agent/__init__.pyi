@@ -36,6 +36,7 @@ from graph_agent.graph.topology import TOPOLOGY as TOPOLOGY
 from graph_agent.llm.config import LLMConfig as LLMConfig
 from graph_agent.llm.gemini import GeminiAdapter as GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter as OpenAICompatibleAdapter
+from graph_agent.llm.rules_model import RuleBasedAdapter as RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter as ScriptedAdapter
 from graph_agent.models.config import MAX_TOOL_ITERATIONS as MAX_TOOL_ITERATIONS
 from graph_agent.models.config import AgentEngineConfig as AgentEngineConfig
@@ -74,7 +75,6 @@ from graph_agent.record.tables import LLMCallLog as LLMCallLog
 from graph_agent.record.tables import ToolInvocationLog as ToolInvocationLog
 from graph_agent.record.writer import DatabaseAuditWriter as DatabaseAuditWriter
 from graph_agent.replay import replay as replay
-from graph_agent.rules_model import RuleBasedAdapter as RuleBasedAdapter
 from graph_agent.task_server.declarations import TOOL_DECLARATIONS as TOOL_DECLARATIONS
 from graph_agent.task_server.models import Task as Task
 from graph_agent.task_server.server import build_task_server as build_task_server

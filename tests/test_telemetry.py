@@ -14,7 +14,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 
-from graph_agent import otlp
 from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
 from graph_agent.cli.log_lines import log_to_collector
 from graph_agent.clock import ManualClock, SequentialIds
@@ -27,7 +26,8 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.settings import Settings
-from graph_agent.telemetry import turn_spans
+from graph_agent.telemetry import otlp
+from graph_agent.telemetry.spans import turn_spans
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.otlp_collector import Collected, collecting
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says

@@ -22,8 +22,8 @@ from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.models.decision import DecisionContext, DecisionType, Message, OutcomeCategory
 from graph_agent.models.llm import LLMRequest, TokenUsage
+from graph_agent.models.result_size import MAX_RESULT_BYTES
 from graph_agent.reply.fixed import CAP_REPLY, CUT_MARK, FAILURE_REPLY, RATE_LIMIT_REPLY
-from graph_agent.result_size import MAX_RESULT_BYTES
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.hooks import TurnHook

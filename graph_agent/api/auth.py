@@ -6,9 +6,9 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
-from graph_agent.bearer_tokens import AUDITOR, BearerTokens, Caller
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.net.bearer_tokens import AUDITOR, BearerTokens, Caller
 from graph_agent.settings import Settings
 
 

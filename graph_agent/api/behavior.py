@@ -22,7 +22,7 @@ from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.verification import verify_installation
-from graph_agent.deadlines import ignore_result
+from graph_agent.clock import ignore_result
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.record.tamper.violations import VerifyReport
 

@@ -14,10 +14,10 @@ from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
 from graph_agent.api.schemas import Answers, ChatReply, ChatRequest, errors, message_schema
 from graph_agent.api.turn_admission import TurnAdmission
-from graph_agent.bearer_tokens import Caller
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.models.decision import ConfirmationAnswer
+from graph_agent.net.bearer_tokens import Caller
 from graph_agent.turn.run import TurnRun
 
 router = APIRouter(prefix="/api", tags=["chat"])

@@ -21,12 +21,12 @@ from graph_agent.audit.findings import findings
 from graph_agent.audit.metrics import MetricsSummary
 from graph_agent.audit.queries import MAX_LIMIT, MAX_OFFSET, DecisionPage, LogQueryService
 from graph_agent.audit.trace import LoggedDecision, LoggedModelCall
-from graph_agent.bearer_tokens import Caller
 from graph_agent.chat.service import well_formed_id
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.record import DecisionRecord, ToolInvocation
+from graph_agent.net.bearer_tokens import Caller
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import Violation
 from graph_agent.replay.visited_states import VisitedState, visited_states

@@ -17,10 +17,10 @@ from graph_agent.api.body import read_object
 from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, ParsedMessage, read_message, start_turn
 from graph_agent.api.schemas import IdInPath, errors
 from graph_agent.api.sse import EventStream, event, stream_response
-from graph_agent.bearer_tokens import Caller
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import well_formed_id
 from graph_agent.chat.stream import NumberedEvent, TurnStream
+from graph_agent.net.bearer_tokens import Caller
 from graph_agent.turn.events import EventKind
 
 router = APIRouter(prefix="/api", tags=["events"])

@@ -14,7 +14,7 @@ from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.bootstrap.runtime import Runtime
 
 if TYPE_CHECKING:
-    from graph_agent.metrics import ServerMetrics
+    from graph_agent.telemetry.metrics import ServerMetrics
 
 router = APIRouter(include_in_schema=False)
 
@@ -34,7 +34,7 @@ def server_metrics(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics 
     """Return the metrics of a server, which count its turns from now on; None if the extra is not installed."""
     try:
         # Imported here, because the extra may not be installed.
-        from graph_agent.metrics import ServerMetrics
+        from graph_agent.telemetry.metrics import ServerMetrics
     except ImportError:
         return None
 

@@ -17,12 +17,12 @@ import httpx
 from fastapi import APIRouter, Request
 from pydantic import Field, ValidationError
 
-from graph_agent.addresses import require_allowed_host
 from graph_agent.api.auth import Authenticator
 from graph_agent.api.body import invalid, read_object
 from graph_agent.api.schemas import errors
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
+from graph_agent.net.addresses import require_allowed_host
 from graph_agent.settings import Settings
 
 _log = logging.getLogger(__name__)

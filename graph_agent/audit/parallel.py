@@ -10,9 +10,9 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from graph_agent.audit.private_file import replace_private_file
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
-from graph_agent.private_file import replace_private_file
 
 Results = list[dict[str, Any]]
 """The results of a part, as JSON."""

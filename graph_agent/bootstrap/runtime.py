@@ -97,7 +97,7 @@ async def open_runtime(
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
             # Imported here, because OpenTelemetry is an extra and most runtimes do not need it.
-            from graph_agent.telemetry import open_tracing, turn_spans
+            from graph_agent.telemetry.spans import open_tracing, turn_spans
 
             hooks.append(turn_spans(await stack.enter_async_context(open_tracing()), adapter))
         engine = LLMAgentEngine(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_agent.bearer_tokens import BearerTokens
 from graph_agent.db import Database
 from graph_agent.ledger.http import ProtectedResource, SubjectTokens, local_app, protected_app
+from graph_agent.net.bearer_tokens import BearerTokens
 from graph_agent.settings import Settings
 from graph_agent.task_server.declarations import TOOL_HINTS
 from graph_agent.task_server.server import build_task_server

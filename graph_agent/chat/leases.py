@@ -17,7 +17,7 @@ from typing import Any
 
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import TurnStore
-from graph_agent.deadlines import run_with_timeout
+from graph_agent.clock import run_with_timeout
 from graph_agent.errors import ServiceError
 from graph_agent.ports import Clock
 from graph_agent.turn.run import TurnRun

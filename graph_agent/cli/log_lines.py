@@ -131,7 +131,7 @@ def log_to_collector(*, enabled: bool) -> Iterator[None]:
         yield
         return
     # Imported here, because OpenTelemetry is an extra.
-    from graph_agent.telemetry import open_log_handler
+    from graph_agent.telemetry.spans import open_log_handler
 
     with open_log_handler() as handler:
         handler.setFormatter(RedactingFormatter())

@@ -6,9 +6,9 @@ from typing import Any
 
 from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMRequest, LLMResponse
+from graph_agent.models.result_size import fit_result
 from graph_agent.models.tools import ToolResult
 from graph_agent.reply.forms import REPLY_FORMS
-from graph_agent.result_size import fit_result
 
 _NOT_NOW = {"success": False, "error": "not now: the other calls were run first; use this alone to end your turn"}
 

@@ -18,9 +18,9 @@ from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 
-from graph_agent.bearer_tokens import BearerTokens
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.ledger.requests import READ_SCOPE, WRITE_SCOPE
+from graph_agent.net.bearer_tokens import BearerTokens
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from graph_agent.errors import ConfigurationError, LLMError, ToolNotFoundError
 from graph_agent.llm.shipped_tools import SHIPPED_TOOLS
 from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration, select_declarations
-from graph_agent.ports import LLMAdapter
-from graph_agent.signatures import ContractMethod
+from graph_agent.ports import ContractMethod, LLMAdapter
 
 
 class AdapterCall:

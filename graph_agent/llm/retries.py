@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from graph_agent.deadlines import attempt_limit, time_left
+from graph_agent.clock import attempt_limit, time_left
 from graph_agent.errors import LLMTimeoutError
 from graph_agent.llm.provider_errors import Failure, timeout_failure
 

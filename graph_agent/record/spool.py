@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from graph_agent.clock import run_with_timeout
 from graph_agent.db import Database
-from graph_agent.deadlines import run_with_timeout
 from graph_agent.errors import RecordUnavailableError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import DecisionRecord, OpenTurn

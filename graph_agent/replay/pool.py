@@ -14,7 +14,7 @@ from functools import cache
 from multiprocessing import get_context, parent_process
 from typing import Any
 
-from graph_agent.deadlines import ignore_result
+from graph_agent.clock import ignore_result
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord
 from graph_agent.replay.replayer import Replayer

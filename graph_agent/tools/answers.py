@@ -27,8 +27,8 @@ from mcp.types import (
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import unstorable
+from graph_agent.models.result_size import fit_data
 from graph_agent.models.tools import ContentItem, ToolResult
-from graph_agent.result_size import fit_data
 from graph_agent.tools.content import content_items, content_text
 
 RESOURCE_NOT_FOUND = -32002

@@ -31,10 +31,10 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.schema.check import ResultCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError
 from graph_agent.ports import Clock
-from graph_agent.progress import ToolProgress, progress_listener
 from graph_agent.tools import answers
 from graph_agent.tools.breaker import CircuitBreaker
 from graph_agent.tools.identity import Identity, invalid_header
+from graph_agent.tools.progress import ToolProgress, progress_listener
 from graph_agent.tools.session import Session, attempt
 from graph_agent.tools.transport import HttpServer, Server
 

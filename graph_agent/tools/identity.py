@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import httpx2
 
-from graph_agent.addresses import require_allowed_host
 from graph_agent.clock import SystemClock
+from graph_agent.net.addresses import require_allowed_host
 from graph_agent.ports import Clock
 
 Identity: TypeAlias = Callable[[], Awaitable[Mapping[str, str]]]

@@ -11,8 +11,7 @@ from graph_agent.llm.adapter_call import AdapterCall, as_declaration
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.constitution import ToolGrant
-from graph_agent.ports import ToolExecutor
-from graph_agent.signatures import ContractMethod
+from graph_agent.ports import ContractMethod, ToolExecutor
 
 _ANY_ARGUMENTS = {"type": "object", "additionalProperties": True}
 """The schema of a tool that nothing declares: its arguments cannot be checked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from graph_agent.deadlines import run_with_timeout
+from graph_agent.clock import run_with_timeout
 from graph_agent.errors import ToolDefinitionError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.policy.constitution import Constitution

@@ -19,7 +19,7 @@ from mcp import Client, ClientSession, MCPError
 from mcp.server.mcpserver import MCPServer
 from mcp.types import CONNECTION_CLOSED, Tool, ToolListChangedNotification
 
-from graph_agent.deadlines import wait_for_task
+from graph_agent.clock import wait_for_task
 from graph_agent.tools.stdio import MAX_STDERR_BYTES
 from graph_agent.tools.tool_list import ToolListError, all_tools
 from graph_agent.tools.transport import Server, transport_to

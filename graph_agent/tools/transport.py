@@ -16,7 +16,7 @@ from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 
-from graph_agent.addresses import require_allowed_host
+from graph_agent.net.addresses import require_allowed_host
 from graph_agent.tools.stdio import stdio_transport
 
 

@@ -14,8 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.deadlines import ignore_result, run_with_timeout, turn_deadline
+from graph_agent.clock import RandomIds, SystemClock, ignore_result, run_with_timeout, turn_deadline
 from graph_agent.errors import (
     ConfigurationError,
     GraphAgentError,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from graph_agent.deadlines import attempt_limit, run_with_timeout, time_left
+from graph_agent.clock import attempt_limit, run_with_timeout, time_left
 from graph_agent.errors import LLMError, RecordUnavailableError, ToolErrorCode
 from graph_agent.llm.adapter_call import AdapterCall, failed_response
 from graph_agent.models.canonical import canonical_json

@@ -15,7 +15,7 @@ from graph_agent.graph.stepping import Step
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
-from graph_agent.progress import ToolProgress, progress_to
+from graph_agent.tools.progress import ToolProgress, progress_to
 
 _log = logging.getLogger(__name__)
 

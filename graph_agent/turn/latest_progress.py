@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import inf
 
 from graph_agent.models.tools import ToolResult
-from graph_agent.progress import ToolProgress
+from graph_agent.tools.progress import ToolProgress
 from graph_agent.turn.hooks import TurnHook
 
 PROGRESS_SECONDS = 0.2

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Seque
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
-from graph_agent.deadlines import ignore_result
+from graph_agent.clock import ignore_result
 from graph_agent.graph.stepping import Step
 from graph_agent.graph.topology import END, TOPOLOGY
 from graph_agent.models.record import InterruptReason

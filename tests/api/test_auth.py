@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import SecretStr
 
-from graph_agent import bearer_tokens
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ConfigurationError
+from graph_agent.net import bearer_tokens
 from tests.chat.environment import Environment
 
 Served = Callable[[Runtime], httpx.AsyncClient]

@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
+from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse
-from graph_agent.rules_model.adapter import RuleBasedAdapter
 from tests.chat.environment import Environment, calls, open_environment, says
 
 SUPERSEDED = "That question has been replaced by a later one, so nothing was done."

@@ -17,6 +17,7 @@ from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
+from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
@@ -24,7 +25,6 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, LLMAdapter
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.rules_model.adapter import RuleBasedAdapter
 from graph_agent.settings import Settings
 from graph_agent.task_server.pages import TaskPages
 from graph_agent.tools.executor import McpToolExecutor

@@ -13,13 +13,13 @@ import pytest
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.errors import LLMError, LLMTimeoutError, ToolErrorCode
+from graph_agent.llm.rules_model import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter, Step
 from graph_agent.models.decision import DecisionContext, PendingAction
 from graph_agent.models.llm import FunctionCall, LLMResponse
 from graph_agent.models.tools import ToolResult
 from graph_agent.ports import LLMAdapter, ToolExecutor
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine

@@ -118,7 +118,7 @@ def names_of_telemetry() -> dict[str, object]:
     from opentelemetry import trace  # the extra `otel`
 
     from graph_agent import FunctionTools, LLMAgentEngine
-    from graph_agent.telemetry import turn_spans
+    from graph_agent.telemetry.spans import turn_spans
 
     def read_time() -> str:
         """Return the time."""

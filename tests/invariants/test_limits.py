@@ -12,8 +12,8 @@ import pytest
 
 from graph_agent.errors import LLMError, ToolErrorCode
 from graph_agent.models.llm import LLMResponse
+from graph_agent.models.result_size import MAX_RESULT_BYTES
 from graph_agent.models.tools import ToolResult
-from graph_agent.result_size import MAX_RESULT_BYTES
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.invariants.adversary import Adversary
 from tests.invariants.calls import ADD, CONSTITUTION, LIST

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from graph_agent.clock import SystemClock
-from graph_agent.deadlines import turn_deadline
+from graph_agent.clock import SystemClock, turn_deadline
 from graph_agent.errors import ConfigurationError, LLMError, LLMTimeoutError, ToolNotFoundError
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import DEFAULT_MODEL

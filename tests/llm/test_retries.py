@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from graph_agent.clock import SystemClock
-from graph_agent.deadlines import turn_deadline
+from graph_agent.clock import SystemClock, turn_deadline
 from graph_agent.errors import LLMError, LLMTimeoutError, RateLimitError
 from graph_agent.llm.provider_errors import Failure
 from graph_agent.llm.retries import call_with_retries, connection_slot

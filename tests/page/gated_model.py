@@ -6,8 +6,8 @@ import asyncio
 import threading
 from typing import Any
 
+from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
-from graph_agent.rules_model.adapter import RuleBasedAdapter
 
 
 class GatedModel(RuleBasedAdapter):

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Table, insert
 from graph_agent.clock import ManualClock, SequentialIds, uuid7
 from graph_agent.db import Database, migrate
 from graph_agent.errors import LLMError, RateLimitError
+from graph_agent.llm.rules_model import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import LLMResponse
@@ -28,7 +29,6 @@ from graph_agent.record.chain_tables import record_chains, record_links
 from graph_agent.record.partitions import create_days
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
 from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
-from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine

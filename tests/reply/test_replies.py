@@ -10,6 +10,7 @@ import pytest
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import LLMErrorCode
+from graph_agent.models.result_size import MAX_RESULT_BYTES, fit_result
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.receipts import receipt
@@ -17,7 +18,6 @@ from graph_agent.policy.rules import ToolRule, compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.fixed import CAP_REPLY, failure_reply, with_receipts
 from graph_agent.reply.one_line import one_line
-from graph_agent.result_size import MAX_RESULT_BYTES, fit_result
 from graph_agent.task_server.declarations import TASK_TOOLS
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from graph_agent.llm.rules_model import RuleBasedAdapter
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, ToolDeclaration
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS, REPLY_FORMS, read_form
-from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.task_server.declarations import TASK_TOOLS
 
 MUTATING = frozenset({"add_task", "update_task", "complete_task", "delete_task"})

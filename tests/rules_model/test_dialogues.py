@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graph_agent.rules_model import replies
+from graph_agent.llm.rules_model import replies
 from tests.rules_model.environment import Environment
 
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
+from graph_agent.llm.rules_model import replies
+from graph_agent.llm.rules_model.dialogue import interpret, read_context
+from graph_agent.llm.rules_model.patterns import CUES, cues, matches
+from graph_agent.llm.rules_model.splitting import read_message
+from graph_agent.llm.rules_model.wording import clause_of
+from graph_agent.llm.rules_model.words import ACTION_VERBS, FOREIGN, SHOW_WORDS
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
-from graph_agent.rules_model import replies
-from graph_agent.rules_model.dialogue import interpret, read_context
-from graph_agent.rules_model.patterns import CUES, cues, matches
-from graph_agent.rules_model.splitting import read_message
-from graph_agent.rules_model.wording import clause_of
-from graph_agent.rules_model.words import ACTION_VERBS, FOREIGN, SHOW_WORDS
 from tests.rules_model.environment import MUTATING, Environment
 from tests.scaling import grows_with_length
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from graph_agent.errors import ToolNotFoundError
+from graph_agent.llm.rules_model import RuleBasedAdapter, replies
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.llm import select_declarations as select
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS as REPLY_FORMS
-from graph_agent.rules_model import RuleBasedAdapter, replies
 from graph_agent.task_server.declarations import TASK_TOOLS
 from tests.rules_model.environment import Environment
 

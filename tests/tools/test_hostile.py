@@ -19,11 +19,11 @@ from mcp.types import CallToolResult, ResourceLink
 from graph_agent.cli.tool_progress import progress_line
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.transcript import result_json
+from graph_agent.models.result_size import LEFT_OUT, MAX_KEPT_BYTES
 from graph_agent.models.tools import ToolResult
-from graph_agent.progress import ToolProgress, progress_to
-from graph_agent.result_size import LEFT_OUT, MAX_KEPT_BYTES
 from graph_agent.tools import answers, session, tool_list, transport
 from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.tools.progress import ToolProgress, progress_to
 
 HERE = Path(__file__).parent
 PASSWD_DIGEST = hashlib.sha256(b"file:///etc/passwd").hexdigest()

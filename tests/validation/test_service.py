@@ -12,10 +12,10 @@ from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.llm.rules_model import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.ports import LLMAdapter
-from graph_agent.rules_model import RuleBasedAdapter
 from graph_agent.task_server.case_tasks import CaseTasks
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor

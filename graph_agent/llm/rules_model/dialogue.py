@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, TypeVar
 
-from graph_agent.reply.fixed import question
-from graph_agent.rules_model import replies
-from graph_agent.rules_model.adding import description, texts_of
-from graph_agent.rules_model.matching import Task, find
-from graph_agent.rules_model.patterns import matches, part
-from graph_agent.rules_model.questions import words_of
-from graph_agent.rules_model.reading import read_clause, without_politeness
-from graph_agent.rules_model.references import (
+from graph_agent.llm.rules_model import replies
+from graph_agent.llm.rules_model.adding import description, texts_of
+from graph_agent.llm.rules_model.matching import Task, find
+from graph_agent.llm.rules_model.patterns import matches, part
+from graph_agent.llm.rules_model.questions import words_of
+from graph_agent.llm.rules_model.reading import read_clause, without_politeness
+from graph_agent.llm.rules_model.references import (
     PREPOSITIONS,
     as_plan,
     is_foreign,
@@ -27,7 +26,7 @@ from graph_agent.rules_model.references import (
     read_reference,
     starts_with_action,
 )
-from graph_agent.rules_model.requests import (
+from graph_agent.llm.rules_model.requests import (
     UNCLEAR,
     Add,
     Change,
@@ -40,9 +39,10 @@ from graph_agent.rules_model.requests import (
     Show,
     Update,
 )
-from graph_agent.rules_model.splitting import read_message
-from graph_agent.rules_model.wording import Clause, clause_of
-from graph_agent.rules_model.words import DIGITAL, QUESTION_WORDS, SAYINGS
+from graph_agent.llm.rules_model.splitting import read_message
+from graph_agent.llm.rules_model.wording import Clause, clause_of
+from graph_agent.llm.rules_model.words import DIGITAL, QUESTION_WORDS, SAYINGS
+from graph_agent.reply.fixed import question
 
 _T = TypeVar("_T")
 _Change = Complete | Delete | Update

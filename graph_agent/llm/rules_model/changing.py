@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from graph_agent.rules_model import words as vocabulary
-from graph_agent.rules_model.adding import description
-from graph_agent.rules_model.patterns import Groups, part
-from graph_agent.rules_model.questions import status_in
-from graph_agent.rules_model.references import (
+from graph_agent.llm.rules_model import words as vocabulary
+from graph_agent.llm.rules_model.adding import description
+from graph_agent.llm.rules_model.patterns import Groups, part
+from graph_agent.llm.rules_model.questions import status_in
+from graph_agent.llm.rules_model.references import (
     is_foreign,
     is_time,
     may_name_task,
@@ -17,9 +17,9 @@ from graph_agent.rules_model.references import (
     read_reference,
     starts_with_action,
 )
-from graph_agent.rules_model.reports import is_story
-from graph_agent.rules_model.requests import Complete, Delete, Reference, Request, Say, Update
-from graph_agent.rules_model.wording import Clause
+from graph_agent.llm.rules_model.reports import is_story
+from graph_agent.llm.rules_model.requests import Complete, Delete, Reference, Request, Say, Update
+from graph_agent.llm.rules_model.wording import Clause
 
 
 def complete(clause: Clause, groups: Groups) -> Request | None:

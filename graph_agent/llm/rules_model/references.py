@@ -7,10 +7,10 @@ from typing import Final
 
 from rapidfuzz import fuzz
 
-from graph_agent.rules_model.patterns import part
-from graph_agent.rules_model.requests import Reference
-from graph_agent.rules_model.wording import Clause, clause_of
-from graph_agent.rules_model.words import ACTION_VERBS, CARDINALS, DIGITAL, FOREIGN, ORDINALS, base_form, is_action
+from graph_agent.llm.rules_model.patterns import part
+from graph_agent.llm.rules_model.requests import Reference
+from graph_agent.llm.rules_model.wording import Clause, clause_of
+from graph_agent.llm.rules_model.words import ACTION_VERBS, CARDINALS, DIGITAL, FOREIGN, ORDINALS, base_form, is_action
 
 _NUMBER: Final = re.compile(rf"(\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b)(?:st|nd|rd|th)?(?: one\b)?")
 """A number; in "the first one" the second word is none."""

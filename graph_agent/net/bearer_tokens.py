@@ -14,9 +14,9 @@ from typing import Any, Self
 import httpx
 import jwt
 
-from graph_agent.addresses import require_allowed_host
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import unstorable
+from graph_agent.net.addresses import require_allowed_host
 from graph_agent.settings import Settings
 
 _log = logging.getLogger(__name__)

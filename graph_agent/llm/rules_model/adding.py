@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from graph_agent.rules_model import words as vocabulary
-from graph_agent.rules_model.patterns import Groups, part
-from graph_agent.rules_model.references import is_foreign, read_reference, starts_with_action
-from graph_agent.rules_model.requests import Add, Offer, Request, Say
-from graph_agent.rules_model.wording import Clause, clause_of
+from graph_agent.llm.rules_model import words as vocabulary
+from graph_agent.llm.rules_model.patterns import Groups, part
+from graph_agent.llm.rules_model.references import is_foreign, read_reference, starts_with_action
+from graph_agent.llm.rules_model.requests import Add, Offer, Request, Say
+from graph_agent.llm.rules_model.wording import Clause, clause_of
 
 _ITEM: Final = re.compile(r"\s*(?:,\s*(?:and |or |plus )?|\s(?:and|&|plus)\s|(?<!\w)(?:\d{1,2}\)|[-•*])\s)\s*")
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from graph_agent.llm.rules_model.matching import Task, find
+from graph_agent.llm.rules_model.requests import Offer, Show, Status
+from graph_agent.llm.rules_model.wording import shown
 from graph_agent.models.llm import FunctionCall
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
-from graph_agent.rules_model.matching import Task, find
-from graph_agent.rules_model.requests import Offer, Show, Status
-from graph_agent.rules_model.wording import shown
 
 MAX_CHANGES: Final = 9
 MAX_SHOWN: Final = 100

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from graph_agent.rules_model.patterns import Groups, part
-from graph_agent.rules_model.references import PREPOSITIONS, as_plan, is_foreign, read_reference, starts_with_action
-from graph_agent.rules_model.requests import Complete, Delete
-from graph_agent.rules_model.wording import Clause, clause_of
-from graph_agent.rules_model.words import IRREGULAR, NO_CHORE, NO_TASK, SEE, is_action, is_past
+from graph_agent.llm.rules_model.patterns import Groups, part
+from graph_agent.llm.rules_model.references import PREPOSITIONS, as_plan, is_foreign, read_reference, starts_with_action
+from graph_agent.llm.rules_model.requests import Complete, Delete
+from graph_agent.llm.rules_model.wording import Clause, clause_of
+from graph_agent.llm.rules_model.words import IRREGULAR, NO_CHORE, NO_TASK, SEE, is_action, is_past
 
 
 def is_story(clause: Clause) -> bool:

@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from graph_agent.rules_model.requests import Request
-from graph_agent.rules_model.wording import EMPTY, Clause
-from graph_agent.rules_model.words import CARDINALS, ORDINALS
+from graph_agent.llm.rules_model.requests import Request
+from graph_agent.llm.rules_model.wording import EMPTY, Clause
+from graph_agent.llm.rules_model.words import CARDINALS, ORDINALS
 
 CUES: Final = Path(__file__).with_name("cues")
 

@@ -7,13 +7,13 @@ from functools import cache
 from itertools import islice
 from typing import Final
 
-from graph_agent.rules_model import adding, changing, questions, reports
-from graph_agent.rules_model import words as vocabulary
-from graph_agent.rules_model.adding import description, is_chore, items_of
-from graph_agent.rules_model.patterns import Builder, matches, part
-from graph_agent.rules_model.references import is_foreign, names_task, starts_with_action
-from graph_agent.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Request, Say, Show, Update
-from graph_agent.rules_model.wording import Clause, clause_of
+from graph_agent.llm.rules_model import adding, changing, questions, reports
+from graph_agent.llm.rules_model import words as vocabulary
+from graph_agent.llm.rules_model.adding import description, is_chore, items_of
+from graph_agent.llm.rules_model.patterns import Builder, matches, part
+from graph_agent.llm.rules_model.references import is_foreign, names_task, starts_with_action
+from graph_agent.llm.rules_model.requests import UNCLEAR, Add, Complete, Delete, Offer, Request, Say, Show, Update
+from graph_agent.llm.rules_model.wording import Clause, clause_of
 
 _TABLES: Final = (("guards", "add", "update", "change", "report", "ask"), ("last_add", "last_change"))
 _BUILDERS: Final = (adding, changing, questions, reports)

@@ -57,7 +57,7 @@ def open_log_handler() -> AbstractContextManager[logging.Handler]:
 def _exporters() -> ModuleType:
     try:
         # Imported here, because the extra may not be installed.
-        from graph_agent import otlp
+        from graph_agent.telemetry import otlp
     except ImportError as exc:
         raise ConfigurationError("GRAPH_AGENT_OTEL needs the extra 'otel': pip install 'graph-agent[otel]'") from exc
     return otlp

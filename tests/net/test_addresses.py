@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from graph_agent.addresses import RefusedAddressError, require_allowed_host
+from graph_agent.net.addresses import RefusedAddressError, require_allowed_host
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.identity import ClientCredentials, TokenSource
 

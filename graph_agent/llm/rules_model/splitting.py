@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from graph_agent.rules_model.adding import description
-from graph_agent.rules_model.patterns import part
-from graph_agent.rules_model.reading import can_follow, read_clause
-from graph_agent.rules_model.references import merged, read_reference
-from graph_agent.rules_model.requests import UNCLEAR, Add, Change, Complete, Delete, Offer, Request, Say, Show, Update
-from graph_agent.rules_model.wording import Clause, clause_of, shown
+from graph_agent.llm.rules_model.adding import description
+from graph_agent.llm.rules_model.patterns import part
+from graph_agent.llm.rules_model.reading import can_follow, read_clause
+from graph_agent.llm.rules_model.references import merged, read_reference
+from graph_agent.llm.rules_model.requests import UNCLEAR, Add, Change, Complete, Delete, Offer, Request, Say, Show, Update
+from graph_agent.llm.rules_model.wording import Clause, clause_of, shown
 
 MAX_REQUESTS: Final = 20
 

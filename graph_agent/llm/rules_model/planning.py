@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from graph_agent.llm.rules_model import replies
+from graph_agent.llm.rules_model.dialogue import Context, interpret, place_in, read_context
+from graph_agent.llm.rules_model.matching import Task, exact_matches, find
+from graph_agent.llm.rules_model.references import is_time, merged, read_reference, starts_with_action
+from graph_agent.llm.rules_model.replies import Reply, answer, ask, fixed, listing, of_status, which
+from graph_agent.llm.rules_model.requests import Add, Change, Complete, Delete, Offer, Reference, Request, Say, Show, Update
+from graph_agent.llm.rules_model.wording import clause_of, shown
 from graph_agent.models.llm import FunctionCall, FunctionResponse
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
-from graph_agent.rules_model import replies
-from graph_agent.rules_model.dialogue import Context, interpret, place_in, read_context
-from graph_agent.rules_model.matching import Task, exact_matches, find
-from graph_agent.rules_model.references import is_time, merged, read_reference, starts_with_action
-from graph_agent.rules_model.replies import Reply, answer, ask, fixed, listing, of_status, which
-from graph_agent.rules_model.requests import Add, Change, Complete, Delete, Offer, Reference, Request, Say, Show, Update
-from graph_agent.rules_model.wording import clause_of, shown
 
 CALLS_PER_ROUND: Final = 5
 MAX_DESCRIPTION: Final = 1000

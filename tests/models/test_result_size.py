@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph_agent.models.canonical import canonical_json, digest
-from graph_agent.result_size import LEFT_OUT, MAX_KEPT_BYTES, fit_data
+from graph_agent.models.result_size import LEFT_OUT, MAX_KEPT_BYTES, fit_data
 
 ROWS = [{"id": n, "text": "x" * 50} for n in range(10_000)]
 

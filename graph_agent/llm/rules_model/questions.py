@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from graph_agent.rules_model import words as vocabulary
-from graph_agent.rules_model.patterns import Groups, part
-from graph_agent.rules_model.references import is_foreign, may_name_task, read_reference, starts_with_action
-from graph_agent.rules_model.requests import Request, Say, Show, Status
-from graph_agent.rules_model.wording import Clause
+from graph_agent.llm.rules_model import words as vocabulary
+from graph_agent.llm.rules_model.patterns import Groups, part
+from graph_agent.llm.rules_model.references import is_foreign, may_name_task, read_reference, starts_with_action
+from graph_agent.llm.rules_model.requests import Request, Say, Show, Status
+from graph_agent.llm.rules_model.wording import Clause
 
 _STATUSES: Final[dict[str, Status]] = {"NOT_YET": "pending", "FINISHED_ONES": "completed", "OPEN_ONES": "pending"}
 _OPENS: Final = vocabulary.SEE | vocabulary.QUESTION_WORDS | {"everything", "tasks", "just", "ones"}

@@ -15,7 +15,7 @@ from typing import Final
 from rapidfuzz import process
 from rapidfuzz.distance import OSA, Prefix
 
-from graph_agent.rules_model import words
+from graph_agent.llm.rules_model import words
 
 SHOWN_LENGTH: Final = 200
 """The number of characters of a description that a reply shows."""

@@ -10,8 +10,8 @@ from typing import Final
 
 from rapidfuzz import fuzz
 
-from graph_agent.rules_model.wording import shown
-from graph_agent.rules_model.words import ACTION_VERBS, base_form, pairs, words
+from graph_agent.llm.rules_model.wording import shown
+from graph_agent.llm.rules_model.words import ACTION_VERBS, base_form, pairs, words
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _EMPTY: Final = words("""

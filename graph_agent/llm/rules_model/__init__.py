@@ -6,6 +6,6 @@ requests, `reading` compares each one with the cues in `cues/` (built by `adding
 from the conversation so far what a short answer like "yes" or "the second one" refers to.
 """
 
-from graph_agent.rules_model.adapter import RuleBasedAdapter
+from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
 
 __all__ = ["RuleBasedAdapter"]

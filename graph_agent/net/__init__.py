@@ -1,0 +1,1 @@
+"""Network security: addresses that no URL may lead to, and bearer tokens."""
