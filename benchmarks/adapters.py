@@ -217,9 +217,7 @@ async def lag(url: str, name: str) -> tuple[float, float]:
 async def measure(url: str) -> None:
     import importlib.metadata as metadata
 
-    versions = ", ".join(
-        f"{name} {metadata.version(name)}" for name in ("langchain-google-genai", "google-genai", "openai", "httpx")
-    )
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("langchain-google-genai", "google-genai", "httpx"))
     print(f"CPU per call against a server that answers at once ({versions}), in ms\n")
     figures = await per_call(url)
     print(f"{'':30}" + "".join(f"{case:>24}" for case in CASES))

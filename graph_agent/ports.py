@@ -9,14 +9,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoice, ToolDeclaration
-from graph_agent.models.record import DecisionOpening, DecisionRecord, LLMCall, OpenTurn, RecordEntry, ToolInvocation
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.guard import AuthorizedCall
+
+if TYPE_CHECKING:
+    # Only named in signatures: an adapter, which imports this module, needs neither the record nor the policy.
+    from graph_agent.models.record import DecisionOpening, DecisionRecord, LLMCall, OpenTurn, RecordEntry, ToolInvocation
+    from graph_agent.policy.guard import AuthorizedCall
 
 
 class Clock(Protocol):

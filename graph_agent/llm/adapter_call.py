@@ -1,8 +1,9 @@
-"""The call of a model adapter that an application passes in, such as one written from the adapter contract."""
+"""Calls of model adapters: inside the package by a request object, to an application's own adapter by its parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from math import isfinite
@@ -11,9 +12,60 @@ from typing import Any
 from pydantic import ValidationError
 
 from graph_agent.errors import ConfigurationError, LLMError, ToolNotFoundError
-from graph_agent.llm.shipped_tools import SHIPPED_TOOLS
-from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration, select_declarations
+from graph_agent.models.llm import (
+    DEFAULT_TEMPERATURE,
+    MAX_RESPONSE_TOKENS,
+    LLMErrorCode,
+    LLMMessage,
+    LLMRequest,
+    LLMResponse,
+    ToolChoice,
+    ToolDeclaration,
+    select_declarations,
+)
 from graph_agent.ports import ContractMethod, LLMAdapter
+from graph_agent.task_server.declarations import TASK_TOOLS
+
+
+class RequestAdapter(ABC):
+    """An `LLMAdapter` whose subclass answers a request object. The runtime passes it on as it is."""
+
+    def __init__(self, declarations: Sequence[ToolDeclaration] | None = None) -> None:
+        """Without `declarations` it knows those of the shipped tools; turns take theirs from the policy."""
+        self._declarations = TASK_TOOLS if declarations is None else tuple(declarations)
+
+    @property
+    @abstractmethod
+    def model(self) -> str:
+        """The model's name, for the record."""
+
+    @abstractmethod
+    async def respond(self, request: LLMRequest) -> LLMResponse:
+        """Return one response of the model. Raises `LLMError`."""
+
+    async def generate(
+        self,
+        messages: list[LLMMessage],
+        tools: list[ToolDeclaration],
+        temperature: float = DEFAULT_TEMPERATURE,
+        max_tokens: int = MAX_RESPONSE_TOKENS,
+        *,
+        system_instruction: str | None = None,
+        tool_choice: ToolChoice = "auto",
+    ) -> LLMResponse:
+        """Return one response to a request that is given by its parts, as the adapter contract has it. Raises `LLMError`."""
+        request = LLMRequest(
+            system_instruction=system_instruction,
+            messages=messages,
+            tools=tools,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            tool_choice=tool_choice,
+        )
+        return await self.respond(request)
+
+    def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
+        return select_declarations(self._declarations, tools)
 
 
 class AdapterCall:
@@ -24,22 +76,20 @@ class AdapterCall:
 
     def __init__(self, adapter: LLMAdapter) -> None:
         optional = ("temperature", "max_tokens", "system_instruction", "tool_choice")
-        self._declare = getattr(adapter, "get_tool_declarations", partial(select_declarations, SHIPPED_TOOLS))
+        self._declare = getattr(adapter, "get_tool_declarations", partial(select_declarations, TASK_TOOLS))
         self._generate = ContractMethod(adapter, "generate", ("messages", "tools"), optional)
+        # A subclass that overrides `generate`, for example to log the calls, is called by it.
+        overridden = getattr(type(adapter), "generate", None) is not RequestAdapter.generate
+        self._respond = adapter.respond if isinstance(adapter, RequestAdapter) and not overridden else None
 
     async def __call__(self, request: LLMRequest) -> LLMResponse:
+        if self._respond is not None:
+            return await self._respond(request)
         # A copy, because an adapter must not be able to change the turn's state.
-        messages = list(request.messages)
+        arguments = {**dict(request), "messages": list(request.messages), "tools": list(request.tools)}
         if request.system_instruction and not self._generate.accepts("system_instruction"):
-            messages.insert(0, LLMMessage(role="user", content=request.system_instruction))
-        response: LLMResponse = await self._generate(
-            messages=messages,
-            tools=list(request.tools),
-            temperature=request.temperature,
-            max_tokens=request.max_tokens,
-            system_instruction=request.system_instruction,
-            tool_choice=request.tool_choice,
-        )
+            arguments["messages"].insert(0, LLMMessage(role="user", content=request.system_instruction))
+        response: LLMResponse = await self._generate(**arguments)
         return response
 
     def declarations(self, names: Iterable[str]) -> list[ToolDeclaration]:

@@ -9,10 +9,10 @@ from urllib.parse import quote
 from graph_agent.llm.config import LLMConfig, check_base_url, make_config
 from graph_agent.llm.families import DEFAULT_MODEL, family_of, plain_name
 from graph_agent.llm.gemini_wire import REQUIRED_CALL, build_contents, build_settings, build_tools, parse_response
-from graph_agent.llm.provider_adapter import Chat, ModelCall, ProviderAdapter
+from graph_agent.llm.provider_adapter import Post, ProviderAdapter
 from graph_agent.llm.provider_errors import missing_model_message
 from graph_agent.llm.wire_names import GEMINI_NAME, WireNames
-from graph_agent.models.llm import LLMResponse, ToolDeclaration
+from graph_agent.models.llm import LLMRequest, LLMResponse, ToolDeclaration
 
 if TYPE_CHECKING:
     import httpx
@@ -44,28 +44,28 @@ class GeminiAdapter(ProviderAdapter):
         from graph_agent.llm import gemini_sdk
 
         self._sdk = gemini_sdk
-        super().__init__(checked, root, gemini_sdk.TRANSLATIONS, declarations)
+        super().__init__(checked, root, declarations)
 
-    def _open_chat(self, http: httpx.AsyncClient) -> Chat:
-        return self._sdk.open_chat(http, api_key=self._config.api_key, model=self.model, base_url=self._base_url)
+    def _open_post(self, http: httpx.AsyncClient) -> Post:
+        return self._sdk.open_chat(http, api_key=self._config.api_key, model=self.model, base_url=self._base_url).send
 
-    def _build_request(self, call: ModelCall, answering: str) -> dict[str, Any]:
+    def _build_request(self, request: LLMRequest, answering: str) -> dict[str, Any]:
         family = family_of(answering)
-        names = WireNames.of(GEMINI_NAME, call.tools, call.messages)
+        names = WireNames.of(GEMINI_NAME, request.tools, request.messages)
         return {
             "fields": {
-                "contents": build_contents(call.messages, family, names),
-                **({"tools": build_tools(call.tools, names)} if call.tools else {}),
+                "contents": build_contents(request.messages, family, names),
+                **({"tools": build_tools(request.tools, names)} if request.tools else {}),
             },
-            "system_instruction": call.system_instruction,
-            "settings": build_settings(family, call.temperature, call.max_tokens, self._config.thinking),
+            "system_instruction": request.system_instruction,
+            "settings": build_settings(family, request, self._config.thinking),
         }
 
-    def _require_call(self, request: dict[str, Any]) -> dict[str, Any]:
-        return {**request, "fields": {**request["fields"], "toolConfig": REQUIRED_CALL}}
+    def _require_call(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {**body, "fields": {**body["fields"], "toolConfig": REQUIRED_CALL}}
 
-    def _parse(self, body: str, tools: list[ToolDeclaration]) -> LLMResponse:
-        return parse_response(body, self.model, tools, WireNames.of(GEMINI_NAME, tools))
+    def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
+        return parse_response(text, self.model, tools, WireNames.of(GEMINI_NAME, tools))
 
     def _probe_request(self) -> tuple[str, dict[str, str], str]:
         url = f"{self._base_url}{_VERSION}/models/{quote(plain_name(self.model), safe='')}"

@@ -11,20 +11,13 @@ from typing import Any, Self
 
 import httpx
 from google.genai import Client
-from google.genai.errors import APIError
 from google.genai.types import AutomaticFunctionCallingConfig, GenerateContentConfig, HttpOptions
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_google_genai import ChatGoogleGenerativeAI
 from pydantic import Field, SecretStr, model_validator
 
-from graph_agent.llm.http_client import SHARED_TRANSLATIONS, ErrorTable, tls_context
-from graph_agent.llm.provider_errors import StatusError, failure_for_status
-
-TRANSLATIONS: ErrorTable = (
-    ((APIError,), lambda exc, model: failure_for_status(StatusError(exc.code or 0), model)),
-    *SHARED_TRANSLATIONS,
-)
+from graph_agent.llm.http_client import tls_context
 
 _NO_AUTOMATIC_CALLS = AutomaticFunctionCallingConfig(disable=True)
 """The SDK would otherwise call Python functions by itself. Only the graph executes calls."""

@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graph_agent.errors import InvalidResponseError
 from graph_agent.llm.families import Effort, Family, output_tokens, thinking_of
 from graph_agent.llm.pairing import pair_results
 from graph_agent.llm.provider_errors import blocked_error
 from graph_agent.llm.response_parsing import (
+    Called,
+    Finish,
     as_object,
     as_objects,
     as_text,
     check_signature,
     check_storable,
-    make_call,
+    first_choice,
     make_response,
     make_usage,
     parse_object,
+    read_finish,
     read_model_name,
-    read_truncated_forms,
-    strip_namespace,
 )
 from graph_agent.llm.tool_choice import NO_PARAMETERS
 from graph_agent.llm.wire_names import GEMINI_NAME, WireNames
-from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, TokenUsage, ToolDeclaration
+from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
 
 PROVIDER = "gemini"
 
@@ -42,26 +42,15 @@ UNSIGNED = "skip_thought_signature_validator"
 REQUIRED_CALL = {"functionCallingConfig": {"mode": "ANY"}}
 """The `toolConfig` of a required request. A flat `{"mode": "ANY"}` is a 400."""
 
-_UNDECLARED_CALL = "UNEXPECTED_TOOL_CALL"
-"""The model called a tool that was not declared. The call is read like any other, and refused by the whitelist."""
-_COMPLETE = frozenset({"", "FINISH_REASON_UNSPECIFIED", "STOP", _UNDECLARED_CALL})
-_TRUNCATED = frozenset({"MAX_TOKENS", "CONTINUATION"})
-"""CONTINUATION: the limit of one request is reached, and a further request could continue. The limit is the reply's budget."""
-_BLOCKED = frozenset(
-    {
-        "SAFETY",
-        "RECITATION",
-        "LANGUAGE",
-        "BLOCKLIST",
-        "PROHIBITED_CONTENT",
-        "SPII",
-        "MODEL_ARMOR",
-        "IMAGE_SAFETY",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-    }
-)
-"""The finish reasons of content filters. A reason in none of these three groups means that the response is malformed."""
+_FINISHES = {
+    **dict.fromkeys(("", "FINISH_REASON_UNSPECIFIED", "STOP"), Finish.COMPLETE),
+    # The model called a tool that was not declared. The call is read like any other, and refused by the whitelist.
+    "UNEXPECTED_TOOL_CALL": Finish.ANNOUNCES_CALL,
+    # CONTINUATION: the limit of one request is reached, and a further request could continue. The limit is the reply's budget.
+    **dict.fromkeys(("MAX_TOKENS", "CONTINUATION"), Finish.TRUNCATED),
+    **dict.fromkeys(("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), Finish.BLOCKED),
+    **dict.fromkeys(("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"), Finish.BLOCKED),
+}
 
 
 def build_contents(messages: Sequence[LLMMessage], family: Family, names: WireNames = REAL_NAMES) -> list[dict[str, Any]]:
@@ -82,14 +71,14 @@ def build_contents(messages: Sequence[LLMMessage], family: Family, names: WireNa
     return contents
 
 
-def build_settings(family: Family, temperature: float, max_tokens: int, effort: Effort) -> dict[str, Any]:
+def build_settings(family: Family, request: LLMRequest, effort: Effort) -> dict[str, Any]:
     """Return the generation settings that the models of `family` accept."""
     thinking = thinking_of(family, effort)
     settings = {
-        "max_output_tokens": output_tokens(family, effort, max_tokens),
+        "max_output_tokens": output_tokens(family, effort, request.max_tokens),
         "thinking_level": thinking.level,
         "thinking_budget": thinking.budget,
-        "temperature": temperature if family.takes_temperature else None,
+        "temperature": request.temperature if family.takes_temperature else None,
     }
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -117,28 +106,21 @@ def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration], name
     fields = parse_object(body)
     if as_object(fields.get("promptFeedback")).get("blockReason") not in (None, "", "BLOCK_REASON_UNSPECIFIED"):
         raise blocked_error()
-    candidates = as_objects(fields.get("candidates"))
-    if fields.get("error") is not None or not candidates:
-        raise InvalidResponseError("the model's answer is empty")
-    first = candidates[0]
-    reason = as_text(first.get("finishReason")).upper()
-    if reason in _BLOCKED:
-        raise blocked_error()
-    truncated = reason in _TRUNCATED
-    if reason not in _COMPLETE and not truncated:
-        raise InvalidResponseError("the model did not finish its answer")
-    parts = as_objects(as_object(first.get("content")).get("parts"))
+    candidate = first_choice(fields, "candidates")
+    finish = read_finish(as_text(candidate.get("finishReason")).upper(), _FINISHES)
+    parts = as_objects(as_object(candidate.get("content")).get("parts"))
     check_storable(parts)
     for part in parts:
         check_signature(part.get("thoughtSignature"))
     return make_response(
-        _truncated_text(parts) if truncated else _text(parts),
-        [] if truncated else _calls(parts, tools, names),
-        _usage(fields.get("usageMetadata")),
-        {"provider": PROVIDER, "model": model, "content": parts},
+        _text(parts),
+        [_called(part) for part in parts if "functionCall" in part],
+        names,
+        tools,
+        finish,
+        usage=_usage(fields.get("usageMetadata")),
+        provider_parts={"provider": PROVIDER, "model": model, "content": parts},
         response_model=read_model_name(fields.get("modelVersion")),
-        truncated=truncated,
-        announces_call=reason == _UNDECLARED_CALL,
     )
 
 
@@ -146,14 +128,9 @@ def _text(parts: Sequence[dict[str, Any]]) -> str:
     return "".join(as_text(part.get("text")) for part in parts if part.get("thought") is not True)
 
 
-def _truncated_text(parts: Sequence[dict[str, Any]]) -> str:
-    called = [as_object(part["functionCall"]) for part in parts if "functionCall" in part]
-    return read_truncated_forms((call.get("name"), call.get("args")) for call in called) or _text(parts)
-
-
-def _calls(parts: Sequence[dict[str, Any]], tools: Sequence[ToolDeclaration], names: WireNames) -> list[FunctionCall]:
-    called = [as_object(part["functionCall"]) for part in parts if "functionCall" in part]
-    return [make_call(names.real(as_text(call.get("name"))), call.get("args"), call.get("id"), tools) for call in called]
+def _called(part: dict[str, Any]) -> Called:
+    call = as_object(part["functionCall"])
+    return call.get("name"), call.get("args"), call.get("id")
 
 
 def _usage(counts: Any) -> TokenUsage | None:
@@ -193,10 +170,9 @@ def _stored_parts(message: LLMMessage, names: WireNames) -> list[dict[str, Any]]
         return None
     calls = [part["functionCall"] for part in parts if isinstance(part.get("functionCall"), dict)]
     if message.function_calls:
-        if not all(names.allows(call.get("name")) for call in calls):
-            return None  # The model used a real name, which is not accepted when it comes back.
-        stored_calls = [(strip_namespace(names.real(str(call.get("name")))), call.get("id") or None) for call in calls]
-        return parts if stored_calls == [(strip_namespace(call.name), call.id) for call in message.function_calls] else None
+        # A real name, which the model may have used, is not accepted when it comes back.
+        accepted = all(names.allows(call.get("name")) for call in calls)
+        return parts if accepted and names.made([(call["name"], call.get("id")) for call in calls], message) else None
     return parts if not calls and _text(parts).strip() == (message.content or "").strip() else None
 
 

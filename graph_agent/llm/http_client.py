@@ -1,8 +1,9 @@
 """The HTTP client of every adapter, and the translation of its errors.
 
-Without it, the SDKs choose between httpx and aiohttp by what is installed, read bodies of any size, guess encodings, follow
-redirects with the key in a header, and lose the status if an error body is not what they expect. So each SDK gets this client,
-whose response hook raises before the SDK sees the response. What passes has the status 200 and is UTF-8 of a bounded size.
+By itself an SDK chooses between httpx and aiohttp by what is installed, reads bodies of any size, guesses encodings, follows
+redirects with the key in a header, and loses the status if an error body is not what it expects. So Google's SDK gets this
+client, whose response hook raises before the SDK sees the response. What passes has the status 200 and is UTF-8 of a bounded
+size.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def tls_context() -> ssl.SSLContext:
 def open_client(throttle: LoopThrottle | None = None, headers: dict[str, str] | None = None) -> httpx.AsyncClient:
     """Open a client for one event loop. It takes proxies from the environment.
 
-    Each response waits for `throttle`, if there is one, before the SDK parses it.
+    Each response waits for `throttle`, if there is one, before it is parsed.
     """
 
     async def on_response(response: httpx.Response) -> None:
@@ -69,7 +70,7 @@ def open_client(throttle: LoopThrottle | None = None, headers: dict[str, str] | 
     return httpx.AsyncClient(
         headers={"accept-encoding": "gzip, deflate", **(headers or {})},
         verify=tls_context(),
-        timeout=None,  # the SDK sets a timeout for each request
+        timeout=None,  # each request has its own
         follow_redirects=False,
         limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
         event_hooks={"response": [on_response]},
@@ -77,7 +78,7 @@ def open_client(throttle: LoopThrottle | None = None, headers: dict[str, str] | 
 
 
 async def check_response(response: httpx.Response) -> None:
-    """Read `response`. Raises `StatusError`, `TruncatedBodyError` or `UnreadableBodyError` if the SDK must not get it."""
+    """Read `response`. Raises `StatusError`, `TruncatedBodyError` or `UnreadableBodyError` if it must not be parsed."""
     if response.status_code != 200:
         raise await _status_error(response)
     body = await _read(response)
@@ -140,13 +141,7 @@ def _decompressor(first_chunk: bytes) -> zlib._Decompress:
     return zlib.decompressobj(47 if has_header else -15)
 
 
-Translation = Callable[[Any, str], Failure]
-"""Translates an exception to a `Failure`; the text is the name of the model that was called."""
-
-ErrorTable = tuple[tuple[tuple[type[Exception], ...], Translation], ...]
-"""Exception types -> translation. The first row that matches is used."""
-
-SHARED_TRANSLATIONS: ErrorTable = (
+_TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Callable[[Any, str], Failure]], ...] = (
     ((StatusError,), failure_for_status),
     ((TruncatedBodyError,), lambda _exc, _model: Failure(unreadable_failure().error, retryable=True)),
     ((UnreadableBodyError,), lambda _exc, _model: unreadable_failure()),
@@ -157,12 +152,14 @@ SHARED_TRANSLATIONS: ErrorTable = (
     ((ValueError, TypeError, LookupError, AttributeError, RecursionError), lambda _exc, _model: unreadable_failure()),
     ((Exception,), lambda _exc, _model: Failure(LLMError())),
 )
-"""The last rows of every adapter's table. The very last one matches every exception."""
+"""Exception types -> the failure, for the model that was called. The first row that matches is used; the last one always does.
+
+Errors of the SDKs for a status have no row: the response hook has raised `StatusError` before the SDK sees the response.
+"""
 
 
-def translate_error(exc: Exception, table: ErrorTable, model: str) -> Failure:
-    """Translate `exc` by `table`, which must end with `SHARED_TRANSLATIONS`."""
-    return next(translation(exc, model) for types, translation in table if isinstance(exc, types))
+def translate_error(exc: Exception, model: str) -> Failure:
+    return next(translation(exc, model) for types, translation in _TRANSLATIONS if isinstance(exc, types))
 
 
 async def probe(url: str, headers: dict[str, str], not_found: str) -> str | None:
@@ -178,5 +175,5 @@ async def probe(url: str, headers: dict[str, str], not_found: str) -> str | None
             return None
         if isinstance(exc, StatusError) and exc.status == 404:
             return not_found
-        return translate_error(exc, SHARED_TRANSLATIONS, "").error.message
+        return translate_error(exc, "").error.message
     return None

@@ -12,29 +12,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graph_agent.errors import InvalidResponseError
 from graph_agent.llm.families import Effort, family_of, output_tokens, plain_name
 from graph_agent.llm.gemini_wire import UNSIGNED
 from graph_agent.llm.model_markup import strip_model_markup
 from graph_agent.llm.pairing import pair_results
-from graph_agent.llm.provider_errors import blocked_error
 from graph_agent.llm.response_parsing import (
+    Called,
+    Finish,
     as_object,
     as_objects,
     as_text,
     check_signature,
     check_storable,
-    make_call,
+    first_choice,
     make_response,
     make_usage,
     parse_object,
+    read_finish,
     read_model_name,
-    read_truncated_forms,
-    strip_namespace,
 )
 from graph_agent.llm.tool_choice import NO_PARAMETERS
 from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
-from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, TokenUsage, ToolDeclaration
+from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
 
 PROVIDER = "openai"
 
@@ -42,11 +41,12 @@ REAL_NAMES = WireNames(OPENAI_NAME)
 """Replaces no name."""
 
 _SENT_BACK = ("content", "extra_content")
-_ANNOUNCES_CALL = frozenset({"tool_calls", "function_call", "function_call_filter: unexpected_tool_call"})
-_COMPLETE = _ANNOUNCES_CALL | {"", "stop"}
-_TRUNCATED = frozenset({"length", "max_tokens"})
-_BLOCKED = "content_filter"
-"""Gemini's endpoint appends the name of the filter: `content_filter: PROHIBITED_CONTENT`."""
+_FINISHES = {
+    **dict.fromkeys(("", "stop"), Finish.COMPLETE),
+    **dict.fromkeys(("tool_calls", "function_call", "function_call_filter: unexpected_tool_call"), Finish.ANNOUNCES_CALL),
+    **dict.fromkeys(("length", "max_tokens"), Finish.TRUNCATED),
+    "content_filter": Finish.BLOCKED,
+}
 
 
 @dataclass(frozen=True)
@@ -63,26 +63,25 @@ class Dialect:
     thinks: bool
 
 
-_ANY = Dialect(("",), "max_tokens", takes_temperature=True, thinks=False)
 _DIALECTS = (
     Dialect(("gpt-5", "o1", "o3", "o4"), "max_completion_tokens", takes_temperature=False, thinks=True),
-    _ANY,
+    Dialect(("",), "max_tokens", takes_temperature=True, thinks=False),
 )
 
 
-def build_settings(model: str, temperature: float, max_tokens: int, effort: Effort) -> dict[str, Any]:
+def build_settings(model: str, request: LLMRequest, effort: Effort) -> dict[str, Any]:
     """Return the generation settings that `model` accepts."""
     name = plain_name(model)
     family = family_of(model)
     dialect = next(dialect for dialect in _DIALECTS if name.startswith(dialect.prefixes))
     if name.startswith("gemini"):
         dialect = Dialect(("gemini",), "max_tokens", family.takes_temperature, thinks=family.thinking is not None)
-    settings: dict[str, Any] = {dialect.limit: output_tokens(family, effort, max_tokens) if dialect.thinks else max_tokens}
-    if dialect.takes_temperature:
-        settings["temperature"] = temperature
-    if dialect.thinks:
-        settings["reasoning_effort"] = effort
-    return settings
+    tokens = output_tokens(family, effort, request.max_tokens) if dialect.thinks else request.max_tokens
+    return {
+        dialect.limit: tokens,
+        **({"temperature": request.temperature} if dialect.takes_temperature else {}),
+        **({"reasoning_effort": effort} if dialect.thinks else {}),
+    }
 
 
 def build_messages(
@@ -125,26 +124,25 @@ def build_tools(declarations: Sequence[ToolDeclaration], names: WireNames = REAL
 def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> LLMResponse:
     """Parse `body`, a response with the status 200. Raises `LLMError` (BLOCKED) or `InvalidResponseError`."""
     fields = parse_object(body)
-    choices = as_objects(fields.get("choices"))
-    if fields.get("error") is not None or not choices:
-        raise InvalidResponseError("the model's answer is empty")
-    reason = as_text(choices[0].get("finish_reason")).lower()
-    if reason.startswith(_BLOCKED):
-        raise blocked_error()
-    truncated = reason in _TRUNCATED
-    if reason not in _COMPLETE and not truncated:
-        raise InvalidResponseError("the model did not finish its answer")
-    message = as_object(choices[0].get("message"))
+    choice = first_choice(fields, "choices")
+    reason = as_text(choice.get("finish_reason")).lower()
+    # Gemini's endpoint appends the name of the filter: `content_filter: PROHIBITED_CONTENT`.
+    finish = read_finish("content_filter" if reason.startswith("content_filter") else reason, _FINISHES)
+    message = as_object(choice.get("message"))
     check_storable(message)
-    _check_signatures(message)
+    calls = _calls(message)
+    for signed in (message, *calls):
+        _check_signature(signed)
     return make_response(
-        _truncated_text(message) if truncated else _text(message),
-        [] if truncated else [_parse_call(call, tools, names) for call in _calls(message)],
-        _usage(fields.get("usage")),
-        {"provider": PROVIDER, "model": model, "message": message},
+        _text(message),
+        [_called(call) for call in calls],
+        names,
+        tools,
+        finish,
+        read_arguments=_read_arguments,
+        usage=_usage(fields.get("usage")),
+        provider_parts={"provider": PROVIDER, "model": model, "message": message},
         response_model=read_model_name(fields.get("model")),
-        truncated=truncated,
-        announces_call=reason in _ANNOUNCES_CALL,
     )
 
 
@@ -168,32 +166,30 @@ def _text(message: dict[str, Any]) -> str:
     return strip_model_markup(as_text(content)) or as_text(message.get("refusal"))
 
 
-def _truncated_text(message: dict[str, Any]) -> str:
-    functions = [as_object(call.get("function")) for call in _calls(message)]
-    return read_truncated_forms((function.get("name"), function.get("arguments")) for function in functions) or _text(message)
-
-
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the calls in a message; some servers still send `function_call`, the older form for a single call."""
     legacy = message.get("function_call")
     return as_objects(message.get("tool_calls")) or ([{"function": legacy}] if legacy is not None else [])
 
 
-def _parse_call(call: dict[str, Any], tools: Sequence[ToolDeclaration], names: WireNames) -> FunctionCall:
+def _called(call: dict[str, Any]) -> Called:
     function = as_object(call.get("function"))
-    arguments = function.get("arguments")
-    if not isinstance(arguments, dict):  # the protocol requires JSON text, but some servers send the object itself
-        text = as_text(arguments)
-        arguments = parse_object(text) if text.strip() else {}
+    return function.get("name"), function.get("arguments"), call.get("id")
+
+
+def _read_arguments(written: Any) -> dict[str, Any]:
+    if isinstance(written, dict):  # the protocol requires JSON text, but some servers send the object itself
+        return written
+    text = as_text(written)
+    arguments = parse_object(text) if text.strip() else {}
     check_storable(arguments)
-    return make_call(names.real(as_text(function.get("name"))), arguments, call.get("id"), tools)
+    return arguments
 
 
-def _check_signatures(message: dict[str, Any]) -> None:
-    for signed in (message, *_calls(message)):
-        extra = signed.get("extra_content")
-        google = extra.get("google") if isinstance(extra, dict) else None
-        check_signature(google.get("thought_signature") if isinstance(google, dict) else None)
+def _check_signature(signed: dict[str, Any]) -> None:
+    extra = signed.get("extra_content")
+    google = extra.get("google") if isinstance(extra, dict) else None
+    check_signature(google.get("thought_signature") if isinstance(google, dict) else None)
 
 
 def _assistant(message: LLMMessage, names: WireNames, *, signed: bool) -> dict[str, Any]:
@@ -226,9 +222,7 @@ def _stored_message(message: LLMMessage, names: WireNames) -> dict[str, Any] | N
         return None
     calls = _calls(stored)
     if message.function_calls:
-        same = [(strip_namespace(names.real(call["function"]["name"])), call.get("id") or None) for call in calls] == [
-            (strip_namespace(call.name), call.id) for call in message.function_calls
-        ]
+        same = names.made([(call["function"]["name"], call.get("id")) for call in calls], message)
     else:
         same = not calls and _text(stored).strip() == (message.content or "").strip()
     if not same:

@@ -3,115 +3,77 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from graph_agent.errors import LLMError
+from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import answering_model, routed_model
 from graph_agent.llm.loop_clients import LoopClients
 from graph_agent.llm.loop_throttle import LoopThrottle
 from graph_agent.llm.retries import call_with_retries, connection_slot
-from graph_agent.llm.shipped_tools import SHIPPED_TOOLS
 from graph_agent.llm.tool_choice import RequiredCalls
-from graph_agent.models.llm import LLMMessage, LLMResponse, ToolChoice, ToolDeclaration, select_declarations
+from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 if TYPE_CHECKING:
     import httpx
 
-    from graph_agent.llm.http_client import ErrorTable
-
-
-class Chat(Protocol):
-    """A provider's SDK in one event loop."""
-
-    async def send(self, request: dict[str, Any], seconds: float) -> str:
-        """Send one request and return the body of the response as text."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCall:
-    """The arguments of `generate` that a request contains."""
-
-    messages: list[LLMMessage]
-    tools: list[ToolDeclaration]
-    temperature: float
-    max_tokens: int
-    system_instruction: str | None
+Post = Callable[[dict[str, Any], float], Awaitable[str]]
+"""Sends one request, within a number of seconds, and returns the body of the response as text."""
 
 
 @dataclass(frozen=True)
 class _LoopClient:
-    """The client of one event loop: HTTP, the SDK on top of it, the throttle, and slots for calls in flight."""
+    """The client of one event loop: HTTP, the function that posts a request, the throttle, and slots for calls in flight."""
 
     http: httpx.AsyncClient
-    chat: Chat
+    post: Post
     throttle: LoopThrottle
     slots: asyncio.Semaphore
 
-    async def aclose(self) -> None:
-        await self.http.aclose()
 
-
-class ProviderAdapter(ABC):
+class ProviderAdapter(RequestAdapter):
     """An `LLMAdapter` for one model at one endpoint. A subclass converts requests and responses for its provider."""
 
-    def __init__(
-        self, config: LLMConfig, base_url: str, errors: ErrorTable, declarations: Sequence[ToolDeclaration] | None
-    ) -> None:
-        """`errors` translates the exceptions of the SDK. Without `declarations` it knows those of the shipped tools."""
+    def __init__(self, config: LLMConfig, base_url: str, declarations: Sequence[ToolDeclaration] | None) -> None:
+        super().__init__(declarations)
         # httpx is slow to import. It is imported here, so that neither `import graph_agent` nor the first turn waits for it.
         from graph_agent.llm import http_client
 
         self._http_client = http_client
         self._config = config
         self._base_url = base_url
-        self._errors = errors
-        self._declarations = SHIPPED_TOOLS if declarations is None else tuple(declarations)
         self._answering: str | None = None
         self.required_calls = RequiredCalls(self.model)
-        self._clients: LoopClients[_LoopClient] = LoopClients(self._open_client, _LoopClient.aclose)
+        self._clients: LoopClients[_LoopClient] = LoopClients(self._open_client, lambda client: client.http.aclose())
 
     @property
     def model(self) -> str:
         return self._config.model
 
-    def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
-        return select_declarations(self._declarations, tools)
-
-    async def generate(
-        self,
-        messages: list[LLMMessage],
-        tools: list[ToolDeclaration],
-        temperature: float = 0.0,
-        max_tokens: int = 1024,
-        *,
-        system_instruction: str | None = None,
-        tool_choice: ToolChoice = "auto",
-    ) -> LLMResponse:
+    async def respond(self, request: LLMRequest) -> LLMResponse:
         client = await self._clients.get()
         async with connection_slot(client.slots):
             await client.throttle.wait()
             # Google routes retired models to newer ones without an error: the parameters are those of the model that answers.
             answering = self._answering or answering_model(self.model, datetime.now(UTC).date())
-            call = ModelCall(messages, tools, temperature, max_tokens, system_instruction)
-            request = self._build_request(call, answering)
+            body = self._build_request(request, answering)
 
             async def send(require_call: bool) -> str:
-                sent = self._require_call(request) if require_call else request
+                sent = self._require_call(body) if require_call else body
                 return await call_with_retries(
-                    lambda seconds: client.chat.send(sent, seconds),
-                    lambda exc: self._http_client.translate_error(exc, self._errors, self.model),
+                    lambda seconds: client.post(sent, seconds),
+                    lambda exc: self._http_client.translate_error(exc, self.model),
                     limit=self._config.timeout_seconds,
                     retries=self._config.max_retries,
                 )
 
-            response = await self.required_calls.respond(tool_choice, tools, send, lambda body: self._parse(body, tools))
+            response = await self.required_calls.respond(request, send, lambda text: self._parse(text, request.tools))
         if response.response_model is not None:
             self._answering = routed_model(self.model, response.response_model)
         return response
@@ -132,22 +94,23 @@ class ProviderAdapter(ABC):
         return "yes" if response.function_calls else "server ignores it"
 
     async def aclose(self) -> None:
-        """Close the connections. A later `generate` opens new ones."""
+        """Close the connections. A later call opens new ones."""
         await self._clients.aclose()
 
     @abstractmethod
-    def _open_chat(self, http: httpx.AsyncClient) -> Chat: ...
+    def _open_post(self, http: httpx.AsyncClient) -> Post:
+        """Return the function that posts requests in one event loop."""
 
     @abstractmethod
-    def _build_request(self, call: ModelCall, answering: str) -> dict[str, Any]:
-        """Return the request for `Chat.send`, with the parameters that the model `answering` accepts."""
+    def _build_request(self, request: LLMRequest, answering: str) -> dict[str, Any]:
+        """Return the request for `Post`, with the parameters that the model `answering` accepts."""
 
     @abstractmethod
-    def _require_call(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of `request` that requires a call."""
+    def _require_call(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy of `body`, a result of `_build_request`, that requires a call."""
 
     @abstractmethod
-    def _parse(self, body: str, tools: list[ToolDeclaration]) -> LLMResponse: ...
+    def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse: ...
 
     @abstractmethod
     def _probe_request(self) -> tuple[str, dict[str, str], str]:
@@ -156,4 +119,4 @@ class ProviderAdapter(ABC):
     def _open_client(self) -> _LoopClient:
         throttle = LoopThrottle()
         http = self._http_client.open_client(throttle)
-        return _LoopClient(http, self._open_chat(http), throttle, asyncio.Semaphore(self._http_client.MAX_CONNECTIONS))
+        return _LoopClient(http, self._open_post(http), throttle, asyncio.Semaphore(self._http_client.MAX_CONNECTIONS))

@@ -10,14 +10,16 @@ import base64
 import binascii
 import json
 import math
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum, auto
 from typing import Any, Literal
 
 from pydantic_core import from_json
 
 from graph_agent.errors import InvalidResponseError
 from graph_agent.llm.coercion import coerce_numbers
+from graph_agent.llm.provider_errors import blocked_error
+from graph_agent.llm.wire_names import WireNames, strip_namespace
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import FunctionCall, LLMResponse, TokenUsage, ToolDeclaration
 from graph_agent.reply.forms import REPLY_FORMS, read_form
@@ -31,10 +33,40 @@ MAX_TOKENS_OF_A_CALL = 2**24
 MAX_MODEL_NAME = 255
 """The longest name of a model that the log stores."""
 
-_NAMESPACE = re.compile(r"\A(?:\s*(?:default_api[.:]|functions\.|tools\.))+")
-"""Namespaces that models put before the name of a tool: Gemini's own, and those of chat templates."""
-
 _WRONG_SHAPE = "the model's answer has the wrong shape"
+
+
+class Finish(Enum):
+    """The meaning of a provider's finish reason."""
+
+    COMPLETE = auto()
+    ANNOUNCES_CALL = auto()
+    """Complete, and it speaks of a call; if there is none, the text is the response."""
+    TRUNCATED = auto()
+    BLOCKED = auto()
+    """A content filter removed the response."""
+
+
+Called = tuple[Any, Any, Any]
+"""Name, arguments and id of a call as the provider wrote them: untrusted values of any type."""
+
+
+def read_finish(reason: str, meanings: Mapping[str, Finish]) -> Finish:
+    """Return the meaning of a finish reason. Raises `LLMError` (BLOCKED), or `InvalidResponseError` for an unknown reason."""
+    finish = meanings.get(reason)
+    if finish is Finish.BLOCKED:
+        raise blocked_error()
+    if finish is None:
+        raise InvalidResponseError("the model did not finish its answer")
+    return finish
+
+
+def first_choice(fields: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return the first of the choices under `key`, of which we request one. Raises `InvalidResponseError` if there is none."""
+    choices = as_objects(fields.get(key))
+    if fields.get("error") is not None or not choices:
+        raise InvalidResponseError("the model's answer is empty")
+    return choices[0]
 
 
 def parse_object(body: str) -> dict[str, Any]:
@@ -108,40 +140,29 @@ def check_signature(value: Any) -> None:
         raise InvalidResponseError("a signature in the model's answer is damaged") from exc
 
 
-def make_call(name: Any, arguments: Any, call_id: Any, tools: Sequence[ToolDeclaration]) -> FunctionCall:
+def _make_call(name: str, arguments: dict[str, Any], call_id: Any, tools: Sequence[ToolDeclaration]) -> FunctionCall:
     """Return one call, without the namespace that models invent, its numbers in the form that the tool's schema expects.
 
-    The guard decides later if the tool may be called and if the arguments are valid. Raises `InvalidResponseError` for a call
-    without a name, or with arguments that are not an object.
+    The guard decides later if the tool may be called and if the arguments are valid.
     """
-    raw_name = as_text(name)
     schemas = {tool.name: tool.parameters for tool in tools}
     # A tool of a third-party server may really be called `tools.x`: an exact match comes first.
-    tool_name = raw_name if raw_name in schemas else strip_namespace(raw_name)
+    tool_name = name if name in schemas else strip_namespace(name)
     if not tool_name:
         raise InvalidResponseError("the model called a function without a name")
-    values = as_object(arguments)
     schema = schemas.get(tool_name)
-    return FunctionCall(
-        name=tool_name,
-        arguments=coerce_numbers(values, schema, schema) if schema else values,
-        id=as_text(call_id) or None,
-    )
+    coerced = coerce_numbers(arguments, schema, schema) if schema else arguments
+    return FunctionCall(name=tool_name, arguments=coerced, id=as_text(call_id) or None)
 
 
-def strip_namespace(name: str) -> str:
-    """Return `add_task` for `default_api.add_task`, and a plain name unchanged."""
-    return _NAMESPACE.sub("", name).strip()
-
-
-def read_truncated_forms(calls: Iterable[tuple[Any, Any]]) -> str:
-    """Return the text of the reply forms among `calls`, the (name, arguments) of a truncated response.
+def _truncated_forms(calls: Iterable[Called]) -> str:
+    """Return the text of the reply forms among the `calls` of a truncated response.
 
     The user may read the beginning of a reply, so the arguments may be JSON without its end. Calls of tools are ignored: with
     half of its arguments a call could do something that the model did not mean.
     """
     texts: list[str] = []
-    for name, written in calls:
+    for name, written, _ in calls:
         form = strip_namespace(as_text(name))
         arguments = _parse_partial_object(written) if form in REPLY_FORMS else None
         reply = read_form(FunctionCall(name=form, arguments=arguments)) if arguments else None
@@ -185,31 +206,28 @@ def read_model_name(value: Any) -> str | None:
 
 def make_response(
     text: str,
-    calls: list[FunctionCall],
-    usage: TokenUsage | None,
-    parts: dict[str, Any],
+    called: Sequence[Called],
+    names: WireNames,
+    tools: Sequence[ToolDeclaration],
+    finish: Finish,
     *,
-    response_model: str | None = None,
-    truncated: bool = False,
-    announces_call: bool = False,
+    read_arguments: Callable[[Any], dict[str, Any]] = as_object,
+    **fields: Any,
 ) -> LLMResponse:
-    """Return the response. Raises `InvalidResponseError` if it has neither text nor calls, or two calls with the same id.
+    """Return the response with these further `fields`.
 
-    A truncated response is returned even without text: the caller can tell the user why there is none. `announces_call` means
-    that the finish reason speaks of a call; if there is none, the text is the response.
+    Raises `InvalidResponseError` if it has neither text nor calls, a call that cannot be read, or two calls with the same id. A
+    truncated response has no calls, and is returned even without text: the caller can tell the user why there is none.
     """
+    truncated = finish is Finish.TRUNCATED
+    whole = () if truncated else called
+    calls = [_make_call(names.real(as_text(name)), read_arguments(written), call_id, tools) for name, written, call_id in whole]
     ids = [call.id for call in calls if call.id is not None]
     if len(ids) != len(set(ids)):
         raise InvalidResponseError("two calls of the model have the same id")
-    content = text if text.strip() else None
+    content = (_truncated_forms(called) if truncated else "") or (text if text.strip() else None)
     if not truncated and content is None and not calls:
-        raise InvalidResponseError("the model's call is missing" if announces_call else "the model's answer is empty")
-    finish: Literal["stop", "tool_calls", "max_tokens"] = "max_tokens" if truncated else "tool_calls" if calls else "stop"
-    return LLMResponse(
-        content=content,
-        function_calls=calls or None,
-        finish_reason=finish,
-        usage=usage,
-        provider_parts=parts,
-        response_model=response_model,
-    )
+        missing = "call is missing" if finish is Finish.ANNOUNCES_CALL else "answer is empty"
+        raise InvalidResponseError(f"the model's {missing}")
+    reason: Literal["stop", "tool_calls", "max_tokens"] = "max_tokens" if truncated else "tool_calls" if calls else "stop"
+    return LLMResponse(content=content, function_calls=calls or None, finish_reason=reason, **fields)

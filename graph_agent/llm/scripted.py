@@ -11,16 +11,8 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from graph_agent.errors import ConfigurationError, InvalidResponseError, LLMError, LLMTimeoutError, RateLimitError
-from graph_agent.llm.shipped_tools import SHIPPED_TOOLS
-from graph_agent.models.llm import (
-    LLMErrorCode,
-    LLMMessage,
-    LLMRequest,
-    LLMResponse,
-    ToolChoice,
-    ToolDeclaration,
-    select_declarations,
-)
+from graph_agent.llm.adapter_call import RequestAdapter
+from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
 
 Step = LLMResponse | LLMError | Callable[[list[LLMMessage], list[ToolDeclaration]], LLMResponse]
 """The result of one call: a response, an error to raise, or a function of the request's messages and tools."""
@@ -29,16 +21,15 @@ _ERROR_TYPES: dict[LLMErrorCode, type[LLMError]] = {
     LLMErrorCode.RATE_LIMITED: RateLimitError,
     LLMErrorCode.TIMEOUT: LLMTimeoutError,
     LLMErrorCode.INVALID_RESPONSE: InvalidResponseError,
-    LLMErrorCode.UNAVAILABLE: LLMError,
-    LLMErrorCode.BLOCKED: LLMError,
 }
+"""The errors that are raised; `LLMError` for every other code."""
 
 
 class ScriptExhaustedError(AssertionError):
     """The runtime called the model more or less often than the script has steps."""
 
 
-class ScriptedAdapter:
+class ScriptedAdapter(RequestAdapter):
     """An `LLMAdapter` that plays `responses` in order and keeps every request in `requests`.
 
     As a context manager it raises `ScriptExhaustedError` on leaving if steps were not used.
@@ -51,9 +42,9 @@ class ScriptedAdapter:
         model: str = "scripted",
         declarations: Sequence[ToolDeclaration] | None = None,
     ) -> None:
+        super().__init__(declarations)
         self._steps: list[Step] = list(responses)
         self._model = model
-        self._declarations = SHIPPED_TOOLS if declarations is None else tuple(declarations)
         self.requests: list[LLMRequest] = []
 
     @classmethod
@@ -83,36 +74,15 @@ class ScriptedAdapter:
         """The number of steps that are left."""
         return max(0, len(self._steps) - len(self.requests))
 
-    async def generate(
-        self,
-        messages: list[LLMMessage],
-        tools: list[ToolDeclaration],
-        temperature: float = 0.0,
-        max_tokens: int = 1024,
-        *,
-        system_instruction: str | None = None,
-        tool_choice: ToolChoice = "auto",
-    ) -> LLMResponse:
+    async def respond(self, request: LLMRequest) -> LLMResponse:
         """Play the next step. Raises `ScriptExhaustedError` if there is none."""
-        self.requests.append(
-            LLMRequest(
-                system_instruction=system_instruction,
-                messages=messages,
-                tools=tools,
-                temperature=temperature,
-                max_tokens=max_tokens,
-                tool_choice=tool_choice,
-            )
-        )
+        self.requests.append(request)
         if len(self.requests) > len(self._steps):
             raise ScriptExhaustedError(f"the script has {len(self._steps)} steps, and the model was called once more")
         step = self._steps[len(self.requests) - 1]
         if isinstance(step, LLMError):
             raise step
-        return step if isinstance(step, LLMResponse) else step(messages, tools)
-
-    def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
-        return select_declarations(self._declarations, tools)
+        return step if isinstance(step, LLMResponse) else step(list(request.messages), list(request.tools))
 
     def assert_finished(self) -> None:
         """Raise `ScriptExhaustedError` if steps are left, or if there were more calls than steps."""
@@ -133,18 +103,17 @@ class ScriptedAdapter:
 
 
 def _values(text: str, path: str | Path) -> list[Any]:
+    """Return the steps of a JSON file, which may be a single one, or of a JSONL file."""
     try:
         whole = json.loads(text)
+        return whole if isinstance(whole, list) else [whole]
     except (ValueError, RecursionError):
-        return _json_lines(text, path)
-    return whole if isinstance(whole, list) else [whole]
-
-
-def _json_lines(text: str, path: str | Path) -> list[Any]:
+        pass
+    lines = {n: line for n, line in enumerate(text.splitlines(), start=1) if line.strip()}
     values: list[Any] = []
-    for n, line in enumerate(text.splitlines(), start=1):
+    for n, line in lines.items():
         try:
-            values += [json.loads(line)] if line.strip() else []
+            values.append(json.loads(line))
         except (ValueError, RecursionError) as exc:
             raise ConfigurationError(f"the script {path} is neither JSON nor JSONL: line {n} cannot be read") from exc
     return values
@@ -155,7 +124,8 @@ def _step(value: Any, n: int, path: str | Path) -> Step:
         if isinstance(value, dict) and "finish_reason" not in value and "error" in value:
             code = LLMErrorCode(value["error"])
             wait = value.get("retry_after")
-            return _ERROR_TYPES[code](str(value.get("message", "")), code, None if wait is None else float(wait))
+            error = _ERROR_TYPES.get(code, LLMError)
+            return error(str(value.get("message", "")), code, None if wait is None else float(wait))
         return LLMResponse.model_validate(value)
     except (ValidationError, ValueError, TypeError) as exc:
         raise ConfigurationError(f"the script {path} is wrong at step {n}: it is not a response of a model") from exc

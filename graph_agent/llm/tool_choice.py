@@ -8,12 +8,12 @@ required request that returned nothing usable is sent once more without the requ
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from graph_agent.errors import InvalidResponseError, LLMError
 from graph_agent.llm.provider_errors import StatusError
-from graph_agent.models.llm import LLMResponse, ToolChoice, ToolDeclaration
+from graph_agent.models.llm import LLMRequest, LLMResponse
 
 _log = logging.getLogger(__name__)
 
@@ -40,14 +40,14 @@ class RequiredCalls:
         self._model = model
         self.failures_in_a_row = 0
 
-    async def respond(self, tool_choice: ToolChoice, tools: Sequence[ToolDeclaration], send: Send, read: Read) -> LLMResponse:
-        """Send a request and return the response.
+    async def respond(self, request: LLMRequest, send: Send, read: Read) -> LLMResponse:
+        """Send `request` and return the response.
 
         A required request that returned nothing usable is sent once more without the requirement. `send` keeps both within
         the turn's deadline. Raises the error of the first attempt if both fail.
         """
         # A request without tools cannot require a call: there is nothing to call.
-        if tool_choice == "auto" or not tools or self.failures_in_a_row >= FAILURES_BEFORE_GIVING_UP:
+        if request.tool_choice == "auto" or not request.tools or self.failures_in_a_row >= FAILURES_BEFORE_GIVING_UP:
             return read(await send(False))
         try:
             response = await _require(send, read)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from graph_agent.llm.response_parsing import strip_namespace
 from graph_agent.models.canonical import digest
 from graph_agent.models.llm import LLMMessage, ToolDeclaration
 
 OPENAI_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 GEMINI_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 """The names that Google documents for both of its APIs; its SDK allows 128 characters, the API's reference 64."""
+
+_NAMESPACE = re.compile(r"\A(?:\s*(?:default_api[.:]|functions\.|tools\.))+")
+"""Namespaces that models put before the name of a tool: Gemini's own, and those of chat templates."""
 
 _MAX_NAME = 64
 _DIGEST_CHARS = 8
@@ -56,6 +58,16 @@ class WireNames:
     def real(self, wire: str) -> str:
         """Return the real name of a function that the model called; a name that was not replaced is returned as it is."""
         return self._real.get(wire) or self._real.get(strip_namespace(wire), wire)
+
+    def made(self, calls: Iterable[tuple[str, str | None]], message: LLMMessage) -> bool:
+        """Return True if `calls`, the wire names and ids in what the provider sent, are still the calls of `message`."""
+        stored = [(strip_namespace(self.real(name)), call_id or None) for name, call_id in calls]
+        return stored == [(strip_namespace(call.name), call.id) for call in message.function_calls or []]
+
+
+def strip_namespace(name: str) -> str:
+    """Return `add_task` for `default_api.add_task`, and a plain name unchanged."""
+    return _NAMESPACE.sub("", name).strip()
 
 
 def _replacement(name: str, digest_chars: int) -> str:

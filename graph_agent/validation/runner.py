@@ -12,12 +12,12 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.llm.adapter_call import AdapterCall, model_name
+from graph_agent.llm.adapter_call import AdapterCall, RequestAdapter, model_name
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, Message, OutcomeCategory, PendingAction
-from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolChoice, ToolDeclaration
+from graph_agent.models.llm import LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolServer
 from graph_agent.turn.engine import LLMAgentEngine
@@ -70,34 +70,18 @@ class _CaseClock:
         return self._clock.monotonic()
 
 
-class _CaseAdapter:
+class _CaseAdapter(RequestAdapter):
     """The model that is validated, or the script of the current case."""
 
     def __init__(self, adapter: LLMAdapter) -> None:
+        super().__init__()
         self._adapter = adapter
 
     @property
     def model(self) -> str:
         return model_name(self._current())
 
-    async def generate(
-        self,
-        messages: list[LLMMessage],
-        tools: list[ToolDeclaration],
-        temperature: float = 0.0,
-        max_tokens: int = 1024,
-        *,
-        system_instruction: str | None = None,
-        tool_choice: ToolChoice = "auto",
-    ) -> LLMResponse:
-        request = LLMRequest(
-            system_instruction=system_instruction,
-            messages=messages,
-            tools=tools,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            tool_choice=tool_choice,
-        )
+    async def respond(self, request: LLMRequest) -> LLMResponse:
         return await AdapterCall(self._current())(request)
 
     def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:

@@ -16,7 +16,7 @@ from tests.cli.conftest import Cli
 SCRIPT = str(Path(sys.executable).with_name("graph-agent"))
 TURN = {"langgraph", "langchain_core", "mcp"}
 SERVER = {"fastapi", "uvicorn"}
-PROVIDERS = {"openai", "google.genai", "langchain_google_genai"}
+PROVIDERS = {"graph_agent.llm.http_client", "google.genai", "langchain_google_genai"}
 HEAVY = {*TURN, *SERVER, *PROVIDERS, "alembic", "sqlalchemy", "sqlalchemy.orm", "pydantic", "rich"}
 
 
