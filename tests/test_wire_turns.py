@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from graph_agent.agent_service.run import converse
+from graph_agent.agent_service.run import AgentRequest, converse
 from graph_agent.api.app import create_app
 from graph_agent.clock import ManualClock
 from graph_agent.llm.config import LLMConfig
@@ -383,7 +383,7 @@ async def test_the_agent_service_takes_its_own_messages_back_over_three_turns(en
         place = agent_services(environment.tools)
         for text in ("add call mom", "I've called her", "what is done?"):
             asked = [*messages, {"role": "user", "content": text}]
-            response = await converse(place, adapter, asked, "ann", at(provider.url))
+            response = await converse(place, adapter, AgentRequest(asked, "ann", at(provider.url)))
             assert (response.status, response.error) == ("completed", None)
             messages = json.loads(json.dumps(response.messages))
         await adapter.aclose()

@@ -4,8 +4,8 @@ It stores nothing between calls. The engine provides graph, guard, record and co
 this package is an entry point, which opens its services through `bootstrap`.
 
     config.py         AgentConfiguration   the endpoint, the model and the limits of one answer
+                      AgentLoopConfig      the limits of one turn
     prompt.py         SystemPrompt         the instructions for the model
-    loop_config.py    AgentLoopConfig      the limits of one turn
     tool_binding.py   ToolBinding          a tool: its schema and the function that runs it
     bound_tools.py    BoundTools           bindings as a tool server
     history.py        History              the earlier messages
@@ -14,8 +14,7 @@ this package is an entry point, which opens its services through `bootstrap`.
     run.py            run_agent
 """
 
-from graph_agent.agent_service.config import AgentConfiguration, get_default_config
-from graph_agent.agent_service.loop_config import AgentLoopConfig
+from graph_agent.agent_service.config import AgentConfiguration, AgentLoopConfig, get_default_config
 from graph_agent.agent_service.prompt import SystemPrompt
 from graph_agent.agent_service.response import AgentResponse
 from graph_agent.agent_service.run import run_agent

@@ -1,27 +1,26 @@
-"""The endpoint of the agent service, its model, and the limits of one answer."""
+"""The endpoint of the agent service, its model, and the limits of one answer and of one turn."""
 
 from __future__ import annotations
 
-from typing import Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm.config import check_base_url, make_config
-from graph_agent.llm.families import DEFAULT_MODEL, plain_name, successor
+from graph_agent.llm.families import DEFAULT_MODEL
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, NO_KEY
 from graph_agent.models.base import Frozen
 from graph_agent.settings import Settings, read_settings
 
-GEMINI_HOST = urlsplit(GEMINI_ENDPOINT).hostname
+MAX_TURN_SECONDS = 120
 
 
 class AgentConfiguration(Frozen):
     """An endpoint for OpenAI chat completions, its key, and the limits of one answer.
 
-    At Gemini's own endpoint `model_name` must be a Gemini model that is not retired; other servers accept any name.
-    `max_tokens` limits the reply, `timeout` is the limit of one request in seconds.
+    Any `model_name` is accepted: only the endpoint knows which models it serves. `max_tokens` limits the reply, `timeout` one
+    request, in seconds.
     """
 
     api_base_url: str = GEMINI_ENDPOINT
@@ -49,17 +48,33 @@ class AgentConfiguration(Frozen):
         except ConfigurationError as exc:
             raise ValueError("api_key contains characters that no key has") from exc
 
-    @model_validator(mode="after")
-    def _check_model_name(self) -> Self:
-        if not self.model_name.strip():
+    @field_validator("model_name")
+    @classmethod
+    def _check_model_name(cls, value: str) -> str:
+        if not value.strip():
             raise ValueError("model_name must not be empty")
-        if urlsplit(self.api_base_url).hostname != GEMINI_HOST:
-            return self
-        if (instead := successor(self.model_name)) is not None:
-            raise ValueError(f"the model '{self.model_name}' is retired: use {instead}")
-        if not plain_name(self.model_name).startswith("gemini-"):
-            raise ValueError("model_name must be a Gemini model (gemini-...) at Gemini's own address")
-        return self
+        return value
+
+
+class AgentLoopConfig(Frozen):
+    """The limits of one turn. Only reads are retried: a mutation is never sent twice, the ledger settles it."""
+
+    max_iterations: int = Field(default=15, ge=1, le=50)
+    iteration_timeout: int = Field(default=30, gt=0)
+    """The time limit of one model call, or of one tool call, in seconds."""
+    enable_retry: bool = False
+    retry_attempts: int = Field(default=1, ge=0)
+    """The number of retries of a failed read; ignored unless `enable_retry` is set."""
+    turn_timeout: float | None = Field(default=None, gt=0, le=600)
+    """The time limit of the whole turn in seconds. None means `max_iterations` times `iteration_timeout`, at most 120."""
+
+    @property
+    def turn_seconds(self) -> float:
+        return self.turn_timeout or min(self.max_iterations * self.iteration_timeout, MAX_TURN_SECONDS)
+
+    @property
+    def read_retries(self) -> int:
+        return self.retry_attempts if self.enable_retry else 0
 
 
 def get_default_config() -> AgentConfiguration:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from graph_agent.agent_service.bound_tools import BoundTools
-from graph_agent.agent_service.config import AgentConfiguration
+from graph_agent.agent_service.config import AgentConfiguration, AgentLoopConfig
 from graph_agent.agent_service.history import MAX_ID_LENGTH, History, read_history
-from graph_agent.agent_service.loop_config import AgentLoopConfig
 from graph_agent.agent_service.prompt import SystemPrompt
 from graph_agent.agent_service.response import AgentResponse, finished_response, refused_response
 from graph_agent.agent_service.services import shared_services
@@ -34,6 +34,19 @@ _UNRECORDED = "The request cannot be recorded right now. Please try again later.
 _OUTCOME_UNKNOWN = "The request was started, and its outcome is not known. Check what was done before you repeat it."
 
 
+@dataclass(frozen=True)
+class AgentRequest:
+    """The arguments of `run_agent`."""
+
+    message_history: Sequence[Mapping[str, Any]]
+    user_id: str
+    config: AgentConfiguration
+    system_prompt: SystemPrompt | None = None
+    loop_config: AgentLoopConfig | None = None
+    tools: Sequence[ToolBinding] | ToolExecutor | None = None
+    conversation_id: str | None = None
+
+
 async def run_agent(
     message_history: Sequence[Mapping[str, Any]],
     user_id: str,
@@ -54,40 +67,22 @@ async def run_agent(
     The messages carry the conversation's id; `conversation_id` overrides it. System messages in the history are kept but not
     sent to the model: use `system_prompt`.
     """
+    request = AgentRequest(message_history, user_id, config, system_prompt, loop_config, tools, conversation_id)
     async with shared_services() as services:
-        return await converse(
-            services,
-            agent_adapter(config.api_base_url, config.api_key, config.model_name, config.timeout),
-            message_history,
-            user_id,
-            config,
-            system_prompt=system_prompt,
-            loop_config=loop_config,
-            tools=tools,
-            conversation_id=conversation_id,
-        )
+        adapter = agent_adapter(config.api_base_url, config.api_key, config.model_name, config.timeout)
+        return await converse(services, adapter, request)
 
 
-async def converse(
-    services: AgentServices,
-    adapter: LLMAdapter,
-    message_history: Sequence[Mapping[str, Any]],
-    user_id: str,
-    config: AgentConfiguration,
-    *,
-    system_prompt: SystemPrompt | None = None,
-    loop_config: AgentLoopConfig | None = None,
-    tools: Sequence[ToolBinding] | ToolExecutor | None = None,
-    conversation_id: str | None = None,
-) -> AgentResponse:
+async def converse(services: AgentServices, adapter: LLMAdapter, request: AgentRequest) -> AgentResponse:
     """Do the same as `run_agent`, with services and an adapter that the caller has opened."""
+    message_history, user_id = request.message_history, request.user_id
     try:
         _check_id("user_id", user_id)
-        if conversation_id is not None:
-            _check_id("conversation_id", conversation_id)
+        if request.conversation_id is not None:
+            _check_id("conversation_id", request.conversation_id)
         history = read_history(message_history, services.clock.now())
-        engine = _engine(services, adapter, user_id, config, system_prompt, loop_config, tools)
-        named = conversation_id or history.conversation_id or services.ids.new()
+        engine = _engine(services, adapter, request)
+        named = request.conversation_id or history.conversation_id or services.ids.new()
         if problem := content_problem(history.message):
             await write_refused(engine, user_id, named, history.message, OutcomeCategory.USER_INPUT, problem)
             return refused_response(message_history, problem)
@@ -103,22 +98,13 @@ async def converse(
     return finished_response(message_history, finished, engine.config)
 
 
-def _engine(
-    services: AgentServices,
-    adapter: LLMAdapter,
-    user_id: str,
-    config: AgentConfiguration,
-    system_prompt: SystemPrompt | None,
-    loop_config: AgentLoopConfig | None,
-    tools: Sequence[ToolBinding] | ToolExecutor | None,
-) -> LLMAgentEngine:
-    prompt, loop = system_prompt or SystemPrompt(), loop_config or AgentLoopConfig()
+def _engine(services: AgentServices, adapter: LLMAdapter, request: AgentRequest) -> LLMAgentEngine:
+    config, tools = request.config, request.tools
+    prompt, loop = request.system_prompt or SystemPrompt(), request.loop_config or AgentLoopConfig()
     executor = BoundTools(tools, services.tools) if isinstance(tools, Sequence) else tools or services.tools
-    engine = LLMAgentEngine(
+    engine = services.engine(
         adapter,
-        executor,
-        services.constitution,
-        config=AgentEngineConfig(
+        AgentEngineConfig(
             max_iterations=loop.max_iterations,
             temperature=config.temperature,
             max_tokens=config.max_tokens,
@@ -127,12 +113,8 @@ def _engine(
             read_retries=loop.read_retries,
             tell_time=True,
         ),
-        audit=services.audit,
-        clock=services.clock,
-        ids=services.ids,
-        signer=services.signer,
-        confirmations=services.confirmations,
-        system_prompt=prompt.to_prompt_string(user_id),
+        executor,
+        system_prompt=prompt.to_prompt_string(request.user_id),
         # A list of bindings is the caller's choice of some of the granted tools.
         allow_missing_tools=isinstance(tools, Sequence),
         graph=_graph(),

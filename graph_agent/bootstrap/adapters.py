@@ -15,7 +15,6 @@ from graph_agent.llm.families import DEFAULT_MODEL, successor
 from graph_agent.llm.gemini import GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.provider_adapter import ProviderAdapter
-from graph_agent.llm.provider_errors import missing_model_message
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.ports import LLMAdapter
 from graph_agent.settings import Settings
@@ -46,15 +45,15 @@ def choose_model(settings: Settings, explicit: str | None = None) -> ModelChoice
 
 
 def choose_adapter(settings: Settings, explicit: str | None = None, limits: LLMConfig | None = None) -> tuple[LLMAdapter, str]:
-    """Return the adapter, and one line that says which it is, why it was chosen, and whether its model is retired.
+    """Return the adapter, and one line that says which it is, why it was chosen, and which model replaces its model.
 
     `limits` are those of a provider's adapter. Raises `ConfigurationError` if the key, the model or the file is missing.
     """
     choice = choose_model(settings, explicit)
     adapter = _BUILDERS[choice.kind](settings, choice, limits)
     name = choice.kind if adapter.model == choice.kind else f"{choice.kind} ({adapter.model})"
-    retired = f"; {missing_model_message(adapter.model)}" if successor(adapter.model) else ""
-    return adapter, f"{name}: {choice.reason}{retired}"
+    replacement = successor(adapter.model)
+    return adapter, f"{name}: {choice.reason}" + (f"; its successor is {replacement}" if replacement else "")
 
 
 @asynccontextmanager

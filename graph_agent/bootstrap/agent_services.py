@@ -1,4 +1,4 @@
-"""The services behind `run_agent`, opened from the settings, and the adapter for its configuration."""
+"""The services that every turn needs, opened from the settings: for a runtime, and for `run_agent` with its adapter."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from graph_agent.bootstrap.secret import signing_keys
-from graph_agent.bootstrap.stores import open_audit, open_stores
+from graph_agent.bootstrap.stores import Stores, open_audit, open_stores
 from graph_agent.bootstrap.toolbox import open_tools, pins_of
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
+from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import AuditWriter, Clock, Confirmations, IdSource, LLMAdapter, ToolServer
+from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolExecutor
+from graph_agent.record.spool import SpoolingAuditWriter
 from graph_agent.settings import Settings
+from graph_agent.tools.identity import UserHeaders
+from graph_agent.tools.server_group import McpServerGroup
+from graph_agent.turn.engine import LLMAgentEngine
 
 
 @dataclass(frozen=True)
@@ -25,26 +31,51 @@ class AgentServices:
     """The services of a turn that its caller does not choose."""
 
     constitution: str
-    tools: ToolServer
-    audit: AuditWriter
+    tools: McpServerGroup
+    audit: SpoolingAuditWriter
     signer: Signer
-    confirmations: Confirmations
+    confirmations: ConfirmationStore
     clock: Clock
     ids: IdSource
 
+    def engine(
+        self, adapter: LLMAdapter, config: AgentEngineConfig, tools: ToolExecutor | None = None, **settings: Any
+    ) -> LLMAgentEngine:
+        """Return an engine on these services, with other `tools` than theirs if there are any."""
+        return LLMAgentEngine(
+            adapter,
+            tools or self.tools,
+            self.constitution,
+            config=config,
+            audit=self.audit,
+            clock=self.clock,
+            ids=self.ids,
+            signer=self.signer,
+            confirmations=self.confirmations,
+            **settings,
+        )
+
 
 @asynccontextmanager
-async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentServices]:
-    """Open the databases, the signing key and the shipped tools. Raises `ConfigurationError`."""
+async def open_services(
+    settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None, user_headers: UserHeaders | None = None
+) -> AsyncGenerator[tuple[AgentServices, Stores]]:
+    """Open the databases, the signing key and the tools. Raises `ConfigurationError`."""
     constitution = Constitution.load(settings.constitution)
-    clock, ids = SystemClock(), RandomIds()
+    clock, ids, pins = clock or SystemClock(), ids or RandomIds(), pins_of(settings)
     async with (
         open_stores(settings) as stores,
         open_tools(
-            stores.tasks, file=settings.mcp, constitution=constitution, pins=pins_of(settings), clock=clock, ids=ids
+            stores.tasks,
+            file=settings.mcp,
+            constitution=constitution,
+            pins=pins,
+            user_headers=user_headers,
+            clock=clock,
+            ids=ids,
         ) as tools,
     ):
-        yield AgentServices(
+        services = AgentServices(
             constitution=constitution.text,
             tools=tools,
             audit=await open_audit(settings, stores.log, clock),
@@ -53,6 +84,14 @@ async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentService
             clock=clock,
             ids=ids,
         )
+        yield services, stores
+
+
+@asynccontextmanager
+async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentServices]:
+    """Open the services of `run_agent`. Raises `ConfigurationError`."""
+    async with open_services(settings) as (services, _):
+        yield services
 
 
 # Calls with the same configuration share one adapter, so that they share its connections and its limit on them.

@@ -10,19 +10,14 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from graph_agent.bootstrap.adapters import open_adapter
+from graph_agent.bootstrap.agent_services import open_services
 from graph_agent.bootstrap.maintenance import maintenance_jobs
-from graph_agent.bootstrap.secret import chain_keys, signing_keys
-from graph_agent.bootstrap.stores import open_audit, open_stores
-from graph_agent.bootstrap.toolbox import open_tools, pins_of
-from graph_agent.chat.conversations.confirmations import ConfirmationStore
+from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
-from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.db.notifications import open_notifications
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, IdSource, LLMAdapter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
@@ -76,42 +71,19 @@ async def open_runtime(
     `user_headers` returns the headers by which an MCP server over HTTP knows a user. `workers` is the number of processes that
     share the limits of one server. Raises `ConfigurationError` with one sentence.
     """
-    clock, ids = clock or SystemClock(), ids or RandomIds()
-    constitution = Constitution.load(settings.constitution)
     async with AsyncExitStack() as stack:
         adapter, reason = await stack.enter_async_context(open_adapter(settings, model))
-        stores = await stack.enter_async_context(open_stores(settings))
-        tools = await stack.enter_async_context(
-            open_tools(
-                stores.tasks,
-                file=settings.mcp,
-                constitution=constitution,
-                pins=pins_of(settings),
-                user_headers=user_headers,
-                clock=clock,
-                ids=ids,
-            )
-        )
+        opened = open_services(settings, clock=clock, ids=ids, user_headers=user_headers)
+        services, stores = await stack.enter_async_context(opened)
+        clock, ids, tools, audit = services.clock, services.ids, services.tools, services.audit
         key = chain_keys(settings)
-        audit = await open_audit(settings, stores.log, clock)
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
             # Imported here, because OpenTelemetry is an extra and most runtimes do not need it.
             from graph_agent.telemetry.spans import open_tracing, turn_spans
 
             hooks.append(turn_spans(await stack.enter_async_context(open_tracing()), adapter))
-        engine = LLMAgentEngine(
-            adapter,
-            tools,
-            constitution.text,
-            config=config or AgentEngineConfig(timeout_seconds=settings.timeout_seconds),
-            audit=audit,
-            clock=clock,
-            ids=ids,
-            signer=Signer(*signing_keys(settings)),
-            confirmations=ConfirmationStore(stores.tasks),
-            hooks=hooks,
-        )
+        engine = services.engine(adapter, config or AgentEngineConfig(timeout_seconds=settings.timeout_seconds), hooks=hooks)
         # Each server has its own time limit to connect, which can be longer than the engine's limit of a call.
         await tools.start()
         await engine.prepare()

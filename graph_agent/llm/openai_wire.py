@@ -8,8 +8,9 @@ message that the model sent is stored unchanged. Of it, only the fields that eve
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from graph_agent.llm.families import Effort, family_of, output_tokens, plain_name
@@ -90,7 +91,7 @@ def build_messages(
     """Return `messages` as `messages`. After a message with calls follows one `tool` message for each call, in call order."""
     sent: list[dict[str, Any]] = [{"role": "system", "content": system_instruction}] if system_instruction else []
     signed = plain_name(model).startswith("gemini") and family_of(model).signs_calls
-    call_ids = _CallIds(messages)
+    call_ids = _new_call_ids(messages)
     for exchange in pair_results(messages):
         if all(message.role == "user" for message in exchange.messages):
             sent += [{"role": "user", "content": message.content} for message in exchange.messages]
@@ -100,7 +101,7 @@ def build_messages(
             assistant = _assistant(message, names, signed=signed)
             sent.append(assistant)
             for call in assistant.get("tool_calls") or []:
-                call["id"] = call.get("id") or call_ids.next()
+                call["id"] = call.get("id") or next(call_ids)
                 result = json.dumps(next(results), ensure_ascii=False)
                 sent.append({"role": "tool", "tool_call_id": call["id"], "content": result})
     return sent
@@ -243,16 +244,7 @@ def _complete_call(call: dict[str, Any], names: WireNames) -> dict[str, Any]:
     return {**call, "type": "function", "function": {**function, "name": names.wire(function["name"]), "arguments": arguments}}
 
 
-class _CallIds:
-    """New ids for calls without one: the protocol requires an id for every call and its result."""
-
-    def __init__(self, messages: Sequence[LLMMessage]) -> None:
-        self._taken = {call.id for message in messages for call in message.function_calls or []}
-        self._count = 0
-
-    def next(self) -> str:
-        while True:
-            self._count += 1
-            candidate = f"call_{self._count}"
-            if candidate not in self._taken:
-                return candidate
+def _new_call_ids(messages: Sequence[LLMMessage]) -> Iterator[str]:
+    """Yield ids for calls without one: the protocol requires an id for every call and its result."""
+    taken = {call.id for message in messages for call in message.function_calls or []}
+    return (f"call_{n}" for n in count(1) if f"call_{n}" not in taken)

@@ -53,13 +53,6 @@ _MAX_TURNS = 20
 _MAX_DEPTH = 50
 """Maximum nesting of a fixture file: the YAML loader is recursive, and a deep file would exhaust the stack."""
 
-_EXPECTATIONS = frozenset(
-    {
-        "expected_intent", "expected_tool", "expected_outcome", "expected_decision",
-        "reply_contains", "reply_equals", "reply_lacks", "reply_lines",
-    }
-)  # fmt: skip
-
 
 class FixtureTask(Frozen):
     """A task before or after the conversation. In a file, plain text means a pending task."""
@@ -107,7 +100,7 @@ class FixtureTurn(Frozen):
     @property
     def expectations(self) -> frozenset[str]:
         """The names of the expectation fields that are set."""
-        return _EXPECTATIONS & self.model_fields_set
+        return frozenset(self.model_fields_set - {"input", "minutes_later"})
 
 
 class Fixture(Frozen):

@@ -30,44 +30,26 @@ def _unmet_expectations(expected: FixtureTurn, turn: PlayedTurn) -> list[str]:
     decision = None if turn.record is None else turn.record.decision
     called = [] if turn.record is None else [invocation.tool_name for invocation in turn.record.invocations]
     intent = None if decision is None or decision.intent is None else decision.intent.intent_type
+    kind = None if decision is None else decision.decision_type
     outcome = outcome_of(turn)
     reply = None if decision is None else decision.reply
     folded = (reply or "").casefold()
-    # One row for each field of FixtureTurn: label, expected value, actual value, and whether the expectation is met.
-    checks = {
-        "expected_intent": ("intent", expected.expected_intent, intent, expected.expected_intent == intent),
-        "expected_tool": (
-            "tool", expected.expected_tool, called or None, _tool_fits(expected.expected_tool, called, turn.lookups),
-        ),
-        "expected_outcome": (
-            "outcome", expected.expected_outcome, outcome, outcome.startswith(expected.expected_outcome or ""),
-        ),
-        "expected_decision": (
-            "decision",
-            expected.expected_decision,
-            None if decision is None else decision.decision_type,
-            decision is not None and decision.decision_type == expected.expected_decision,
-        ),
-        "reply_contains": (
-            "a reply with", expected.reply_contains, reply, all(text in folded for text in _folded(expected.reply_contains)),
-        ),
-        "reply_equals": ("the reply", expected.reply_equals, reply, expected.reply_equals == reply),
-        "reply_lacks": (
-            "a reply without",
-            expected.reply_lacks,
-            reply,
-            reply is not None and not any(text in folded for text in _folded(expected.reply_lacks)),
-        ),
-        "reply_lines": (
-            "the lines in this order",
-            expected.reply_lines,
-            reply,
-            _in_order(expected.reply_lines or [], (reply or "").splitlines()),
-        ),
-    }  # fmt: skip
+    contained, lacking = ([text in folded for text in _folded(t)] for t in (expected.reply_contains, expected.reply_lacks))
+    in_order = _in_order(expected.reply_lines or [], (reply or "").splitlines())
+    # One row for each field of FixtureTurn: label, actual value, and whether the expectation is met.
+    checks: dict[str, tuple[str, Any, bool]] = {
+        "expected_intent": ("intent", intent, expected.expected_intent == intent),
+        "expected_tool": ("tool", called or None, _tool_fits(expected.expected_tool, called, turn.lookups)),
+        "expected_outcome": ("outcome", outcome, outcome.startswith(expected.expected_outcome or "")),
+        "expected_decision": ("decision", kind, decision is not None and kind == expected.expected_decision),
+        "reply_contains": ("a reply with", reply, all(contained)),
+        "reply_equals": ("the reply", reply, expected.reply_equals == reply),
+        "reply_lacks": ("a reply without", reply, reply is not None and not any(lacking)),
+        "reply_lines": ("the lines in this order", reply, in_order),
+    }
     return [
-        f"expected {label} {_text(wanted)}, got {_text(actual)}"
-        for name, (label, wanted, actual, is_met) in checks.items()
+        f"expected {label} {_text(getattr(expected, name))}, got {_text(actual)}"
+        for name, (label, actual, is_met) in checks.items()
         if name in expected.expectations and not is_met
     ]
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.llm.adapter_call import AdapterCall, RequestAdapter, model_name
+from graph_agent.graph.build import build_graph
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, Message, OutcomeCategory, PendingAction
-from graph_agent.models.llm import LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolServer
 from graph_agent.turn.engine import LLMAgentEngine
@@ -40,56 +37,18 @@ class PlayedFixture(Frozen):
     tasks: list[FixtureTask]
 
 
-@dataclass
-class _Case:
-    """The state of one case in progress.
-
-    It is kept in a context variable, which each asyncio task inherits: so one engine can play any number of cases at a time.
-    """
-
-    waited: timedelta = timedelta()
-    """The simulated time that has passed since the start of the case."""
-    script: ScriptedAdapter | None = None
-    """Answers in place of the model, if the case has a script."""
-
-
-_case: ContextVar[_Case | None] = ContextVar("case", default=None)
-
-
-class _CaseClock:
-    """A clock, shifted by the time that the user of the current case has waited."""
+class _WaitingClock:
+    """A clock, ahead by the time that the user of the case has waited."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.waited = timedelta()
 
     def now(self) -> datetime:
-        case = _case.get()
-        return self._clock.now() + (case.waited if case else timedelta())
+        return self._clock.now() + self.waited
 
     def monotonic(self) -> float:
         return self._clock.monotonic()
-
-
-class _CaseAdapter(RequestAdapter):
-    """The model that is validated, or the script of the current case."""
-
-    def __init__(self, adapter: LLMAdapter) -> None:
-        super().__init__()
-        self._adapter = adapter
-
-    @property
-    def model(self) -> str:
-        return model_name(self._current())
-
-    async def respond(self, request: LLMRequest) -> LLMResponse:
-        return await AdapterCall(self._current())(request)
-
-    def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
-        return self._adapter.get_tool_declarations(tools)
-
-    def _current(self) -> LLMAdapter:
-        case = _case.get()
-        return self._adapter if case is None or case.script is None else case.script
 
 
 class TaskList(Protocol):
@@ -118,25 +77,29 @@ class EngineRunner:
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
+        self._adapter = adapter
+        self._tools = tools
+        self._constitution = constitution
         self._tasks = tasks
+        self._config = config
+        self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
-        case_clock = _CaseClock(clock or SystemClock())
-        self._engine = LLMAgentEngine(_CaseAdapter(adapter), tools, constitution, config=config, clock=case_clock)
+        self._graph = build_graph()
 
     async def play(self, fixture: Fixture) -> PlayedFixture:
         """Play all turns of `fixture`. Raises `GraphAgentError` if the case cannot be played at all."""
         user_id = f"fixture-{self._ids.new()}"
         # The newest task is the first one of a case.
         created = await self._tasks.create(user_id, [(task.description, task.status) for task in reversed(fixture.tasks)])
-        task_ids = created[::-1]
-        case = _Case(script=None if fixture.script is None else _script_adapter(fixture.script, task_ids))
-        _case.set(case)
+        adapter = self._adapter if fixture.script is None else _script_adapter(fixture.script, created[::-1])
+        clock = _WaitingClock(self._clock)
+        engine = LLMAgentEngine(adapter, self._tools, self._constitution, config=self._config, clock=clock, graph=self._graph)
         conversation_id = self._ids.new()
         history: list[Message] = []
         pending: PendingAction | None = None
         turns = []
         for turn in fixture.turns:
-            case.waited += timedelta(minutes=turn.minutes_later)
+            clock.waited += timedelta(minutes=turn.minutes_later)
             try:
                 context = DecisionContext(
                     user_id=user_id,
@@ -148,7 +111,7 @@ class EngineRunner:
             except ValidationError:
                 turns.append(PlayedTurn(record=None, refused=OutcomeCategory.USER_INPUT))
                 continue
-            record = (await self._engine.run(context)).record
+            record = (await engine.run(context)).record
             decision = record.decision
             pending = decision.pending_action
             history = [
@@ -162,7 +125,7 @@ class EngineRunner:
                 ),
             ]
             called = {invocation.tool_name for invocation in record.invocations}
-            rules = (await self._engine.prepare()).policy.rules
+            rules = (await engine.prepare()).policy.rules
             lookups = frozenset(name for name in called if name in rules and not rules[name].mutating)
             turns.append(PlayedTurn(record=record, lookups=lookups))
         return PlayedFixture(turns=turns, tasks=await self._listed_tasks(user_id))

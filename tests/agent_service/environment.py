@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graph_agent.agent_service import AgentConfiguration, AgentResponse, AgentServices
-from graph_agent.agent_service.run import converse
+from graph_agent.agent_service.run import AgentRequest, converse
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.policy.constitution import Constitution
@@ -77,4 +77,5 @@ async def talk(place: AgentServices, script: list[Any], history: list[Any] | str
     """Run the agent service with a scripted model. A text is a conversation of one message."""
     messages = [said(history)] if isinstance(history, str) else history
     with ScriptedAdapter(script) as adapter:
-        return await converse(place, adapter, messages, more.pop("user_id", USER), at("http://127.0.0.1:9/"), **more)
+        request = AgentRequest(messages, more.pop("user_id", USER), at("http://127.0.0.1:9/"), **more)
+        return await converse(place, adapter, request)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graph_agent.agent_service import AgentServices, shared_services
-from graph_agent.agent_service.run import converse
+from graph_agent.agent_service.run import AgentRequest, converse
 from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError
@@ -128,7 +128,8 @@ async def test_a_terminal_record_that_the_log_does_not_take_is_spooled_and_store
 
     settings = Settings(home=home, database_url="", log_database_url="")
     async with open_agent_services(settings) as services:
-        response = await converse(services, ScriptedAdapter([say_and_lose]), [said("hi")], USER, at("http://localhost:1"))
+        request = AgentRequest([said("hi")], USER, at("http://localhost:1"))
+        response = await converse(services, ScriptedAdapter([say_and_lose]), request)
         monkeypatch.undo()
     assert (response.status, response.final_response) == ("completed", "Hello.")
     with closing(sqlite3.connect(home / "log.db")) as log:

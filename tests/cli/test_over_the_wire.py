@@ -195,7 +195,19 @@ def test_a_retired_model_is_named_with_its_successor(cli: Cli, monkeypatch: pyte
         asked = cli("ask", "hi")
     assert (seen.code, endpoint(seen.out)) == (1, ("broken", gone))
     assert (asked.code, asked.out) == (1, f"{FAILURE_REPLY}\n")
-    assert asked.err.splitlines()[0] == f"model: gemini (gemini-2.0-flash): GEMINI_API_KEY is set; {gone}"
+    successor = f"its successor is {DEFAULT_MODEL}"
+    assert asked.err.splitlines()[0] == f"model: gemini (gemini-2.0-flash): GEMINI_API_KEY is set; {successor}"
+    assert successor in seen.out.splitlines()[0]
+
+
+def test_a_model_with_a_successor_is_used_as_long_as_it_is_served(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "PROBE_SECONDS", 60)
+    with providing_in_thread(APIS[0], says({"name": "models/gemini-2.5-flash"}), says(APIS[0].answer(text="Hi."))) as provider:
+        provider.checked = False
+        use_provider(provider, monkeypatch, GEMINI_MODEL="gemini-2.5-flash")
+        ended = cli("doctor")
+    assert f"gemini (gemini-2.5-flash): GEMINI_API_KEY is set; its successor is {DEFAULT_MODEL}" in " ".join(ended.out.split())
+    assert endpoint(ended.out)[0] == "ok"
 
 
 @each_api
