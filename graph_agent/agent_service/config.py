@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.llm.config import check_base_url, make_config
+from graph_agent.llm.config import ApiKey, check_base_url
 from graph_agent.llm.families import DEFAULT_MODEL
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, NO_KEY
-from graph_agent.models.base import Frozen
+from graph_agent.models.base import Frozen, NotBlank, first_violation
 from graph_agent.settings import Settings, read_settings
 
 MAX_TURN_SECONDS = 120
@@ -24,8 +24,8 @@ class AgentConfiguration(Frozen):
     """
 
     api_base_url: str = GEMINI_ENDPOINT
-    api_key: str = Field(repr=False)
-    model_name: str = DEFAULT_MODEL
+    api_key: ApiKey
+    model_name: NotBlank = DEFAULT_MODEL
     temperature: float = Field(default=1.0, ge=0.0, le=1.0)
     max_tokens: int = Field(default=1000, gt=0)
     timeout: int = Field(default=30, gt=0)
@@ -37,23 +37,6 @@ class AgentConfiguration(Frozen):
             return check_base_url(value)
         except ConfigurationError as exc:
             raise ValueError("api_base_url must be an http or https address") from exc
-
-    @field_validator("api_key")
-    @classmethod
-    def _check_api_key(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("api_key must not be empty")
-        try:
-            return make_config(value, DEFAULT_MODEL, None).api_key
-        except ConfigurationError as exc:
-            raise ValueError("api_key contains characters that no key has") from exc
-
-    @field_validator("model_name")
-    @classmethod
-    def _check_model_name(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("model_name must not be empty")
-        return value
 
 
 class AgentLoopConfig(Frozen):
@@ -87,8 +70,7 @@ def get_default_config() -> AgentConfiguration:
     try:
         return AgentConfiguration.model_validate(given)
     except ValidationError as exc:
-        violation = exc.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise ConfigurationError(violation["msg"].removeprefix("Value error, ")) from None
+        raise ConfigurationError(first_violation(exc)) from None
 
 
 def _endpoint_fields(settings: Settings) -> dict[str, str | None]:

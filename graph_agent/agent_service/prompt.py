@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, field_validator
 
-from graph_agent.models.base import Frozen
+from graph_agent.models.base import Frozen, NotBlank
 
 OPERATIONAL_RULES = (
     "You can ONLY manage tasks for the authenticated user",
@@ -33,17 +33,10 @@ Always validate user_id matches the authenticated user before calling tools."""
 class SystemPrompt(Frozen):
     """Role, rules and tone for the model. The constitution alone decides what may be done."""
 
-    role_definition: str = "You are a helpful Todo Assistant"
+    role_definition: NotBlank = "You are a helpful Todo Assistant"
     operational_rules: list[str] = Field(default_factory=lambda: list(OPERATIONAL_RULES))
     response_guidelines: list[str] = Field(default_factory=lambda: list(RESPONSE_GUIDELINES))
-    tool_usage_instructions: str = TOOL_USAGE
-
-    @field_validator("role_definition", "tool_usage_instructions")
-    @classmethod
-    def _must_not_be_blank(cls, value: str, info: ValidationInfo) -> str:
-        if not value.strip():
-            raise ValueError(f"{info.field_name} must not be empty")
-        return value
+    tool_usage_instructions: NotBlank = TOOL_USAGE
 
     @field_validator("operational_rules")
     @classmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 
@@ -11,14 +10,19 @@ def coerce_numbers(value: Any, schema: Any, root: Any) -> Any:
 
     A value of the type `number` keeps its form. `root` is the schema in which a `$ref` is looked up.
     """
-    schemas = list(_alternatives(schema, root))
+    schemas = _alternatives(schema, root)
+
+    def coerced(item: Any, inner: list[Any]) -> Any:
+        return coerce_numbers(item, {"anyOf": inner}, root)
+
     if isinstance(value, dict):
-        return {key: coerce_numbers(item, _any_of(_at_key(one, key) for one in schemas), root) for key, item in value.items()}
+        return {key: coerced(item, [_at_key(one, key) for one in schemas]) for key, item in value.items()}
     if isinstance(value, list):
-        return [coerce_numbers(item, _any_of(_at_index(one, n) for one in schemas), root) for n, item in enumerate(value)]
+        return [coerced(item, [_at_index(one, n) for one in schemas]) for n, item in enumerate(value)]
     if isinstance(value, float) and value.is_integer():
-        types = {name for one in schemas for name in _types(one)}
-        if "integer" in types and "number" not in types:
+        types = [one.get("type") for one in schemas]
+        names = [name for one in types for name in (one if isinstance(one, list) else [one])]
+        if "integer" in names and "number" not in names:
             return int(value)
     return value
 
@@ -49,10 +53,6 @@ def _resolve(reference: str, root: Any) -> Any:
     return node
 
 
-def _any_of(schemas: Iterable[Any]) -> dict[str, Any]:
-    return {"anyOf": [schema for schema in schemas if isinstance(schema, dict)]}
-
-
 def _at_key(schema: dict[str, Any], key: str) -> Any:
     properties = schema.get("properties")
     if isinstance(properties, dict) and key in properties:
@@ -62,11 +62,4 @@ def _at_key(schema: dict[str, Any], key: str) -> Any:
 
 def _at_index(schema: dict[str, Any], index: int) -> Any:
     prefix = schema.get("prefixItems")
-    if isinstance(prefix, list) and index < len(prefix):
-        return prefix[index]
-    return schema.get("items")
-
-
-def _types(schema: dict[str, Any]) -> list[str]:
-    name = schema.get("type")
-    return name if isinstance(name, list) else [name] if isinstance(name, str) else []
+    return prefix[index] if isinstance(prefix, list) and index < len(prefix) else schema.get("items")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, ValidationError
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm.families import DEFAULT_MODEL, Effort
-from graph_agent.models.base import Frozen
+from graph_agent.models.base import Frozen, NotBlank, first_violation
 from graph_agent.models.llm import DEFAULT_TEMPERATURE, MAX_RESPONSE_TOKENS
+
+
+def _check_key(value: str) -> str:
+    key = value.strip()
+    # A key is sent in an HTTP header, which such characters would break.
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError("api_key contains characters that no key has")
+    return key
+
+
+ApiKey = Annotated[NotBlank, AfterValidator(_check_key), Field(repr=False)]
 
 
 class LLMConfig(Frozen, kw_only=False):
@@ -19,33 +31,21 @@ class LLMConfig(Frozen, kw_only=False):
     after a retryable failure. `max_tokens` is the budget of the reply: what a model needs for thinking is added on the wire.
     """
 
-    api_key: str = Field(repr=False)
-    model: str = Field(default=DEFAULT_MODEL, min_length=1)
+    api_key: ApiKey
+    model: NotBlank = DEFAULT_MODEL
     temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
     max_tokens: int = Field(default=MAX_RESPONSE_TOKENS, gt=0)
     timeout_seconds: float = Field(default=30, gt=0)
     max_retries: int = Field(default=1, ge=0, le=5)
     thinking: Effort = "low"
 
-    @field_validator("api_key")
-    @classmethod
-    def _not_blank(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("api_key must not be empty")
-        return value
-
 
 def make_config(api_key: str, model: str, config: LLMConfig | None) -> LLMConfig:
     """Return `config`, or the default one, with this key and model. Raises `ConfigurationError`."""
-    key, name = api_key.strip(), model.strip()
-    if not key:
-        raise ConfigurationError("the model's API key is empty")
-    # A key is sent in an HTTP header, which such characters would break.
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigurationError("the model's API key contains characters that no key has")
-    if not name:
-        raise ConfigurationError("the model's name is empty")
-    return LLMConfig.model_validate({**(dict(config) if config else {}), "api_key": key, "model": name})
+    try:
+        return LLMConfig.model_validate({**(dict(config) if config else {}), "api_key": api_key, "model": model.strip()})
+    except ValidationError as exc:
+        raise ConfigurationError(f"the model's configuration is not valid: {first_violation(exc)}") from None
 
 
 def check_base_url(url: str) -> str:

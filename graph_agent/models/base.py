@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, ValidationError, ValidationInfo
 
 from graph_agent.models.canonical import canonical_json
 
@@ -16,6 +16,21 @@ def _in_utc(value: datetime) -> datetime:
 
 UtcDatetime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 """A timezone-aware time, converted to UTC."""
+
+
+def _check_not_blank(value: str, info: ValidationInfo) -> str:
+    if not value.strip():
+        raise ValueError(f"{info.field_name} must not be empty")
+    return value
+
+
+NotBlank = Annotated[str, AfterValidator(_check_not_blank)]
+"""A text with at least one visible character."""
+
+
+def first_violation(exc: ValidationError) -> str:
+    """Return the message of the first error, without the value, which may be secret."""
+    return exc.errors(include_url=False, include_input=False, include_context=False)[0]["msg"].removeprefix("Value error, ")
 
 
 class Frozen(BaseModel):

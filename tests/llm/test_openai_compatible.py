@@ -209,7 +209,7 @@ async def test_a_self_hosted_server_needs_no_key() -> None:
 
 
 def test_geminis_endpoint_needs_a_key() -> None:
-    with pytest.raises(ConfigurationError, match="key is empty"):
+    with pytest.raises(ConfigurationError, match="api_key must not be empty"):
         OpenAICompatibleAdapter("", "gemini-3.8-flash")
 
 
