@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -50,38 +49,21 @@ _FINISHES = {
 }
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """The settings that a kind of model accepts.
-
-    `limit` is the name of the output limit. `thinks` means that the model takes a reasoning effort, and that its
-    reasoning counts against the limit.
-    """
-
-    prefixes: tuple[str, ...]
-    limit: str
-    takes_temperature: bool
-    thinks: bool
-
-
-_DIALECTS = (
-    Dialect(("gpt-5", "o1", "o3", "o4"), "max_completion_tokens", takes_temperature=False, thinks=True),
-    Dialect(("",), "max_tokens", takes_temperature=True, thinks=False),
-)
+_REASONING = ("gpt-5", "o1", "o3", "o4")
+"""OpenAI's models that take a reasoning effort, no temperature, and the output limit under another name."""
 
 
 def build_settings(model: str, request: LLMRequest, effort: Effort) -> dict[str, Any]:
-    """Return the generation settings that `model` accepts."""
-    name = plain_name(model)
-    family = family_of(model)
-    dialect = next(dialect for dialect in _DIALECTS if name.startswith(dialect.prefixes))
-    if name.startswith("gemini"):
-        dialect = Dialect(("gemini",), "max_tokens", family.takes_temperature, thinks=family.thinking is not None)
-    tokens = output_tokens(family, effort, request.max_tokens) if dialect.thinks else request.max_tokens
+    """Return the generation settings that `model` accepts. Reasoning counts against the output limit."""
+    name, family = plain_name(model), family_of(model)
+    is_gemini, reasons = name.startswith("gemini"), name.startswith(_REASONING)
+    thinks = family.thinking is not None if is_gemini else reasons
+    takes_temperature = family.takes_temperature if is_gemini else not reasons
+    tokens = output_tokens(family, effort, request.max_tokens) if thinks else request.max_tokens
     return {
-        dialect.limit: tokens,
-        **({"temperature": request.temperature} if dialect.takes_temperature else {}),
-        **({"reasoning_effort": effort} if dialect.thinks else {}),
+        "max_completion_tokens" if reasons else "max_tokens": tokens,
+        **({"temperature": request.temperature} if takes_temperature else {}),
+        **({"reasoning_effort": effort} if thinks else {}),
     }
 
 

@@ -49,13 +49,11 @@ class RequiredCalls:
         # A request without tools cannot require a call: there is nothing to call.
         if request.tool_choice == "auto" or not request.tools or self.failures_in_a_row >= FAILURES_BEFORE_GIVING_UP:
             return read(await send(False))
-        try:
-            response = await _require(send, read)
-        except _UnusableError as unusable:
-            first = unusable.error
-        else:
+        response = await _require(send, read)
+        if isinstance(response, LLMResponse):
             self.failures_in_a_row = 0
             return response
+        first = response
         try:
             response = read(await send(False))
         except LLMError:
@@ -70,26 +68,23 @@ class RequiredCalls:
             _log.warning("the model %s does not support required calls: they are no longer required", self._model)
 
 
-class _UnusableError(Exception):
-    """A required request returned nothing usable, possibly because of the requirement."""
+async def _require(send: Send, read: Read) -> LLMResponse | LLMError:
+    """Return the response, or an error if nothing in it can be used, possibly because of the requirement.
 
-    def __init__(self, error: LLMError) -> None:
-        self.error = error
-
-
-async def _require(send: Send, read: Read) -> LLMResponse:
+    Raises the errors of other causes.
+    """
     try:
         body = await send(True)
     except LLMError as error:
         # Our errors have no status. They are chained from the exception that has it.
         refusal = error.__cause__
         if isinstance(refusal, StatusError) and refusal.status in _REFUSING_STATUSES and not refusal.bad_key:
-            raise _UnusableError(error) from error
+            return error
         raise
     try:
         response = read(body)
     except InvalidResponseError as error:
-        raise _UnusableError(error) from error
+        return error
     if response.finish_reason == "max_tokens" and response.content is None:
-        raise _UnusableError(InvalidResponseError("the model's answer was truncated before any text"))
+        return InvalidResponseError("the model's answer was truncated before any text")
     return response
