@@ -55,7 +55,9 @@ class TurnAdmission:
         self._starting = 0
         self._may_start = asyncio.Semaphore(MAX_STARTING)
         self.start_seconds = FIRST_ESTIMATE_SECONDS
-        """The measured time of one start: its duration divided by the number of starts at the same time."""
+        """The measured time of one start: its duration, with each moment divided by the number of starts that ran in it."""
+        self._divided_seconds = 0.0
+        self._divided_until = seconds()
         self.in_flight = Places(self._share)
         """The admitted turns that have not ended, with those that wait for their start."""
         self.waiting = Places(self._share)
@@ -134,16 +136,26 @@ class TurnAdmission:
     async def _measure(
         self, begin: Callable[[], Awaitable[TurnRun[ChatAnswer] | ChatAnswer]]
     ) -> TurnRun[ChatAnswer] | ChatAnswer:
+        self._divide_time()
         self._starting += 1
-        began = self._seconds()
+        began = self._divided_seconds
         try:
             return await begin()
         finally:
-            measured = (self._seconds() - began) / self._starting
+            self._divide_time()
             self._starting -= 1
+            measured = self._divided_seconds - began
             self.start_seconds += _WEIGHT * (min(measured, _MAX_GROWTH * self.start_seconds) - self.start_seconds)
             # A start that took no measurable time must not lead to a division by zero.
             self.start_seconds = max(self.start_seconds, 0.0001)
+
+    def _divide_time(self) -> None:
+        """Divide the time since the last call equally among the starts that ran in it."""
+        # To divide a duration by the starts that still run at its end would charge the last of a batch for all of them.
+        now = self._seconds()
+        if self._starting:
+            self._divided_seconds += (now - self._divided_until) / self._starting
+        self._divided_until = now
 
 
 class Places:

@@ -137,6 +137,16 @@ async def test_slow_starts_lower_the_limits_and_quick_ones_raise_them() -> None:
     assert slow < before < quick
 
 
+async def test_bursts_at_an_idle_server_are_admitted_although_a_batch_of_starts_ends_together() -> None:
+    admission, clock = _admission()
+    for _ in range(20):
+        turns = Turns(clock)
+        assert not any([await _refused(admission, f"user {number}", turns) for number in range(50)])
+        # The commits of the first batch are made together, and it ends at once; the other starts take no time.
+        clock.advance(seconds=1.0)
+        await turns.end()
+
+
 async def test_a_turn_that_could_not_start_in_time_is_refused_and_takes_no_place() -> None:
     admission, clock = _admission(deadline=2.0)
     turns = Turns(clock)
