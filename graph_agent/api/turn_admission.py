@@ -35,7 +35,7 @@ _WEIGHT = 0.1
 _MAX_GROWTH = 4.0
 """One slow start, such as the first of a process, raises the estimate by no more than `_WEIGHT` times this factor."""
 _TOLERANCE = 2
-"""A request that found room is refused later only if the limits have fallen to less than one part in this many."""
+"""A request that found room is refused later only if turns now start less than one part in this many as fast as measured."""
 SHARE = 4
 """A user may have up to this many times the places that are still free: the more are taken, the less one user may take."""
 
@@ -75,7 +75,8 @@ class TurnAdmission:
 
     @property
     def max_waiting(self) -> int:
-        return max(1, int(self.max_wait / self.start_seconds))
+        # Without a reserve the last in the queue would wait exactly as long as it may, and every second one a little longer.
+        return max(1, int(self.max_wait / (_TOLERANCE * self.start_seconds)))
 
     def has_room_for_arrival(self, caller: str) -> bool:
         """True if a request may wait to be parsed. It then counts in the limits as a turn that waits for its start."""
