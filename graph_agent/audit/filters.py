@@ -96,6 +96,10 @@ class DecisionFilter(Frozen):
             raise ValueError("until must be after since")
         return self
 
+    @property
+    def restricts_only_time(self) -> bool:
+        return self == type(self)(since=self.since, until=self.until)
+
     def conditions(self, connection: Connection) -> list[ColumnElement[bool]]:
         """Return the SQL conditions, for the database of this connection."""
         columns = decision_logs.c

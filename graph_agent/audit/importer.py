@@ -19,6 +19,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.record import DecisionRecord
 from graph_agent.record.blobs import store_texts
 from graph_agent.record.chain import ChainKey, ChainWriter
+from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
 from graph_agent.record.statements import write
 from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
@@ -80,6 +81,8 @@ async def _import_batch(
         insert_new(connection, llm_call_logs, [row for record in new for row in call_rows(record)])
         for record in new:
             chain.append(connection, record.header.decision_id, canonical_json(record.to_json()))
+        if new:
+            forget_hours(connection, lambda column: column.in_([record.header.decision_id for record in new]))
         differing = [name for name, text in existing.items() if text != canonical_json(by_id[name].to_json())]
         return ImportReport(
             imported=len(new), present=len(existing) - len(differing), differing=sorted(differing), texts=len(referenced)

@@ -1,26 +1,24 @@
 """Metrics over many decisions: exact counts and percentiles, aggregated by the database.
 
-Durations are read as a histogram with one row for each millisecond value that occurs. Percentiles are therefore exact, and the
-memory does not grow with the number of decisions.
+Durations are counted by millisecond value (`MetricCounts`). Percentiles are therefore exact, and the memory does not grow with
+the number of decisions. The counts of a range are the sums of those of its parts, so full hours are counted once and stored.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from graph_agent.audit.filters import DecisionFilter
+from graph_agent.audit.metric_counts import CallKind, MetricCounts
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.record import CallDisposition, RecordStatus
-from graph_agent.record.tables import decision_logs, tool_invocation_logs
+from graph_agent.record.metrics_hours import HOUR
+from graph_agent.record.tables import metrics_hours
 
 _SUCCESS = "SUCCESS"
-
-LONGEST_TURN = timedelta(hours=1)
-"""An upper bound of the duration of a turn, far above its deadline."""
 
 
 class Durations(Frozen):
@@ -119,103 +117,85 @@ def percentile(histogram: Mapping[int, int], share: float) -> int:
 
 
 def read_metrics(connection: Connection, filters: DecisionFilter) -> MetricsSummary:
-    """Compute the metrics of the decisions that match `filters`."""
-    conditions = filters.conditions(connection)
-    columns = decision_logs.c
-    kinds = (
-        columns.status,
-        columns.outcome_category,
-        columns.decision_type,
-        columns.intent_type,
-        columns.model,
-        columns.response_model,
-    )
-    grouped = connection.execute(
-        select(
-            *kinds,
-            columns.constitution,
-            func.count().label("times"),
-            func.count(columns.total_tokens).label("with_usage"),
-            *(func.coalesce(func.sum(columns[name]), 0).label(name) for name in _TOKEN_COLUMNS),
-        )
-        .where(*conditions)
-        .group_by(*kinds, columns.constitution)
-    ).all()
-    closed = [row for row in grouped if row.status != RecordStatus.PENDING]
-    outcomes = _counted((row.outcome_category, row.times) for row in closed)
-    categories = _counted((outcome.partition(":")[0], times) for outcome, times in outcomes.items())
-    total = sum(row.times for row in grouped)
-    ended = sum(row.times for row in closed)
-    histogram = connection.execute(
-        select(columns.duration_ms, func.count())
-        .where(*conditions, columns.ended_at.is_not(None))
-        .group_by(columns.duration_ms)
-    )
-    tools = _tools(connection, filters)
+    """Compute the metrics of the decisions that match `filters`.
+
+    If only the time range is restricted, the stored counts of its full hours are used; the rest is counted now.
+    """
+    counts = MetricCounts()
+    rest = filters
+    if filters.restricts_only_time:
+        hours = select(metrics_hours).order_by(metrics_hours.c.hour)
+        if filters.since is not None:
+            hours = hours.where(metrics_hours.c.hour >= filters.since)
+        if filters.until is not None:
+            hours = hours.where(metrics_hours.c.hour <= filters.until - HOUR)
+        for hour, stored in connection.execute(hours):
+            if rest.since != hour:
+                counts.count(connection, rest.replace(until=hour))
+            counts.add(stored)
+            rest = rest.replace(since=hour + HOUR, until=None)
+    if rest.since is None or rest.since != filters.until:
+        counts.count(connection, rest.replace(until=filters.until))
+    return _summary(filters, counts)
+
+
+def _summary(filters: DecisionFilter, counts: MetricCounts) -> MetricsSummary:
+    times = {kind: histogram.total() for kind, histogram in counts.decisions.items()}
+    closed = {kind: n for kind, n in times.items() if kind.status != RecordStatus.PENDING}
+    outcomes = _counted((kind.outcome_category, n) for kind, n in closed.items())
+    categories = _counted((outcome.partition(":")[0], n) for outcome, n in outcomes.items())
+    total, ended = sum(times.values()), sum(closed.values())
+    tools: dict[str, dict[CallKind, Counter[int]]] = {}
+    for kind, histogram in counts.calls.items():
+        tools.setdefault(kind.tool_name, {})[kind] = histogram
+    usage = {name: _tool_usage(kinds) for name, kinds in tools.items()}
     return MetricsSummary(
         since=filters.since,
         until=filters.until,
         total=total,
         open=total - ended,
-        interrupted=sum(row.times for row in closed if row.status == RecordStatus.INTERRUPTED),
+        interrupted=sum(n for kind, n in closed.items() if kind.status == RecordStatus.INTERRUPTED),
         success_rate=round(categories.get(_SUCCESS, 0) / ended, 4) if ended else None,
         categories=categories,
         outcomes=outcomes,
-        decision_types=_counted((row.decision_type, row.times) for row in closed),
-        intents=_counted((row.intent_type or "UNKNOWN", row.times) for row in closed),
-        models=_counted((row.model or "UNKNOWN", row.times) for row in closed),
-        response_models=_counted((row.response_model, row.times) for row in closed if row.response_model),
-        constitutions=_counted((row.constitution or "UNKNOWN", row.times) for row in closed),
-        durations=Durations.of({row[0]: row[1] for row in histogram}),
-        tool_calls=sum(tool.calls for tool, _ in tools.values()),
-        tool_durations=Durations.of(sum((histogram for _, histogram in tools.values()), Counter())),
-        tools={name: tool for name, (tool, _) in sorted(tools.items(), key=lambda item: (-item[1][0].calls, item[0]))},
-        tokens=TokenTotals(
-            decisions=sum(row.with_usage for row in grouped),
-            **{name: sum(getattr(row, name) for row in grouped) for name in _TOKEN_COLUMNS},
-        ),
+        decision_types=_counted((kind.decision_type, n) for kind, n in closed.items()),
+        intents=_counted((kind.intent_type or "UNKNOWN", n) for kind, n in closed.items()),
+        models=_counted((kind.model or "UNKNOWN", n) for kind, n in closed.items()),
+        response_models=_counted((kind.response_model, n) for kind, n in closed.items() if kind.response_model),
+        constitutions=_counted((kind.constitution or "UNKNOWN", n) for kind, n in closed.items()),
+        durations=Durations.of(_sum(counts.decisions[kind] for kind in closed)),
+        tool_calls=sum(tool.calls for tool in usage.values()),
+        tool_durations=Durations.of(_sum(_sent(counts.calls).values())),
+        tools=dict(sorted(usage.items(), key=lambda item: (-item[1].calls, item[0]))),
+        tokens=TokenTotals(**counts.tokens),
     )
 
 
-_TOKEN_COLUMNS = ("prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens")
+def _tool_usage(kinds: Mapping[CallKind, Counter[int]]) -> ToolUsage:
+    times = {kind: histogram.total() for kind, histogram in kinds.items()}
+    sent = _sent(kinds)
+    executed = sum(times[kind] for kind in sent)
+    succeeded = sum(times[kind] for kind in sent if kind.success)
+    return ToolUsage(
+        calls=sum(times.values()),
+        executed=executed,
+        refused=sum(n for kind, n in times.items() if kind.disposition == CallDisposition.REFUSED),
+        succeeded=succeeded,
+        success_rate=round(succeeded / executed, 4) if executed else None,
+        errors=_counted((kind.error_code, n) for kind, n in times.items() if kind.error_code is not None),
+        durations=Durations.of(_sum(sent.values())),
+    )
 
 
-def _tools(connection: Connection, filters: DecisionFilter) -> dict[str, tuple[ToolUsage, Counter[int]]]:
-    """Return the usage of each tool, with the histogram of its durations."""
-    columns = tool_invocation_logs.c
-    kinds = (columns.tool_name, columns.error_code, columns.success, columns.disposition, columns.duration_ms)
-    wanted = select(*kinds, func.count().label("times")).group_by(*kinds)
-    if filters.since is not None:
-        wanted = wanted.where(columns.invoked_at >= filters.since)
-    if filters.until is not None:
-        wanted = wanted.where(columns.invoked_at < filters.until)
-    if filters != DecisionFilter(since=filters.since, until=filters.until):
-        # A call in the range may belong to a turn that started before it, but by no more than the longest turn.
-        early = filters if filters.since is None else filters.replace(since=filters.since - LONGEST_TURN)
-        decisions = select(decision_logs.c.decision_id).where(*early.conditions(connection))
-        wanted = wanted.where(columns.decision_id.in_(decisions))
-    rows = connection.execute(wanted).all()
-    usage = {}
-    for name in {row.tool_name for row in rows}:
-        own = [row for row in rows if row.tool_name == name]
-        sent = [row for row in own if row.disposition is CallDisposition.EXECUTED]
-        histogram: Counter[int] = Counter()
-        for row in sent:
-            histogram[row.duration_ms] += row.times
-        succeeded = sum(row.times for row in sent if row.success)
-        usage[name] = (
-            ToolUsage(
-                calls=sum(row.times for row in own),
-                executed=histogram.total(),
-                refused=sum(row.times for row in own if row.disposition is CallDisposition.REFUSED),
-                succeeded=succeeded,
-                success_rate=round(succeeded / histogram.total(), 4) if sent else None,
-                errors=_counted((row.error_code, row.times) for row in own if row.error_code is not None),
-                durations=Durations.of(histogram),
-            ),
-            histogram,
-        )
-    return usage
+def _sent(kinds: Mapping[CallKind, Counter[int]]) -> dict[CallKind, Counter[int]]:
+    return {kind: histogram for kind, histogram in kinds.items() if kind.disposition == CallDisposition.EXECUTED}
+
+
+def _sum(histograms: Iterable[Counter[int]]) -> Counter[int]:
+    total: Counter[int] = Counter()
+    for histogram in histograms:
+        total.update(histogram)
+    return total
 
 
 def _counted(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.record import RecordStatus
 from graph_agent.record.blobs import TOUCH_EVERY
 from graph_agent.record.chain import ChainKey, Sealer
+from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
 from graph_agent.record.settlements import remove_settlements
 from graph_agent.record.statements import read, write
@@ -94,6 +95,7 @@ def _remove(batch: list[str], mark: MarkPruned | None) -> Callable[[Connection],
     def work(connection: Connection) -> int:
         if mark is not None:
             mark(connection, batch)
+        forget_hours(connection, lambda column: column.in_(batch))
         for table in _DEPENDENT_TABLES:
             connection.execute(delete(table).where(table.c.decision_id.in_(batch)))
         return connection.execute(delete(decision_logs).where(decision_logs.c.decision_id.in_(batch))).rowcount

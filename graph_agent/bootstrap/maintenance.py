@@ -1,4 +1,4 @@
-"""The jobs that one of the sweepers does: settle unknown outcomes, and delete rows that are past their retention."""
+"""The jobs that one of the sweepers does: settle unknown outcomes, delete rows past their retention, count full hours."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
+from graph_agent.audit.metric_counts import count_hours
 from graph_agent.audit.retention import prune
 from graph_agent.bootstrap.stores import Stores
 from graph_agent.chat.conversations.pruning import ConversationPruning
@@ -39,10 +40,15 @@ def maintenance_jobs(
         now = clock.now()
         return await write(stores.log, lambda connection: create_days(connection, now, now + CREATED_AHEAD))
 
+    async def count_metrics() -> int:
+        return await count_hours(stores.log, clock.now())
+
     return [
         OutcomeSettler(tools, stores.log, clock=clock, chain_key=chain_key).settle_unknown,
         ConversationPruning(stores.tasks, clock=clock).prune,
         prune_operations,
         create_partitions,
         prune_log,
+        # After the pruning, which removes the counts of the oldest hour.
+        count_metrics,
     ]

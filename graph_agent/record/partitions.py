@@ -8,12 +8,14 @@ are in partitions before and after the days. What fits nowhere else is in the de
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, true
 
 from graph_agent.clock import uuid7
 from graph_agent.models.record import RecordStatus
 from graph_agent.record.chain import ChainKey
+from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.tables import PARTITIONED, decision_logs
 from graph_agent.record.tamper.pruned import mark_subset_pruned
 
@@ -60,7 +62,7 @@ def drop_day(connection: Connection, before: datetime, *, key: ChainKey) -> int 
         connection.exec_driver_sql(_LOCK_BRIEFLY).close()
         # Readers continue; a row that is inserted after the check would be lost.
         connection.exec_driver_sql(f"LOCK TABLE {_names(day)} IN SHARE MODE").close()
-        of_day = _within(day, day + _DAY)
+        of_day = _within(day, day + _DAY, decision_logs.c.decision_id)
         still_open = exists().where(of_day, decision_logs.c.status == RecordStatus.PENDING)
         found = select(func.count(), func.max(decision_logs.c.created_at), still_open).where(of_day)
         count, newest, is_open = connection.execute(found).one()
@@ -68,6 +70,7 @@ def drop_day(connection: Connection, before: datetime, *, key: ChainKey) -> int 
             continue
         if count:
             mark_subset_pruned(connection, of_day, newest, key=key)
+            forget_hours(connection, partial(_within, day, day + _DAY))
         connection.exec_driver_sql(f"DROP TABLE {_names(day)}").close()
         return int(count)
     return None
@@ -76,7 +79,7 @@ def drop_day(connection: Connection, before: datetime, *, key: ChainKey) -> int 
 def outside_of_kept_days(connection: Connection, before: datetime) -> ColumnElement[bool]:
     """Return the condition for decisions that are in no partition of a day that ends after this time."""
     kept = [day for day in _days(connection) if _start(day) + _DAY > before]
-    return ~_within(kept[0], kept[-1] + _DAY) if kept else true()
+    return ~_within(kept[0], kept[-1] + _DAY, decision_logs.c.decision_id) if kept else true()
 
 
 def _days(connection: Connection) -> list[date]:
@@ -109,9 +112,9 @@ def _create_day(connection: Connection, day: date) -> bool:
     return True
 
 
-def _within(first: date, end: date) -> ColumnElement[bool]:
+def _within(first: date, end: date, decision_id: ColumnElement[str]) -> ColumnElement[bool]:
     """Return the condition for ids from the start of one day to the start of another one."""
-    return and_(decision_logs.c.decision_id >= _lowest_id(first), decision_logs.c.decision_id < _lowest_id(end))
+    return and_(decision_id >= _lowest_id(first), decision_id < _lowest_id(end))
 
 
 def _names(day: date) -> str:

@@ -160,6 +160,14 @@ record_blobs = Table(
     Column("last_used_at", UtcDateTime),
 )
 
+# The counts of the metrics of a full hour, which the sweeper writes. An hour without a row is counted from its decisions.
+metrics_hours = Table(
+    "metrics_hours",
+    metadata,
+    Column("hour", UtcDateTime, primary_key=True),
+    Column("counts", JsonText, nullable=False),
+)
+
 # Pruning leaves baselines and reports alone.
 baselines_table = Table(
     "baselines",

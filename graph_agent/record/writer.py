@@ -32,6 +32,7 @@ from graph_agent.ports import Clock
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.chain import ChainKey, ChainWriter, Sealer
+from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
 from graph_agent.record.opening_seal import CHECKED_COLUMNS, SEALED_COLUMNS, has_valid_seal
 from graph_agent.record.projection import call_row, call_rows, invocation_row, invocation_rows, terminal_columns
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
@@ -111,6 +112,7 @@ class DatabaseAuditWriter(AuditWriter):
         def work(connection: Connection) -> None:
             store_texts(connection, stale, started_at)
             _OPEN.run(connection, row)
+            self._forget_hours_if_late(connection, opening.decision_id, started_at)
 
         await self._write(work, f"decision {opening.decision_id} was opened before")
         self._touched.update(dict.fromkeys(stale, started_at))
@@ -157,6 +159,7 @@ class DatabaseAuditWriter(AuditWriter):
             insert_or_replace(connection, llm_call_logs, calls)
             _DELETE_ENTRIES.run(connection, {"decision": decision_id})
             self._chain.append(connection, decision_id, text)
+            self._forget_hours_if_late(connection, decision_id, record.header.started_at)
             return text
 
         try:
@@ -225,6 +228,10 @@ class DatabaseAuditWriter(AuditWriter):
                 return [row.decision_id for row in islice(filter(self._is_sealed, rows), limit)]
 
         return await self._read(work)
+
+    def _forget_hours_if_late(self, connection: Connection, decision_id: str, started_at: datetime) -> None:
+        if self._clock.now() - started_at > LONGEST_TURN:
+            forget_hours(connection, lambda column: column == decision_id)
 
     def _is_sealed(self, row: Any) -> bool:
         return has_valid_seal(row, self._sealer)
