@@ -1,44 +1,86 @@
-"""`python -m benchmarks.overload [TURNS ...]`: bursts of turns at a server whose model never answers.
+"""`python -m benchmarks.overload [TURNS ...]`: more turns at once than a server can run.
 
-The figures say how many turns were accepted, how long the answers took, how many rows were open afterwards, and how the server
-ended.
+First the server has the embedded model. Bursts of 50 turns that it can run, one after the other, are all answered; of a larger
+burst, and of clients that ask again and again, it refuses the excess. Then its model never answers. The figures say how many
+turns were accepted, how long the answers took, how many rows were open afterwards, and how the server ended.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from benchmarks.http import cpu_of, serving
 from graph_agent.api.connections import raise_descriptor_limit
-from tests.overload import DEADLINE_SECONDS, measure
+from tests.overload import DEADLINE_SECONDS, TURN_REQUEST, Answer, measure, open_rows, send_burst
 
 TURNS = (900, 1000, 1500)
 REFUSAL_SECONDS = 0.1
+BURSTS, TURNS_OF_BURST, LARGE_BURST = 20, 50, 400
+CLIENTS = (200, 600)
+CLIENT_SECONDS = 12.0
 
 
 def main(sizes: list[int]) -> None:
-    """Print the figures of one burst of each size."""
+    """Print the figures of each load, and of one burst of each size at a model that never answers."""
     raise_descriptor_limit()
+    _print_load(f"{BURSTS} bursts of {TURNS_OF_BURST}", partial(_bursts, BURSTS, TURNS_OF_BURST))
+    _print_load(f"a burst of {LARGE_BURST}", partial(_bursts, 1, LARGE_BURST))
+    for clients in CLIENTS:
+        _print_load(f"{clients} clients for {CLIENT_SECONDS:g} s", partial(_ask_repeatedly, clients))
     for turns in sizes:
         with tempfile.TemporaryDirectory() as folder:
             result = measure(Path(folder), turns)
-        accepted, refused = result.took(200), result.took(503)
+        accepted = result.took(200)
         print(f"{turns} turns at once, deadline {DEADLINE_SECONDS:g} s: {result.statuses()}")
         if accepted:
             print(f"  accepted: last answer after {accepted[-1]:.2f} s")
-        if refused:
-            late = sum(seconds > REFUSAL_SECONDS for seconds in refused)
-            print(
-                f"  refused, at the client: median {refused[len(refused) // 2] * 1000:.0f} ms, "
-                f"95 % within {refused[len(refused) * 95 // 100] * 1000:.0f} ms, last {refused[-1] * 1000:.0f} ms, "
-                f"{late} after more than {REFUSAL_SECONDS * 1000:.0f} ms"
-            )
+        _print_refusals(result.took(503))
+        if result.took(503):
             counts = ", ".join(f"{count} within {bound * 1000:g} ms" for bound, count in result.refused_within.items())
             print(f"  refused, at the server: {counts}")
         print(f"  every row closed after {result.all_closed_at:.2f} s")
         print(f"  after SIGTERM: {result.left_open} rows open, exit code {result.exit_code}")
         print(f"  /healthz in the middle: {result.quick_answer_seconds * 1000:.0f} ms")
+
+
+def _print_load(name: str, load: Callable[[int], list[Answer]]) -> None:
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as (server, port):
+        _bursts(2, 3, port)  # The first turns import modules and open the databases.
+        before = cpu_of(server)
+        answers = load(port)
+        spent = cpu_of(server) - before
+        answered = sorted(answer.took for answer in answers if answer.status == 200)
+        refused = sorted(answer.took for answer in answers if answer.status == 503)
+        print(f"{name}: {len(answered)} answered, {len(refused)} refused, {len(answers) - len(answered) - len(refused)} lost")
+        if answered:
+            print(f"  answered: median {_ms(answered, 0.5)}, 99 % within {_ms(answered, 0.99)}")
+        _print_refusals(refused)
+        print(f"  CPU of the server: {spent:.1f} s; {open_rows(Path(folder))} rows open")
+
+
+def _print_refusals(refused: list[float]) -> None:
+    if refused:
+        late = sum(seconds > REFUSAL_SECONDS for seconds in refused)
+        print(
+            f"  refused, at the client: median {_ms(refused, 0.5)}, 95 % within {_ms(refused, 0.95)}, "
+            f"99 % within {_ms(refused, 0.99)}, last {_ms(refused, 1)}, {late} after more than {REFUSAL_SECONDS * 1000:.0f} ms"
+        )
+
+
+def _ms(sorted_seconds: list[float], share: float) -> str:
+    return f"{sorted_seconds[min(len(sorted_seconds) - 1, int(len(sorted_seconds) * share))] * 1000:.0f} ms"
+
+
+def _bursts(count: int, turns: int, port: int) -> list[Answer]:
+    return [answer for _ in range(count) for answer in send_burst(port, TURN_REQUEST, turns, 60)]
+
+
+def _ask_repeatedly(clients: int, port: int) -> list[Answer]:
+    return send_burst(port, TURN_REQUEST, clients, 5 * CLIENT_SECONDS, repeat_seconds=CLIENT_SECONDS)
 
 
 if __name__ == "__main__":

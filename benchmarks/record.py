@@ -26,9 +26,11 @@ from typing import Any
 from sqlalchemy import func, select
 
 from graph_agent.audit.filters import DecisionFilter
+from graph_agent.audit.metric_counts import count_hours
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ServiceError
+from graph_agent.record.metrics_hours import COUNTED_AFTER
 from graph_agent.record.statements import QUERY_SECONDS
 from graph_agent.record.tables import decision_logs
 from tests.cluster.services import PostgreSql
@@ -71,6 +73,7 @@ async def time_queries(database: Database) -> int:
         "page 100 of everything": lambda: service.query_decisions(offset=9900),
         "metrics of the last day": lambda: service.get_metrics_summary(day),
         "metrics of the last week": lambda: service.get_metrics_summary(week),
+        "metrics of everything": lambda: service.get_metrics_summary(),
     }
     exceeded = 0
     for name, query in queries.items():
@@ -86,6 +89,13 @@ async def time_queries(database: Database) -> int:
             continue
         print(f"{name:32}{min(spent):9.1f} ms{statistics.median(spent):9.1f} ms{max(spent):9.1f} ms")
     return exceeded
+
+
+async def _count_all_hours(database: Database) -> int:
+    hours = 0
+    while counted := await count_hours(database, ENDS + COUNTED_AFTER):
+        hours += counted
+    return hours
 
 
 def main() -> None:
@@ -111,6 +121,8 @@ def main() -> None:
             started = time.perf_counter()
             fill(database, arguments.decisions)
             print(f"wrote {arguments.decisions:,} decisions in {time.perf_counter() - started:.0f} s", file=sys.stderr)
+        hours = asyncio.run(_count_all_hours(database))
+        print(f"counted {hours:,} hours, as the sweeper does", file=sys.stderr)
         print(f"{'':32}{'fastest':>12}{'median':>12}{'slowest':>12}")
         if exceeded := asyncio.run(time_queries(database)):
             sys.exit(f"{exceeded} queries exceeded their limit of {QUERY_SECONDS:g} s")

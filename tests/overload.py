@@ -9,6 +9,7 @@ request to the arrival of the answer, and by the server, from the arrival of the
 from __future__ import annotations
 
 import asyncio
+import heapq
 import os
 import re
 import selectors
@@ -27,6 +28,8 @@ from graph_agent.api.arrivals import seconds_since_arrival
 from tests.serving import address_of
 
 DEADLINE_SECONDS = 8.0
+RETRY_SECONDS = 1.0
+"""The `Retry-After` of a refusal."""
 
 _BODY = b'{"content": "add a task to call mom"}'
 TURN_REQUEST = (
@@ -117,30 +120,19 @@ async def _burst(home: Path, port: int, turns: int, deadline: float) -> tuple[li
     return answers, quick.took, time.monotonic() - began, await _refusals_of_server(port)
 
 
-def send_burst(port: int, request: bytes, count: int, seconds: float) -> list[Answer]:
+def send_burst(port: int, request: bytes, count: int, seconds: float, *, repeat_seconds: float = 0.0) -> list[Answer]:
     """Send `count` requests, each on a connection of its own, and return the answers of at most `seconds`.
 
-    One thread on plain sockets: with a task for each request the clients would take longer than the server.
+    For `repeat_seconds` each client sends another request: at once after an answer, and a second after a refusal. One thread on
+    plain sockets: with a task for each request the clients would take longer than the server.
     """
     answers: list[Answer] = []
     sent: dict[socket.socket, float] = {}
+    due = [0.0] * count
     began = time.monotonic()
     with selectors.DefaultSelector() as selector:
 
-        def receive(timeout: float) -> None:
-            for key, _ in selector.select(timeout):
-                connection = key.fileobj
-                assert isinstance(connection, socket.socket)
-                try:
-                    answer = connection.recv(65536)
-                except ConnectionError:
-                    answer = b""
-                now = time.monotonic() - seconds_since_arrival(connection)
-                answers.append(_read(answer, now - began, now - sent.pop(connection)))
-                selector.unregister(connection)
-                connection.close()
-
-        for _ in range(count):
+        def send() -> None:
             connection = socket.socket()
             connection.setblocking(False)
             at = time.monotonic()
@@ -151,10 +143,31 @@ def send_burst(port: int, request: bytes, count: int, seconds: float) -> list[An
             connection.setblocking(False)
             sent[connection] = at
             selector.register(connection, selectors.EVENT_READ)
-            if not len(sent) % 64:
-                receive(0)
-        while sent and time.monotonic() - began < seconds:
-            receive(1)
+
+        def receive(timeout: float) -> None:
+            for key, _ in selector.select(timeout):
+                connection = key.fileobj
+                assert isinstance(connection, socket.socket)
+                try:
+                    data = connection.recv(65536)
+                except ConnectionError:
+                    data = b""
+                now = time.monotonic() - seconds_since_arrival(connection)
+                answer = _read(data, now - began, now - sent.pop(connection))
+                answers.append(answer)
+                if (elapsed := time.monotonic() - began) < repeat_seconds:
+                    heapq.heappush(due, elapsed + (0.0 if answer.status == 200 else RETRY_SECONDS))
+                selector.unregister(connection)
+                connection.close()
+
+        while (due or sent) and (now := time.monotonic() - began) < seconds:
+            if due and due[0] <= now:
+                heapq.heappop(due)
+                send()
+                if not len(sent) % 64:
+                    receive(0)
+            else:
+                receive(0.01 if due else 1)
         for connection in sent:
             connection.close()
     return answers

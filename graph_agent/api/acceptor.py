@@ -5,6 +5,9 @@ the last connection of a burst would wait for all of that work. Therefore the fi
 excess request for a turn is refused here, other requests for turns wait here, and any other connection gets its protocol.
 """
 
+# With uvicorn's acceptance and its `limit_concurrency`, instead of this module and `arrivals`, 99 % of the refusals came within
+# 177 ms instead of 38 ms with 200 clients that ask again and again, and within 190 ms instead of 12 ms in a burst of 600.
+
 from __future__ import annotations
 
 import asyncio

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import threading
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metric_counts import HOURS_AT_ONCE, count_hours
@@ -20,7 +22,9 @@ from graph_agent.clock import ManualClock, uuid7
 from graph_agent.db import Database, migrate
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.record import CallDisposition, DecisionOpening, DecisionRecord, RecordStatus
+from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import create_days
+from graph_agent.record.projection import decision_row
 from graph_agent.record.tables import decision_logs, metrics_hours
 from graph_agent.record.tamper.pruned import mark_pruned
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -192,6 +196,36 @@ async def test_the_decisions_of_a_dropped_day_are_no_longer_counted(fresh_postgr
     assert report.decisions == 2
     whole = await require_exact(log)
     assert (whole.total, whole.tool_calls) == (1, 1)
+    log.close_now()
+
+
+@pytest.mark.postgresql
+async def test_an_hour_is_not_counted_while_a_transaction_changes_it(fresh_postgresql_url: str) -> None:
+    log = Database.open(fresh_postgresql_url)
+    migrate(log, "graph_agent.record")
+    late = make_record(2)
+    store_records(log, make_record(1))
+    loop, inserted = asyncio.get_running_loop(), asyncio.Event()
+    count_ended = threading.Event()
+    waits = "SELECT count(*) FROM pg_locks WHERE relation = to_regclass('metrics_hours') AND NOT granted"
+
+    def insert_slowly(connection: Connection) -> None:
+        connection.execute(insert(decision_logs), [decision_row(late)])
+        forget_hours(connection, lambda column: column == late.header.decision_id)
+        loop.call_soon_threadsafe(inserted.set)
+        while not count_ended.is_set() and not connection.exec_driver_sql(waits).scalar_one():
+            count_ended.wait(0.01)
+
+    async def count() -> int:
+        await inserted.wait()
+        try:
+            return await count_hours(log, LATER)
+        finally:
+            count_ended.set()
+
+    _, counted = await asyncio.gather(log.write(insert_slowly), count())
+    assert counted == 10
+    assert (await require_exact(log)).total == 2
     log.close_now()
 
 
