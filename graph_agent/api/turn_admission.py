@@ -22,8 +22,8 @@ MAX_TURNS_IN_FLIGHT = 1024
 MIN_TURNS_IN_FLIGHT = 8
 MAX_STARTING = 32
 """The number of turns that begin at the same time. Their commits are made together."""
-MAX_WAIT_SECONDS = 2.0
-"""The longest wait for a start; a quarter of the turn's deadline if that is less."""
+PLANNED_WAIT_SECONDS = 2.0
+"""The wait for a start for which the last turn in a full queue is admitted; a quarter of its deadline if that is less."""
 FIRST_ESTIMATE_SECONDS = 0.01
 """The assumed time of one start before the first is measured. It is long, so that no turn is admitted and refused later."""
 
@@ -35,7 +35,7 @@ _WEIGHT = 0.1
 _MAX_GROWTH = 4.0
 """One slow start, such as the first of a process, raises the estimate by no more than `_WEIGHT` times this factor."""
 _TOLERANCE = 2
-"""A request that found room is refused later only if turns now start less than one part in this many as fast as measured."""
+"""A turn that found room is refused later only if turns now start less than one part in this many as fast as measured."""
 SHARE = 4
 """A user may have up to this many times the places that are still free: the more are taken, the less one user may take."""
 
@@ -48,7 +48,9 @@ class TurnAdmission:
     ) -> None:
         """With `one_user` that user may take every place. `seconds` is a monotonic clock."""
         self._deadline = deadline_seconds
-        self.max_wait = min(MAX_WAIT_SECONDS, deadline_seconds / 4)
+        self._planned_wait = min(PLANNED_WAIT_SECONDS, deadline_seconds / 4)
+        # With the planned wait every second one of a full queue would be refused after it: the measured time is an average.
+        self.max_wait = _TOLERANCE * self._planned_wait
         """The longest wait before a request is parsed, and the longest wait for a start, in seconds."""
         self._share = None if one_user else SHARE
         self._seconds = seconds
@@ -75,8 +77,7 @@ class TurnAdmission:
 
     @property
     def max_waiting(self) -> int:
-        # Without a reserve the last in the queue would wait exactly as long as it may, and every second one a little longer.
-        return max(1, int(self.max_wait / (_TOLERANCE * self.start_seconds)))
+        return max(1, int(self._planned_wait / self.start_seconds))
 
     def has_room_for_arrival(self, caller: str) -> bool:
         """True if a request may wait to be parsed. It then counts in the limits as a turn that waits for its start."""
