@@ -15,8 +15,8 @@ from typing import Any
 from sqlalchemy import Column, Connection, MetaData, String, Table, Text, delete, insert, select
 
 from graph_agent.db import Database
-from graph_agent.ledger.quoting import quoted
 from graph_agent.ledger.server import LedgerServer, ToolRefusal
+from graph_agent.reply.text import quoted
 
 
 def build_notes(database: Database, default_user: str | None = None) -> LedgerServer:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord
+from graph_agent.reply.text import visible
 
 MAX_OBJECT = 64 * 1024 * 1024
 """Maximum number of characters of one object; an export of this program has none that is larger."""
@@ -26,9 +26,6 @@ MAX_DEPTH = 200
 
 _DELIMITERS = " \t\r\n,[]"
 _CHUNK = 65536
-_BIDI_CONTROLS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
-_DIRECTION_MARKS = "\u200e\u200f\u061c"
-"""The left-to-right, right-to-left and Arabic letter marks, which have the bidirectional class of letters."""
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -83,18 +80,9 @@ def _decision(number: int, value: dict[str, Any]) -> ExportedDecision:
         return ExportedDecision(number, decision_id, None)
     context = record.header.context
     for name, text in (("user", context.user_id), ("conversation", context.conversation_id)):
-        if any(_is_control(character) for character in text):
-            raise invalid_object(number, f"its {name} id contains control characters")
+        if visible(text) != text or {"\n", "\t"}.intersection(text):
+            raise invalid_object(number, f"its {name} id contains hidden characters")
     return ExportedDecision(number, decision_id, record)
-
-
-def _is_control(character: str) -> bool:
-    """True for C0 and C1 control characters, and for those that change the direction of text."""
-    return (
-        unicodedata.category(character) == "Cc"
-        or unicodedata.bidirectional(character) in _BIDI_CONTROLS
-        or character in _DIRECTION_MARKS
-    )
 
 
 def _read_objects(pieces: Iterable[str]) -> Iterator[dict[str, Any]]:

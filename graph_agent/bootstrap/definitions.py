@@ -9,7 +9,7 @@ from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
 from graph_agent.policy.rules import Policy, ToolRule
-from graph_agent.reply.one_line import one_line
+from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.pins import lock_file
 from graph_agent.tools.server_group import McpServerGroup

@@ -12,10 +12,10 @@ from graph_agent.audit.drift.baselines import BaselineService, DriftReport
 from graph_agent.audit.drift.result import Comparison, Drift
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.secret import chain_keys
-from graph_agent.cli.escape import plain
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.running import FAILED, AsJson, option
 from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
 
 
@@ -35,7 +35,7 @@ def create(
         typer.echo(json_line(baseline.to_json()))
     else:
         groups = len(baseline.profiles)
-        typer.echo(f"{plain(baseline.name)}: {baseline.decisions} decisions, {groups} group{'s' if groups > 1 else ''}")
+        typer.echo(f"{visible(baseline.name)}: {baseline.decisions} decisions, {groups} group{'s' if groups > 1 else ''}")
 
 
 def list_baselines(as_json: AsJson = False) -> None:
@@ -54,7 +54,7 @@ def list_baselines(as_json: AsJson = False) -> None:
         span = [f"{at:%Y-%m-%d %H:%M}" if at else "-" for at in (baseline.since, baseline.until)]
         models = ", ".join(sorted({profile.model for profile in baseline.profiles}))
         table.add_row(
-            plain(baseline.name), f"{baseline.created_at:%Y-%m-%d %H:%M}", f"{baseline.decisions:,}", *span, plain(models)
+            visible(baseline.name), f"{baseline.created_at:%Y-%m-%d %H:%M}", f"{baseline.decisions:,}", *span, visible(models)
         )
     stdout_console().print(table)
 
@@ -88,20 +88,20 @@ def print_drift(console: Console, drift: Drift) -> None:
     """Print the deviations of each group, and the groups that could not be compared."""
     for group in drift.groups:
         console.print(
-            f"{plain(group.model)}, constitution {group.constitution[:12]}: "
+            f"{visible(group.model)}, constitution {group.constitution[:12]}: "
             f"{group.baseline_decisions:,} decisions then, {group.decisions:,} now"
         )
         if group.new_response_models:
-            console.print(f"answered by another model than in the baseline: {plain(', '.join(group.new_response_models))}")
+            console.print(f"answered by another model than in the baseline: {visible(', '.join(group.new_response_models))}")
         if not group.by_users:
             console.print("tested as if all decisions were independent: there is one user, or the baseline has no user counts")
         table = Table("", "then", "now", "deviation", "p", "", box=None, pad_edge=False)
         for one in sorted(group.comparisons, key=lambda one: (not one.flagged, -abs(one.deviation)))[:12]:
-            what = f"{one.dimension} {plain(one.name)}" if one.name != "*" else f"{one.dimension}, all categories together"
+            what = f"{one.dimension} {visible(one.name)}" if one.name != "*" else f"{one.dimension}, all categories together"
             table.add_row(what, *_figures(one), "DRIFT" if one.flagged else "", style="red" if one.flagged else "")
         console.print(table)
     for other in drift.uncompared:
-        console.print(f"not compared: {plain(other.model)}, constitution {other.constitution[:12]}, "
+        console.print(f"not compared: {visible(other.model)}, constitution {other.constitution[:12]}, "
                       f"{other.decisions:,} decisions: {other.reason}")  # fmt: skip
     verdict = "drift" if drift.drift_detected else "no drift"
     console.print(

@@ -6,10 +6,10 @@ import typer
 
 from graph_agent.bootstrap.definitions import draft_constitution, explain_constitution
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.cli.escape import plain
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, open_in_loop, print_stderr
 from graph_agent.policy.constitution import Constitution
+from graph_agent.reply.text import visible
 
 
 def show(constitution: ConstitutionFile = None) -> None:
@@ -43,7 +43,7 @@ def check(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     with open_in_loop(open_stores(settings)) as (stores, run):
         lines, problems = run(explain_constitution(settings, stores.tasks))
     for line in lines:
-        typer.echo(plain(line))
+        typer.echo(visible(line))
     for problem in problems:
         print_stderr(f"graph-agent: {problem}")
     if problems:

@@ -15,7 +15,6 @@ from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy, shared_identities
-from graph_agent.cli.escape import plain
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model
 from graph_agent.cli.show import stdout_console
@@ -24,6 +23,7 @@ from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.provider_adapter import ProviderAdapter
 from graph_agent.policy.constitution import Constitution
 from graph_agent.ports import LLMAdapter
+from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
 
 REQUEST_SECONDS = 10.0
@@ -69,7 +69,7 @@ async def _run_checks(settings: Settings, model: str | None) -> bool:
             except GraphAgentError as exc:
                 healthy = False
                 style, verdict, text = "red", "broken", str(exc)
-            console.print(Text.assemble((f"{name:<{_WIDTH}}", "dim"), (f"{verdict:<8}", style), plain(text)))
+            console.print(Text.assemble((f"{name:<{_WIDTH}}", "dim"), (f"{verdict:<8}", style), visible(text)))
     return healthy
 
 

@@ -13,10 +13,9 @@ import typer
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.secret import chain_keys
-from graph_agent.cli.escape import plain
 from graph_agent.cli.filters import filter_by, open_log, open_queries
 from graph_agent.cli.running import FAILED, AsJson, import_extra, open_file, option, print_stderr, wrong_usage
-from graph_agent.cli.show import json_line
+from graph_agent.cli.show import escape_json, json_line
 from graph_agent.settings import read_settings
 
 _CHUNK = 1 << 20
@@ -71,8 +70,8 @@ def import_decisions(
 
 
 async def _write(pieces: AsyncIterator[str], file: IO[str]) -> None:
-    # On a terminal the characters are escaped that could control it; the JSON keeps its value.
-    written = plain if file.isatty() else str
+    # On a terminal hidden characters could control it; the JSON keeps its value.
+    written = escape_json if file.isatty() else str
     async for piece in pieces:
         file.write(written(piece))
     file.flush()

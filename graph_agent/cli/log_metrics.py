@@ -8,10 +8,10 @@ from rich.table import Table
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import Durations, MetricsSummary
-from graph_agent.cli.escape import plain
 from graph_agent.cli.filters import filter_by, open_queries
 from graph_agent.cli.running import AsJson
 from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.reply.text import visible
 
 
 @filter_by("since", "until", "user_id", "conversation_id", "model")
@@ -54,7 +54,7 @@ def _counts(title: str, counts: dict[str, int], of: int) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     for name, times in counts.items():
-        table.add_row(plain(name), f"{times:,}", f"{times / max(1, of):.1%}")
+        table.add_row(visible(name), f"{times:,}", f"{times / max(1, of):.1%}")
     return table
 
 
@@ -66,7 +66,7 @@ def _tools(metrics: MetricsSummary) -> Table:
         rate = "-" if tool.success_rate is None else f"{tool.success_rate:.1%}"
         spent = [_ms(value) for value in (tool.durations.p50, tool.durations.p95, tool.durations.p99)]
         errors = ", ".join(f"{code} {times:,}" for code, times in tool.errors.items())
-        table.add_row(plain(name), f"{tool.calls:,}", f"{tool.executed:,}", f"{tool.refused:,}", rate, *spent, errors)
+        table.add_row(visible(name), f"{tool.calls:,}", f"{tool.executed:,}", f"{tool.refused:,}", rate, *spent, errors)
     return table
 
 

@@ -14,10 +14,10 @@ from rich.table import Table
 from graph_agent.analytics.parquet import ParquetExport
 from graph_agent.analytics.sql import run_sql
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.cli.escape import plain
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.running import AsJson, option, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.reply.text import visible
 
 
 @filter_by("since", "until")
@@ -38,9 +38,9 @@ def query(
             for row in result.rows:
                 typer.echo(json_line({name: _to_json(value) for name, value in zip(result.columns, row, strict=True)}))
             return
-        table = Table(*map(plain, result.columns), box=None, pad_edge=False)
+        table = Table(*map(visible, result.columns), box=None, pad_edge=False)
         for row in result.rows:
-            table.add_row(*(plain("" if value is None else str(value)) for value in row))
+            table.add_row(*(visible("" if value is None else str(value)) for value in row))
         stdout_console().print(table)
 
 

@@ -16,7 +16,6 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.partitions import Partition, split_log
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.adapters import open_adapter
-from graph_agent.cli.escape import plain
 from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.progress import progress_bar
@@ -32,6 +31,7 @@ from graph_agent.replay.partitions import ReplayJob, replay_partition
 from graph_agent.replay.replayer import replay_interruptibly
 from graph_agent.replay.report import unreadable_report
 from graph_agent.replay.sources import LoadedRecord, load_from_log, read_file, read_log
+from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
 
 _VALUE = 300
@@ -150,7 +150,7 @@ class _Printer:
         verdict = ("identical ", "bold green") if report["identical"] else ("differs   ", "bold red")
         console.print(Text.assemble(verdict, report["decision_id"]))
         if report["departure"] is not None:
-            console.print(Text(f"  departs: {plain(report['departure'])}"))
+            console.print(Text(f"  departs: {visible(report['departure'])}"))
         for one in report["differences"]:
             console.print(Text(f"  {one['what']}", style="bold"))
             console.print(Text.assemble(("    recorded  ", "dim"), shorten(one["recorded"], _VALUE)))

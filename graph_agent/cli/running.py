@@ -15,9 +15,9 @@ from typing import IO, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from graph_agent.cli.escape import plain
 from graph_agent.cli.log_lines import MCP_LIBRARIES, RedactingFormatter, quiet_libraries
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
+from graph_agent.reply.text import visible
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def print_stderr(text: str) -> None:
     """Print a message on stderr, with the characters escaped that could control a terminal."""
-    typer.echo(plain(text), err=True)
+    typer.echo(visible(text), err=True)
 
 
 def open_file(path: str | Path, mode: str = "r") -> IO[Any]:

@@ -6,6 +6,7 @@ Everything that a command prints may come from a model, a user, a third-party se
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,18 +15,19 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from graph_agent.cli.escape import JOINERS, plain
 from graph_agent.models.decision import AgentDecision
+from graph_agent.reply.text import visible
 
 _CHECK_MARKS = "✓✔☑✅🗸"
+_BEFORE_TEXT = re.compile(r"(?:\s|‹U\+[^›]*›)*")
 
 
 class SafeConsole(Console):
-    """A console that escapes, in everything it prints, the characters that could control a terminal."""
+    """A console that shows hidden characters, in everything it prints, as `‹U+202E›`."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(plain(segment.text), segment.style)
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 def stdout_console() -> Console:
@@ -34,17 +36,22 @@ def stdout_console() -> Console:
 
 
 def json_line(value: Any) -> str:
-    """Return `value` as one line of JSON, in ASCII unless stdout is UTF-8, without characters that could control a terminal."""
-    return plain(json.dumps(value, ensure_ascii=(sys.stdout.encoding or "").lower().replace("-", "") != "utf8"))
+    """Return `value` as one line of JSON, in ASCII unless stdout is UTF-8, without hidden characters."""
+    return escape_json(json.dumps(value, ensure_ascii=(sys.stdout.encoding or "").lower().replace("-", "") != "utf8"))
+
+
+def escape_json(text: str) -> str:
+    """Return a JSON text with its hidden characters escaped, as in `\\u202e`, so that it has the same value."""
+    return visible(text, lambda run: json.dumps(run)[1:-1].replace("\x7f", "\\u007f"))
 
 
 def mark_receipts(reply: str) -> str:
     """Return a model's reply with every line marked that starts with a check mark and could be taken for a receipt."""
-    return "\n".join(f"(model) {line}" if _looks_like_receipt(line) else line for line in plain(reply).split("\n"))
+    return "\n".join(f"(model) {line}" if _looks_like_receipt(line) else line for line in visible(reply).split("\n"))
 
 
 def _looks_like_receipt(line: str) -> bool:
-    return line.lstrip(f" \t\u00a0\u3000{JOINERS}").startswith(tuple(_CHECK_MARKS))
+    return _BEFORE_TEXT.sub("", line).startswith(tuple(_CHECK_MARKS))
 
 
 def print_answer(console: Console, decision: AgentDecision) -> None:
@@ -53,10 +60,10 @@ def print_answer(console: Console, decision: AgentDecision) -> None:
     console.print(Text(mark_receipts(decision.reply), style=style))
     print_receipts(console, decision.effects)
     for notice in decision.notices:
-        console.print(Text(f"  ! {plain(notice)}", style="yellow"))
+        console.print(Text(f"  ! {visible(notice)}", style="yellow"))
 
 
 def print_receipts(console: Console, receipts: Sequence[str]) -> None:
     """Print one line for each committed change."""
     for receipt in receipts:
-        console.print(Text(f"  ✓ {plain(receipt)}", style="green"))
+        console.print(Text(f"  ✓ {visible(receipt)}", style="green"))

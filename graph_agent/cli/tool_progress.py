@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graph_agent.cli.running import print_stderr
-from graph_agent.reply.one_line import one_line
+from graph_agent.reply.text import one_line
 from graph_agent.tools.progress import ToolProgress
 from graph_agent.turn.hooks import TurnHook
 

@@ -16,7 +16,6 @@ from graph_agent.bootstrap.definitions import diff_tools, pin_tools
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import call_tool, served_policy
 from graph_agent.bootstrap.tools_app import tools_app
-from graph_agent.cli.escape import plain
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.listening import open_listener, serve_until_stopped
 from graph_agent.cli.loopback import is_loopback
@@ -32,6 +31,7 @@ from graph_agent.cli.running import (
     wrong_usage,
 )
 from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
 
 SHUTDOWN_SECONDS = 5
@@ -115,7 +115,7 @@ def diff(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     with open_in_loop(open_stores(settings)) as (stores, run):
         lines = run(diff_tools(settings, stores.tasks))
     for line in lines:
-        typer.echo(plain(line))
+        typer.echo(visible(line))
     if lines:
         raise typer.Exit(FAILED)
 

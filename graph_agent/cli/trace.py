@@ -9,9 +9,9 @@ from rich.text import Text
 
 from graph_agent.audit.findings import findings
 from graph_agent.audit.trace import DecisionTrace
-from graph_agent.cli.escape import plain
 from graph_agent.cli.show import json_line, mark_receipts, print_receipts
 from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
+from graph_agent.reply.text import one_line, visible
 
 _LABEL_WIDTH = 14
 _MAX_CHARS = 200
@@ -48,8 +48,7 @@ def print_findings(console: Console, trace: DecisionTrace) -> None:
 def shorten(value: Any, limit: int = _MAX_CHARS) -> str:
     """Return `value` on one line of at most `limit` characters: text unchanged, anything else as JSON."""
     text = value if isinstance(value, str) else json_line(value)
-    text = " ".join(plain(text).split())
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+    return one_line(text, limit)
 
 
 def _print_header(console: Console, header: RecordHeader) -> None:
@@ -103,7 +102,7 @@ def _print_tool_call(console: Console, call: ToolInvocation) -> None:
 
 
 def _row(console: Console, label: str, text: str, style: str = "") -> None:
-    first, *others = plain(text).split("\n")
+    first, *others = visible(text).split("\n")
     console.print(Text.assemble((label.ljust(_LABEL_WIDTH), "dim"), (first, style)))
     for line in others:
         console.print(Text(" " * _LABEL_WIDTH + line, style=style))

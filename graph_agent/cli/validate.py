@@ -13,7 +13,6 @@ from rich.text import Text
 
 from graph_agent.bootstrap.validating import Validation, ValidationJob, open_validation, play_part, split_cases
 from graph_agent.cli.baseline import print_drift
-from graph_agent.cli.escape import plain
 from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.progress import progress_bar
@@ -30,6 +29,7 @@ from graph_agent.cli.running import (
 )
 from graph_agent.cli.runtime import check_model
 from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.reply.text import visible
 from graph_agent.validation.fixtures import Fixture, load_fixtures, shipped_suite
 from graph_agent.validation.report import FixtureResult, PlayedCase, ValidationReport
 
@@ -128,11 +128,11 @@ def _print(report: ValidationReport) -> None:
     console = stdout_console()
     for result in report.results:
         if not result.passed:
-            console.print(Text(f"FAILED {plain(result.test_id)}", style="red"))
+            console.print(Text(f"FAILED {visible(result.test_id)}", style="red"))
             for said in result.inputs:
-                console.print(Text(f"       {plain(said)[:200]}", style="dim"))
+                console.print(Text(f"       {visible(said)[:200]}", style="dim"))
             for failure in result.failures:
-                console.print(f"       {plain(failure)}")
+                console.print(f"       {visible(failure)}")
     if report.drift is not None:
         print_drift(console, report.drift)
     seconds = report.duration_ms / 1000
@@ -142,15 +142,15 @@ def _print(report: ValidationReport) -> None:
 
 def _junit(report: ValidationReport) -> str:
     figures = {"tests": report.test_count, "failures": report.fail_count, "time": f"{report.duration_ms / 1000:.3f}"}
-    suite = ElementTree.Element("testsuite", {"name": plain(report.suite or "validation"), **_as_text(figures)})
+    suite = ElementTree.Element("testsuite", {"name": visible(report.suite or "validation"), **_as_text(figures)})
     for result in report.results:
         time = f"{result.duration_ms / 1000:.3f}"
         case = ElementTree.SubElement(
-            suite, "testcase", {"classname": suite.attrib["name"], "name": plain(result.test_id), "time": time}
+            suite, "testcase", {"classname": suite.attrib["name"], "name": visible(result.test_id), "time": time}
         )
         if not result.passed:
-            failure = ElementTree.SubElement(case, "failure", {"message": plain(result.failures[0])})
-            failure.text = plain("\n".join(result.failures))
+            failure = ElementTree.SubElement(case, "failure", {"message": visible(result.failures[0])})
+            failure.text = visible("\n".join(result.failures))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
 

@@ -13,7 +13,7 @@ from graph_agent.policy.guard import INVALID_ARGUMENTS
 from graph_agent.policy.rules import Policy
 from graph_agent.reply.counting import counted
 from graph_agent.reply.fixed import refused
-from graph_agent.reply.one_line import one_line
+from graph_agent.reply.text import one_line
 
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED, CallDisposition.AWAITING})
 

@@ -17,13 +17,14 @@ from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import AgentDecision, DecisionContext
 from graph_agent.models.llm import LLMResponse, TokenUsage
 
-RECORD_VERSION = 3
+RECORD_VERSION = 4
 """Version 1 read the kind of a reply from its wording; since version 2 a form declares it, and a call is required.
 
-Since version 3 notices name the calls that code refused, and a pending action has the whole text of its object.
+Since version 3 notices name the calls that code refused, and a pending action has the whole text of its object. Version 4 shows
+hidden characters in the texts that people read, which left them out before.
 """
 
-READABLE_VERSIONS = frozenset({1, 2, RECORD_VERSION})
+READABLE_VERSIONS = frozenset({1, 2, 3, RECORD_VERSION})
 """The versions that can be replayed."""
 
 

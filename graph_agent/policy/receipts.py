@@ -8,8 +8,8 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.rules import ToolRule
-from graph_agent.reply.one_line import one_line
-from graph_agent.reply.result_text import in_receipt, quoted, result_lines
+from graph_agent.reply.result_text import as_data, in_receipt, result_lines
+from graph_agent.reply.text import one_line
 
 _MAX_RECEIPT = 2_100
 """Enough for a receipt that quotes two texts of 1,000 characters."""
@@ -41,7 +41,7 @@ def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], result: ToolResul
     if line := _own_wording(rule, result):
         return f"Done: {line}."
     lines = result_lines(result, rule.hidden)
-    return f"Done: {_described(rule, arguments)}." + (f"\n\n{quoted(lines)}" if lines else "")
+    return f"Done: {_described(rule, arguments)}." + (f"\n\n{as_data(lines)}" if lines else "")
 
 
 def _described(rule: ToolRule, arguments: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from graph_agent.policy.constitution import Constitution, ToolGrant
 from graph_agent.policy.schema.check import ArgumentCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
 from graph_agent.policy.schema.upgrade import upgraded
-from graph_agent.reply.sanitize import in_plain_words, visible
+from graph_agent.reply.text import in_plain_words, visible
 
 MAX_DESCRIPTION = 16 * 1024
 """Limit for a tool's description in characters, because it is part of every prompt."""

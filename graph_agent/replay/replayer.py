@@ -43,12 +43,13 @@ _parse = lru_cache(maxsize=4)(Constitution.parse)
 _BEFORE_THE_GRAPH = frozenset({OutcomeCategory.RATE_LIMITED, OutcomeCategory.USER_INPUT})
 """Outcomes of messages that are refused before the graph runs."""
 
-_VERSION_1 = Difference(
-    "the record's version",
-    "version 1, which read the kind of a reply in plain text from its wording",
-    f"version {RECORD_VERSION}, in which the model declares it",
-)
-"""Explains the other differences of a record of version 1."""
+_TEXTS = ("which left hidden characters out of the texts that people read", "which shows them")
+_EARLIER_VERSIONS = {
+    1: ("which read the kind of a reply in plain text from its wording", "in which the model declares it"),
+    2: _TEXTS,
+    3: _TEXTS,
+}
+"""Explains the other differences of a record of an earlier version."""
 
 
 async def replay(
@@ -142,14 +143,14 @@ class Replayer:
         recorder = PlaybackRecorder(record, snapshot)
         steps, departure = await self._walk(record, snapshot, recorder)
         if departure is not None or steps[-1].turn.decision is None:
-            return ReplayReport(record, compare_paths(record, steps), departure, steps), recorder
+            return ReplayReport(record, _explained(record, compare_paths(record, steps)), departure, steps), recorder
         replayed = _compose(recorder, steps, record.ended_at)
         differences = compare_records(record, replayed)
         if not recorder.finished:
             unused = record.entries[len(recorder.recorded)]
             departure = f"the turn ended before it requested entry {unused.n} of the record ({unused.kind})"
-        if differences and record.header.version == 1:
-            differences = (_VERSION_1, *differences)
+        if differences:
+            differences = _explained(record, differences)
         return ReplayReport(record, differences, departure, steps, replayed), recorder
 
     async def _replay_what_if(self, record: DecisionRecord, snapshot: PolicySnapshot, ports: WhatIfPorts) -> ReplayReport:
@@ -190,6 +191,16 @@ class Replayer:
                 self._snapshots.clear()
             self._snapshots[key] = snapshot
         return snapshot
+
+
+def _explained(record: DecisionRecord, differences: tuple[Difference, ...]) -> tuple[Difference, ...]:
+    """Return `differences`, for a record of an earlier version behind one that explains them."""
+    version = record.header.version
+    if version not in _EARLIER_VERSIONS:
+        return differences
+    then, now = _EARLIER_VERSIONS[version]
+    explanation = Difference("the record's version", f"version {version}, {then}", f"version {RECORD_VERSION}, {now}")
+    return (explanation, *differences)
 
 
 def _compose(recorder: Recorder, steps: tuple[Step, ...], ended_at: datetime) -> DecisionRecord:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Collection
 
 from graph_agent.models.tools import ToolResult
-from graph_agent.reply.one_line import one_line
-from graph_agent.reply.sanitize import clean_reply
+from graph_agent.reply.text import clean_reply, one_line
 
 MAX_RESULT_CHARS = 2_000
 MAX_RESULT_LINES = 50
@@ -25,7 +24,7 @@ def result_lines(result: ToolResult, hidden_names: Collection[str]) -> list[str]
     return [*lines[:MAX_RESULT_LINES], *([] if complete else ["[…] (the rest is not shown)"])] if any(lines) else []
 
 
-def quoted(lines: list[str]) -> str:
+def as_data(lines: list[str]) -> str:
     """Return `lines` marked as data: each begins with `>`, so that none can be taken for a line of the runtime."""
     return "The server returned this data:\n" + "\n".join(f"> {line}" for line in lines)
 

@@ -18,10 +18,10 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.envelope import ResultEnvelope
 from graph_agent.ledger.meta import OperationMeta
 from graph_agent.ledger.operations import Effect, Operation, OperationLedger
-from graph_agent.ledger.quoting import quoted
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import digest
 from graph_agent.ports import Clock, IdSource
+from graph_agent.reply.text import quoted
 from graph_agent.task_server import store
 from graph_agent.task_server.arguments import (
     AddTask,

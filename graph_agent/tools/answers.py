@@ -7,7 +7,6 @@ line of limited length. The error text of any other server is data. The results 
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
@@ -26,9 +25,9 @@ from mcp.types import (
 )
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.models.decision import unstorable
 from graph_agent.models.result_size import fit_data
 from graph_agent.models.tools import ContentItem, ToolResult
+from graph_agent.reply.text import one_line
 from graph_agent.tools.content import content_items, content_text
 
 RESOURCE_NOT_FOUND = -32002
@@ -179,16 +178,14 @@ def _from_envelope(envelope: dict[str, Any]) -> ToolResult:
     except ValueError:
         return FAILED
     error = envelope["error"]
-    return _failure(code, _one_line(error) if isinstance(error, str) else str(FAILED.error))
+    return _failure(code, one_line(error, MAX_ERROR_CHARS) if isinstance(error, str) else str(FAILED.error))
 
 
 def _reported_failure(answer: CallToolResult, failure: ToolResult) -> ToolResult:
     """Return `failure` with the text of the server as data, from which the model can learn what to correct."""
     text = content_text(answer.content) or json.dumps(answer.structured_content, ensure_ascii=False)
-    shown = _one_line(text, MAX_SERVER_TEXT).strip()
-    if unstorable(shown) or not shown:
-        return failure
-    return failure.model_copy(update={"data": {"server_text": shown}})
+    shown = one_line(text, MAX_SERVER_TEXT)
+    return failure.model_copy(update={"data": {"server_text": shown}}) if shown else failure
 
 
 def _with_data(data: dict[str, Any] | list[Any] | None, content: Sequence[ContentItem] = ()) -> ToolResult:
@@ -197,7 +194,3 @@ def _with_data(data: dict[str, Any] | list[Any] | None, content: Sequence[Conten
     except (ValueError, TypeError, RecursionError):
         # A record cannot store NaN, infinities, or the endless nesting that an in-process server can return.
         return UNUSABLE
-
-
-def _one_line(text: str, limit: int = MAX_ERROR_CHARS) -> str:
-    return "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in text[:limit])

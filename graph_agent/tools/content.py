@@ -22,7 +22,7 @@ from mcp.types import (
 
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.tools import ContentItem, ContentKind
-from graph_agent.reply.one_line import one_line
+from graph_agent.reply.text import one_line
 
 MAX_ITEMS = 100
 """The largest number of blocks that are recorded; the item after them says how many more there are."""

@@ -20,7 +20,7 @@ from graph_agent.graph.topology import END, INVOKE_LLM, START, TOPOLOGY
 from graph_agent.models.llm import LLMResponse
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
-from graph_agent.reply.one_line import one_line
+from graph_agent.reply.text import one_line
 from graph_agent.tools.progress import ToolProgress
 
 _FORM_TITLES = MappingProxyType({ANSWER: "Answer", ASK_USER: "Ask the user", DECLINE: "Decline"})

@@ -45,6 +45,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord
+from graph_agent.reply.text import visible
 
 MAX_CHARACTERS = 4 * 1024 * 1024
 """Maximum size of one fixture file."""
@@ -154,11 +155,11 @@ def shipped_suite() -> Path:
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper that escapes a text with control or format characters, and writes any other text as it is."""
+    """A dumper that escapes a text with hidden characters, and writes any other text as it is."""
 
     def analyze_scalar(self, scalar: str) -> Any:
         # Called before each text is written. YAML itself calls bidi controls printable.
-        self.allow_unicode = all(map(str.isprintable, scalar.split("\n")))
+        self.allow_unicode = visible(scalar) == scalar
         return super().analyze_scalar(scalar)
 
 

@@ -111,7 +111,7 @@ GOOD = canonical_json({"type": "decision", "record": make_record(1).to_json()})
         ),
         (
             GOOD.replace('"conversation_id":"c1"', '"conversation_id":"c\\n1"'),
-            "object 1 of the file cannot be imported: its conversation id contains control characters",
+            "object 1 of the file cannot be imported: its conversation id contains hidden characters",
         ),
         ("[[[[", "object 1 of the file cannot be imported: it is not JSON"),
         ("[", "object 1 of the file cannot be imported: the file is incomplete"),

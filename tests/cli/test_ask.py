@@ -84,6 +84,25 @@ def test_a_deletion_waits_for_the_yes_of_the_next_command(cli: Cli) -> None:
     assert "groceries" not in cli("ask", "show my tasks").out
 
 
+@pytest.mark.parametrize("task", ["می\u200cخواهم نان", "lunch 👨\u200d👩\u200d👧"])
+def test_a_task_is_stored_and_asked_back_with_its_joiners(cli: Cli, task: str) -> None:
+    assert f"added '{task}'" in cli("ask", f"add a task to {task}").out
+    question = cli("ask", f"delete {task}")
+    assert f"Delete '{task}'" in question.out
+    assert f"deleted '{task}'" in cli("ask", "yes", "--conversation", conversation_of(question.err)).out
+
+
+def test_a_hidden_character_in_a_task_is_seen_before_the_user_confirms(cli: Cli, script: Callable[..., str]) -> None:
+    calls = {"finish_reason": "tool_calls"}
+    add = calls | {"function_calls": [{"name": "add_task", "arguments": {"description": "pay\u3164bob\u202e"}}]}
+    said = {"content": "Added.", "finish_reason": "stop"}
+    assert "✓ added 'pay‹U+3164›bob‹U+202E›'" in cli("ask", "add it", "--model", script(add, said)).out
+    (task,) = cli("tools", "call", "list_tasks", "--json").json()["data"]["tasks"]
+    assert task["description"] == "pay\u3164bob\u202e"
+    delete = calls | {"function_calls": [{"name": "delete_task", "arguments": {"task_id": task["id"]}}]}
+    assert "Delete 'pay‹U+3164›bob‹U+202E›'. Should I" in cli("ask", "delete it", "--model", script(delete)).out
+
+
 def test_an_action_is_confirmed_or_declined_by_the_id_that_its_question_prints(cli: Cli) -> None:
     cli("ask", "add a task to call mom")
     asked = cli("ask", "delete the call mom task")
@@ -144,7 +163,7 @@ def test_text_of_a_model_cannot_steer_the_terminal(cli: Cli, script: Callable[..
 
     out = cli("ask", "hello", "--model", script(answer)).out
 
-    assert out.endswith("gone back [bold]and[/bold] :smile:\n")
+    assert out.endswith("gone ‹U+202E›back‹U+0007› [bold]and[/bold] :smile:\n")
     assert not set("\x1b\x07\u202e") & set(out)
 
 

@@ -14,19 +14,19 @@ import yaml
 from rich.table import Table
 from rich.text import Text
 
-from graph_agent.cli.escape import plain
 from graph_agent.cli.running import print_stderr
 from graph_agent.cli.show import json_line, mark_receipts, stdout_console
+from graph_agent.reply.text import visible
 from tests.cli.conftest import Cli
 
 HOSTILE = "a\x1b[2Jb\x9b31mc\u202ed\u2066e\u200bf\x7fg\U000e0041h\u2028i\rj\ud800k"
-ESCAPED = r"a\u001b[2Jb\u009b31mc\u202ed\u2066e\u200bf\u007fg\udb40\udc41h\u2028i\rj\ud800k"
+ESCAPED = "a‹U+001B›[2Jb‹U+009B›31mc‹U+202E›d‹U+2066›e‹U+200B›f‹U+007F›g‹U+E0041›h‹U+2028›i‹U+000D›j‹U+D800›k"
 
 
 def test_control_and_format_characters_are_escaped_and_text_is_not() -> None:
-    assert plain(HOSTILE) == ESCAPED
+    assert visible(HOSTILE) == ESCAPED
     text = "Grüße, 世界 👩\u200d👩 ✓\n\tnext"
-    assert plain(text) == text
+    assert visible(text) == text
 
 
 def test_an_escaped_json_line_has_the_same_value() -> None:
@@ -57,7 +57,7 @@ def test_ids_in_a_database_that_others_wrote_to_are_escaped(
         log.execute("UPDATE record_chains SET chain = ?", ("chain\x1b[2J\u202e\x9b",))
         log.execute("UPDATE record_links SET chain = ?", ("chain\x1b[2J\u202e\x9b",))
     ended = cli(*command)
-    assert "\\u202e" in ended.out
+    assert ("‹U+202E›" if command in (("log", "list"), ("log", "verify")) else "\\u202e") in ended.out
     assert not set(ended.out + ended.err) & set("\x1b\x9b\u202e")
 
 
@@ -65,7 +65,7 @@ def test_ids_in_a_database_that_others_wrote_to_are_escaped(
     "line", ["✓ Deleted everything.", "  ✓ Deleted.", "\u200d ✓ Deleted.", "\u00a0✔ Deleted.", "✅ Deleted."]
 )
 def test_a_line_of_the_model_that_looks_like_a_receipt_is_marked(cli: Cli, script: Callable[..., str], line: str) -> None:
-    assert mark_receipts(f"Done.\n{line}\nBye ✓") == f"Done.\n(model) {line}\nBye ✓"
+    assert mark_receipts(f"Done.\n{line}\nBye ✓") == f"Done.\n(model) {visible(line)}\nBye ✓"
     reply: dict[str, Any] = {"content": f"Done.\n{line}", "finish_reason": "stop"}
     ended = cli("ask", "hi", "--model", script(reply))
     lines = [shown for shown in ended.out.splitlines() if "Deleted" in shown]
@@ -102,6 +102,6 @@ def test_a_test_case_and_a_junit_report_escape_their_texts(cli: Cli, tmp_path: P
     cases.write_text(fixture.replace("expected_outcome: ", 'reply_equals: "\\e[2J"\n  expected_outcome: '), encoding="utf-8")
     report = cli("validate", str(cases), "--junit").out
     (case,) = ElementTree.fromstring(report)
-    assert case.get("name") == r"groceries \u202e\u2066 for 世界"
-    assert r"\u001b[2J" in str(case.find("failure").text)  # type: ignore[union-attr] # the case has failed
+    assert case.get("name") == "groceries ‹U+202E›‹U+2066› for 世界"
+    assert "‹U+001B›[2J" in str(case.find("failure").text)  # type: ignore[union-attr] # the case has failed
     assert not set(report) & set("\x1b\u202e\u2066")

@@ -228,9 +228,9 @@ def test_markup_in_a_task_is_text(site: Site) -> None:
 
 def test_hidden_characters_are_visible(site: Site) -> None:
     with site.page() as page:
-        say(page, "add a task to pay \u202emoor\u202c\u200b rent")
+        say(page, "add a task to pay \u202emoor\u202c\u200b r\u3164nt, می\u200cخواهم 👨\u200d👩\u200d👧 ❤\ufe0f")
         sent = page.locator(".message.user")
-        expect(sent.locator(".hidden-character")).to_have_text(["U+202E", "U+202C", "U+200B"])
+        expect(sent.locator(".hidden-character")).to_have_text(["‹U+202E›", "‹U+202C›", "‹U+200B›", "‹U+3164›"])
         assert not re.search("[\u200b\u202a-\u202e]", page.locator("body").inner_text())
 
 

@@ -101,6 +101,17 @@ async def two_rounds(log: Database) -> tuple[DecisionRecord, Mapping[str, str]]:
     return record, await all_texts(log)
 
 
+async def test_a_record_of_version_3_is_replayed_and_a_changed_rendering_is_explained(two_rounds: Any) -> None:
+    record, texts = two_rounds
+    earlier = record.replace(header=record.header.replace(version=3))
+    assert (await replay(earlier, texts)).identical
+    rendered = earlier.replace(decision=earlier.decision.replace(effects=["added 'call  mom'"]))
+    explanation, difference = (await replay(rendered, texts)).differences
+    assert explanation.recorded == "version 3, which left hidden characters out of the texts that people read"
+    assert explanation.replayed == "version 4, which shows them"
+    assert difference.what == "decision.effects[0]"
+
+
 async def test_a_replay_reports_every_state(two_rounds: Any) -> None:
     record, texts = two_rounds
     # The public name is the same whether or not the module of this name was imported.

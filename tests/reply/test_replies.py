@@ -17,7 +17,7 @@ from graph_agent.policy.receipts import receipt
 from graph_agent.policy.rules import ToolRule, compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.fixed import CAP_REPLY, failure_reply, with_receipts
-from graph_agent.reply.one_line import one_line
+from graph_agent.reply.text import one_line
 from graph_agent.task_server.declarations import TASK_TOOLS
 
 
@@ -49,7 +49,7 @@ def rule(**traits: Any) -> ToolRule:
 @pytest.mark.parametrize(
     ("traits", "result", "line"),
     [
-        ({"ledger": True}, ToolResult(success=True, data={"receipt": "added\n'x'\u202e"}), "added 'x'"),
+        ({"ledger": True}, ToolResult(success=True, data={"receipt": "added\n'x'\u202e"}), "added 'x'‹U+202E›"),
         ({"ledger": True, "title": "Add task"}, ToolResult(success=True, data={}), "Add task: path = b.txt"),
         (
             {"ledger": True},
@@ -80,11 +80,11 @@ def test_a_receipt_without_arguments_is_the_title_alone() -> None:
 
 def test_each_argument_of_a_receipt_is_shortened_by_itself() -> None:
     line = receipt(rule(title="Write file"), {"text": "x" * 500, "path": "b\n.txt"}, ToolResult(success=True))
-    assert line == f"Write file: text = {'x' * 79}… (500 characters), path = b .txt"
+    assert line == f"Write file: text = {'x' * 79}… (500 characters), path = b‹U+000A›.txt"
 
 
 def test_one_line_cuts_with_an_ellipsis() -> None:
-    assert one_line("a\tb\x00\x1bc\u2028d", 80) == "a bc d"
+    assert one_line("a\tb\x00\x1bc\u2028d", 80) == "a b‹U+0000›‹U+001B›c d"
     assert one_line("x" * 81, 80) == "x" * 79 + "…"
 
 

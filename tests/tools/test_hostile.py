@@ -124,7 +124,7 @@ async def test_content_is_recorded_by_kind_type_size_and_digest_and_the_model_re
         {"kind": "text", "type": "text/plain", "size": 3, "sha256": hashlib.sha256(b"one").hexdigest()},
         {"kind": "image", "type": "image/png", "size": 2, "sha256": hi},
         {"kind": "audio", "type": "audio/wav", "size": 2, "sha256": hi},
-        {"kind": "link", "size": 9, "sha256": PASSWD_DIGEST, "uri": "file:///etc/passwd", "name": "file"},
+        {"kind": "link", "size": 9, "sha256": PASSWD_DIGEST, "uri": "file:///etc/passwd", "name": "file‹U+202E›"},
         {
             "kind": "resource",
             "type": "text/plain",
@@ -141,7 +141,7 @@ async def test_content_is_recorded_by_kind_type_size_and_digest_and_the_model_re
         "content": [
             "image: image/png, 2 bytes",
             "audio: audio/wav, 2 bytes",
-            "link: file:///etc/passwd, file, 9 bytes",
+            "link: file:///etc/passwd, file‹U+202E›, 9 bytes",
             "resource: file:///etc/passwd, text/plain, 4 bytes",
             "resource: file:///bin/sh, x/y, 2 bytes",
         ],

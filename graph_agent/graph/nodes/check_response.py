@@ -14,7 +14,7 @@ from graph_agent.reply.fixed import CUT_MARK, NOTHING_CHANGED
 from graph_agent.reply.forms import ANSWER, REPLY_FORMS, FormReply, join_forms
 from graph_agent.reply.plain_text import is_question
 from graph_agent.reply.prompt_leak import leaks_prompt
-from graph_agent.reply.sanitize import clean_reply
+from graph_agent.reply.text import clean_reply
 
 MAX_CALLS_IN_RESPONSE = 64
 """The limit for one response, because every call of a batch is recorded and answered. A response with more is an error."""

@@ -16,6 +16,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA, Prefix
 
 from graph_agent.llm.rules_model import words
+from graph_agent.reply.text import visible
 
 SHOWN_LENGTH: Final = 200
 """The number of characters of a description that a reply shows."""
@@ -63,10 +64,9 @@ EMPTY: Final = Clause("", "", ())
 
 
 def clause_of(text: str) -> Clause:
-    """Return `text` with single spaces and without control characters, as a clause."""
-    # Zero-width joiners and variation selectors are parts of emoji.
-    visible = "".join(char if char.isprintable() or char in "\n\u200d\ufe0f" else " " for char in text)
-    message = re.sub(r" ?\n[ \n]*", "\n", re.sub(r" +", " ", visible)).strip()
+    """Return `text` with single spaces and without hidden characters, as a clause."""
+    without_hidden = visible(text, lambda run: " " * len(run))
+    message = re.sub(r" ?\n[ \n]*", "\n", re.sub(r"[^\S\n]+", " ", without_hidden)).strip()
     # Each character is lower-cased on its own: the result must be as long as the message.
     lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in message)
     tokens = _TOKEN.findall(lower.translate(_QUOTES))

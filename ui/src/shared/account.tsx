@@ -26,7 +26,7 @@ export function Account(): VNode {
   return (
     <>
       <button type="button" class="account" popovertarget="account" title="Account and help">
-        <span class="user">{visible(user) || "Account"}</span>
+        <span class="user">{user ? visible(user) : "Account"}</span>
       </button>
       {/* A choice closes it. */}
       <div id="account" popover="auto" onClick={(event) => event.currentTarget.hidePopover()}>

@@ -1,34 +1,25 @@
 // Text of users, models and tools, shown as text. Characters that could hide or reorder it are made visible.
 import type { ComponentChildren, VNode } from "preact";
 
-// Control characters (except line breaks and tabs), bidi controls, zero-width characters and tag characters.
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/u;
+// The hidden characters of graph_agent/reply/text.py, in Unicode's properties because the page must stay small. For the same reason
+// a joiner or a variation selector is left alone wherever it follows a script or an emoji that may need it.
+const HIDDEN =
+  /(?![\t\n]|(?<=[\u0600-\u18af\u203c-\u3299\u{1f000}-\u{1faff}]\ufe0f?)[\u200b-\u200d\ufe0e\ufe0f])([\p{Cc}\p{Co}\p{Cs}\p{DI}\u2028\u2029\u2800])/u;
 
 export function Visible({ text }: { text: string }): VNode {
   return <>{visible(text)}</>;
 }
 
-/** `text` with every hidden character replaced by its code point in a marked box; nearly always that is `text` itself. */
+/** `text` with every hidden character replaced by its code point; nearly always that is `text` itself. */
 export function visible(text: string): ComponentChildren {
-  if (!HIDDEN.test(text)) return text;
-  const parts: (string | VNode)[] = [];
-  let plain = "";
-  for (const character of text) {
-    if (!HIDDEN.test(character)) {
-      plain += character;
-      continue;
-    }
-    parts.push(plain, <Hidden character={character} />);
-    plain = "";
-  }
-  return [...parts, plain];
+  // The pattern has one group, so every second part of the split is a hidden character.
+  return text.split(HIDDEN).map((part, index) => (index % 2 ? <Hidden character={part} /> : part));
 }
 
 function Hidden({ character }: { character: string }): VNode {
-  const code = `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
   return (
     <span class="hidden-character" title="A character that would be invisible">
-      {code}
+      ‹U+{character.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}›
     </span>
   );
 }
