@@ -19,7 +19,7 @@ from graph_agent.tools.executor import McpToolExecutor
 from tests.api.event_client import Heard, hear, listening
 from tests.chat.environment import Environment, calls, says
 
-SHOWN = {"done": 2, "total": 5, "message": "reading"}
+SHOWN = {"done": 2, "total": 5, "message": "reading‹U+202E›"}
 
 
 @asynccontextmanager

@@ -97,7 +97,7 @@ def test_a_hidden_character_in_a_task_is_seen_before_the_user_confirms(cli: Cli,
     add = calls | {"function_calls": [{"name": "add_task", "arguments": {"description": "pay\u3164bob\u202e"}}]}
     said = {"content": "Added.", "finish_reason": "stop"}
     assert "✓ added 'pay‹U+3164›bob‹U+202E›'" in cli("ask", "add it", "--model", script(add, said)).out
-    (task,) = cli("tools", "call", "list_tasks", "--json").json()["data"]["tasks"]
+    (task,) = cli("tools", "call", "list_tasks").json()["data"]["tasks"]
     assert task["description"] == "pay\u3164bob\u202e"
     delete = calls | {"function_calls": [{"name": "delete_task", "arguments": {"task_id": task["id"]}}]}
     assert "Delete 'pay‹U+3164›bob‹U+202E›'. Should I" in cli("ask", "delete it", "--model", script(delete)).out
