@@ -47,7 +47,7 @@ _NAMES = {
     "record.audit_writer": ("AuditWriter",),
     "record.tables": ("DecisionLog", "LLMCallLog", "ToolInvocationLog"),
     "record.writer": ("DatabaseAuditWriter",),
-    "replay": ("replay",),
+    "replays.replayer": ("replay",),
     "task_server.declarations": ("TOOL_DECLARATIONS",),
     "task_server.models": ("Task",),
     "task_server.server": ("build_task_server",),

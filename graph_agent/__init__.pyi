@@ -74,7 +74,7 @@ from graph_agent.record.tables import DecisionLog as DecisionLog
 from graph_agent.record.tables import LLMCallLog as LLMCallLog
 from graph_agent.record.tables import ToolInvocationLog as ToolInvocationLog
 from graph_agent.record.writer import DatabaseAuditWriter as DatabaseAuditWriter
-from graph_agent.replay import replay as replay
+from graph_agent.replays.replayer import replay as replay
 from graph_agent.task_server.declarations import TOOL_DECLARATIONS as TOOL_DECLARATIONS
 from graph_agent.task_server.models import Task as Task
 from graph_agent.task_server.server import build_task_server as build_task_server

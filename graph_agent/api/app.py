@@ -39,7 +39,7 @@ from graph_agent.chat.service import ChatService
 from graph_agent.chat.stream import TurnStream
 from graph_agent.errors import RecordUnavailableError, ServiceError
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replay.pool import ReplayPool
+from graph_agent.replays.pool import ReplayPool
 
 _log = logging.getLogger(__name__)
 

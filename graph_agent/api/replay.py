@@ -27,8 +27,8 @@ from graph_agent.errors import ConstitutionError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import unstorable
 from graph_agent.models.record import RecordStatus
 from graph_agent.policy.constitution import Constitution
-from graph_agent.replay.pool import ReplayPool
-from graph_agent.replay.sources import LoadedRecord, load_from_log
+from graph_agent.replays.pool import ReplayPool
+from graph_agent.replays.sources import LoadedRecord, load_from_log
 
 router = APIRouter(prefix="/api", tags=["replay"])
 

@@ -15,7 +15,7 @@ import typer
 from graph_agent.audit.parallel import Checkpoint, J, P, Results, Work, run_in_order
 from graph_agent.cli.running import import_extra, option
 from graph_agent.errors import ConfigurationError
-from graph_agent.replay.pool import start_worker
+from graph_agent.replays.pool import start_worker
 
 _DASK_SECONDS = 10
 """The time limit for connecting to a Dask scheduler."""

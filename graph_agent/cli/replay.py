@@ -26,11 +26,11 @@ from graph_agent.cli.trace import shorten
 from graph_agent.db import Database
 from graph_agent.policy.constitution import MAX_CHARACTERS, Constitution
 from graph_agent.ports import LLMAdapter
-from graph_agent.replay import Replayer, ReplayReport
-from graph_agent.replay.partitions import ReplayJob, replay_partition
-from graph_agent.replay.replayer import replay_interruptibly
-from graph_agent.replay.report import unreadable_report
-from graph_agent.replay.sources import LoadedRecord, load_from_log, read_file, read_log
+from graph_agent.replays import Replayer, ReplayReport
+from graph_agent.replays.partitions import ReplayJob, replay_partition
+from graph_agent.replays.replayer import replay_interruptibly
+from graph_agent.replays.report import unreadable_report
+from graph_agent.replays.sources import LoadedRecord, load_from_log, read_file, read_log
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
 

@@ -30,7 +30,7 @@ from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategor
 from graph_agent.models.llm import LLMErrorCode
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.guard import Verdict
-from graph_agent.replay.visited_states import LedgerOutcome
+from graph_agent.replays.visited_states import LedgerOutcome
 from graph_agent.settings import Settings
 from graph_agent.tools.progress import ToolProgress
 from graph_agent.turn.events import EventKind, progress_event

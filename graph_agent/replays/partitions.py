@@ -9,9 +9,9 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.parallel import Results
 from graph_agent.audit.partitions import Partition
 from graph_agent.db import Database
-from graph_agent.replay.replayer import Replayer, replay_interruptibly
-from graph_agent.replay.report import unreadable_report
-from graph_agent.replay.sources import read_log
+from graph_agent.replays.replayer import Replayer, replay_interruptibly
+from graph_agent.replays.report import unreadable_report
+from graph_agent.replays.sources import read_log
 
 
 @dataclass(frozen=True, slots=True)

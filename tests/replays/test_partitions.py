@@ -25,15 +25,15 @@ from graph_agent.audit.partitions import Partition, split_log
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ConfigurationError
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replay import Replayer
-from graph_agent.replay.partitions import ReplayJob, replay_partition
-from graph_agent.replay.pool import start_worker
-from graph_agent.replay.report import unreadable_report
-from graph_agent.replay.sources import read_log
+from graph_agent.replays import Replayer
+from graph_agent.replays.partitions import ReplayJob, replay_partition
+from graph_agent.replays.pool import start_worker
+from graph_agent.replays.report import unreadable_report
+from graph_agent.replays.sources import read_log
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from tests.audit.builders import NOON, make_record, store_records
-from tests.replay.random_turns import RandomTurns, run_all_kinds
+from tests.replays.random_turns import RandomTurns, run_all_kinds
 
 SIZE = 7
 

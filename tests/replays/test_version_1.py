@@ -14,7 +14,7 @@ import pytest
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.db import Database, migrate
 from graph_agent.models.record import DecisionRecord, EntryKind
-from graph_agent.replay import Replayer, ReplayReport
+from graph_agent.replays import Replayer, ReplayReport
 
 EXPORT = (Path(__file__).parent / "records_of_version_1.jsonl").read_text(encoding="utf-8")
 

@@ -16,7 +16,7 @@ from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import LLMAdapter
-from graph_agent.replay.playback import PlaybackRecorder, call_text
+from graph_agent.replays.playback import PlaybackRecorder, call_text
 
 UNSIGNED = "unsigned"
 """The signature of a confirmation that the recorded turn did not ask for."""

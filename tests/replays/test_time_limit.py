@@ -16,10 +16,10 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.record import DecisionRecord
 from graph_agent.record.memory import MemoryAuditWriter
-from graph_agent.replay import Replayer
-from graph_agent.replay import pool as pools
-from graph_agent.replay.pool import ReplayPool
-from graph_agent.replay.sources import LoadedRecord
+from graph_agent.replays import Replayer
+from graph_agent.replays import pool as pools
+from graph_agent.replays.pool import ReplayPool
+from graph_agent.replays.sources import LoadedRecord
 from tests.scripted_turns import asks, engine_of, says
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord
-from graph_agent.replay.pool import WORKERS, ReplayPool, _replay_in_worker
-from graph_agent.replay.sources import LoadedRecord
+from graph_agent.replays.pool import WORKERS, ReplayPool, _replay_in_worker
+from graph_agent.replays.sources import LoadedRecord
 from tests.audit.builders import make_record
 
 

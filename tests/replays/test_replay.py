@@ -25,10 +25,10 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.record.chain import derive_chain_key
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replay import Difference, Replayer, replay
+from graph_agent.replays import Difference, Replayer, replay
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
-from tests.replay.random_turns import TASK, RandomTurns, refused_before_the_graph, run_all_kinds
+from tests.replays.random_turns import TASK, RandomTurns, refused_before_the_graph, run_all_kinds
 from tests.scripted_turns import calls, done, says
 
 KEY = derive_chain_key(b"a secret of sixteen bytes at least")

@@ -21,8 +21,8 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, TurnPorts
-from graph_agent.replay.playback import PlaybackRecorder
-from graph_agent.replay.report import (
+from graph_agent.replays.playback import PlaybackRecorder
+from graph_agent.replays.report import (
     Difference,
     ReplayReport,
     calls_refused_now,
@@ -31,8 +31,8 @@ from graph_agent.replay.report import (
     compare_records,
     compare_unfinished,
 )
-from graph_agent.replay.time_limit import REPLAY_SECONDS, ReplayTimeout, interrupted_after, too_long
-from graph_agent.replay.what_if import WhatIfPorts
+from graph_agent.replays.time_limit import REPLAY_SECONDS, ReplayTimeout, interrupted_after, too_long
+from graph_agent.replays.what_if import WhatIfPorts
 from graph_agent.turn.finished import compose_record
 from graph_agent.turn.recorder import Recorder
 
