@@ -26,7 +26,7 @@ from graph_agent.cli.sending import send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.cli.trace import shorten
 from graph_agent.graph.stepping import Step
-from graph_agent.replays.step_summary import summarize
+from graph_agent.graph.step_summary import summarize
 from graph_agent.turn.hooks import TurnHook
 
 
