@@ -199,6 +199,12 @@ class ServiceError(GraphAgentError):
         super().__init__(f"{code}: {message}")
 
 
+def service_unavailable() -> ServiceError:
+    """Return the error of a request that a database or a server cannot serve now; nothing is wrong with the request."""
+    text = "The service is not available right now. Please try again later."
+    return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5.0)
+
+
 def outcome_unknown(decision_id: str) -> ServiceError:
     """Return the error of a turn that has its opening row and whose end is not recorded: tools may have been called."""
     text = "The request was started and its outcome is not known yet: ask again with the same key."

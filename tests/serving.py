@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from graph_agent.api.server import Server, ServerConfig
+from graph_agent.api.server import HttpServerConfig, Server
 
 
 class ServerWithoutSignals(Server):
     """A server without signal handlers: two servers that end in the order in which they began would restore the wrong ones."""
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: HttpServerConfig) -> None:
         super().__init__(config, on_started=lambda: None)
 
     @contextmanager

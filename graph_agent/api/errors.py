@@ -18,9 +18,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from graph_agent.chat.conversations.statements import unavailable
 from graph_agent.db import DatabaseUnavailableError
-from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode, ToolErrorCode
+from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode, ToolErrorCode, service_unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +97,7 @@ def stream_error_body(failure: BaseException) -> dict[str, Any]:
     """Return the body for a failure after the status was sent. An unexpected one is logged with its traceback."""
     if isinstance(failure, DatabaseUnavailableError | RecordUnavailableError):
         _log.warning("a database does not answer", exc_info=failure)
-        failure = unavailable()
+        failure = service_unavailable()
     if isinstance(failure, ServiceError):
         return service_error_body(failure)
     _log.error("a stream ended in an exception", exc_info=failure)
@@ -116,7 +115,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RecordUnavailableError)
     async def database_unavailable(_request: Request, error: Exception) -> JSONResponse:
         _log.warning("a database does not answer", exc_info=error)
-        return service_error_response(unavailable())
+        return service_error_response(service_unavailable())
 
     @app.exception_handler(RequestValidationError)
     async def invalid_parameters(_request: Request, _error: RequestValidationError) -> JSONResponse:

@@ -34,7 +34,7 @@ BACKLOG = 2048
 """The number of connections that the kernel keeps until the event loop accepts them."""
 
 
-class ServerConfig(uvicorn.Config):
+class HttpServerConfig(uvicorn.Config):
     """The configuration of a server with limits on its connections."""
 
     def __init__(
@@ -69,9 +69,9 @@ class ServerConfig(uvicorn.Config):
 class Server(uvicorn.Server):
     """A uvicorn server that accepts its connections itself."""
 
-    config: ServerConfig
+    config: HttpServerConfig
 
-    def __init__(self, config: ServerConfig, on_started: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, config: HttpServerConfig, on_started: Callable[[], None] = lambda: None) -> None:
         """`on_started` is called once requests are answered and signals are handled."""
         super().__init__(config)
         self._on_started = on_started
@@ -117,7 +117,7 @@ class Server(uvicorn.Server):
 class BoundedProtocol(H11Protocol):
     """A connection that is counted, and whose requests must arrive in time."""
 
-    config: ServerConfig
+    config: HttpServerConfig
     waited: float | None = None
     """The seconds that the next request has waited for its turn to be parsed; None if it must still wait."""
     _deadline: asyncio.TimerHandle | None = None

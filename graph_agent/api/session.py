@@ -12,7 +12,7 @@ from graph_agent.models.base import Frozen
 router = APIRouter(prefix="/api", tags=["session"])
 
 
-class Session(Frozen):
+class SignedInUser(Frozen):
     """The signed-in user. An auditor reads the decisions of all users."""
 
     user_id: str
@@ -20,9 +20,9 @@ class Session(Frozen):
 
 
 @router.get("/session", responses=errors(401, 403, 503))
-async def session(caller: AuthenticatedCaller) -> Session:
+async def session(caller: AuthenticatedCaller) -> SignedInUser:
     """Return the signed-in user."""
-    return Session(user_id=caller.user_id, auditor=caller.reads is None)
+    return SignedInUser(user_id=caller.user_id, auditor=caller.reads is None)
 
 
 @router.delete("/session", status_code=204, response_class=Response, responses=errors(401, 403, 503))

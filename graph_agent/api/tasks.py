@@ -9,9 +9,8 @@ from fastapi import APIRouter, Query, Request
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, errors
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.chat.conversations.statements import unavailable
 from graph_agent.db import DatabaseUnavailableError
-from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
+from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.models.base import Frozen
 from graph_agent.models.llm import FunctionCall
 from graph_agent.policy.guard import AuthorizedCall, judge_batch
@@ -52,7 +51,7 @@ async def _from_store(pages: Any, call: AuthorizedCall, limit: int, before: str 
     except LookupError:
         raise _no_such_task() from None
     except DatabaseUnavailableError:
-        raise unavailable() from None
+        raise service_unavailable() from None
     return found
 
 
@@ -61,7 +60,7 @@ async def _from_tool(runtime: Runtime, call: AuthorizedCall, before: str | None)
     result = await runtime.tools.execute(call.tool_name, call.arguments, call.user_id)
     found = result.data.get("tasks") if isinstance(result.data, dict) else None
     if not result.success or not isinstance(found, list):
-        raise unavailable()
+        raise service_unavailable()
     if before is None:
         return found
     ids = [task.get("id") for task in found]
@@ -79,8 +78,8 @@ async def _permitted(runtime: Runtime, call: FunctionCall, user_id: str) -> Auth
     try:
         policy = (await runtime.engine.prepare()).policy
     except ConfigurationError:
-        raise unavailable() from None
+        raise service_unavailable() from None
     judgement, *_ = judge_batch([call], policy=policy, user_id=user_id, decision_id="tasks", max_calls_per_turn=1)
     if judgement.authorized is None or judgement.authorized.mutating:
-        raise unavailable()
+        raise service_unavailable()
     return judgement.authorized

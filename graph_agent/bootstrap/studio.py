@@ -22,8 +22,8 @@ from graph_agent.bootstrap.runtime import Runtime, open_runtime
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph import topology
-from graph_agent.graph.stepping import Step
 from graph_agent.graph.step_summary import summarize
+from graph_agent.graph.stepping import Step
 from graph_agent.settings import Settings, read_settings
 from graph_agent.turn.run import TurnRun
 

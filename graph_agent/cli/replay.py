@@ -13,8 +13,8 @@ import typer
 from rich.text import Text
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.partitions import Partition, split_log
 from graph_agent.audit.queries import LogQueryService
+from graph_agent.audit.time_slices import TimeSlice, split_log
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
 from graph_agent.cli.filters import filter_by, open_log
@@ -27,10 +27,10 @@ from graph_agent.db import Database
 from graph_agent.policy.constitution import MAX_CHARACTERS, Constitution
 from graph_agent.ports import LLMAdapter
 from graph_agent.replays import Replayer, ReplayReport
-from graph_agent.replays.partitions import ReplayJob, replay_partition
 from graph_agent.replays.replayer import replay_interruptibly
 from graph_agent.replays.report import unreadable_report
 from graph_agent.replays.sources import LoadedRecord, load_from_log, read_file, read_log
+from graph_agent.replays.time_slices import ReplayJob, replay_slice
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
 
@@ -97,7 +97,7 @@ def replay(
         printer = _Printer(steps, as_json, alone=target is not None and database is not None)
         if division:
             job = ReplayJob(read_settings().log_reads, filters, other)
-            tally = _replay_partitions(run(split_log(database, filters)), job, printer, division)
+            tally = _replay_slices(run(split_log(database, filters)), job, printer, division)
         elif target is None:
             sources, expected = read_log(database, filters), run(_count(database, filters))
             tally = run(_replay_all(sources, expected, printer, policy=other, live=live, model=model))
@@ -157,13 +157,13 @@ class _Printer:
             console.print(Text.assemble(("    replayed  ", "dim"), shorten(one["replayed"], _VALUE)))
 
 
-def _replay_partitions(partitions: list[Partition], job: ReplayJob, printer: _Printer, division: Division) -> _Tally:
+def _replay_slices(slices: list[TimeSlice], job: ReplayJob, printer: _Printer, division: Division) -> _Tally:
     tally = _Tally()
     if job.policy is not None:
         Constitution.parse(job.policy)
-    expected = sum(partition.decisions for partition in partitions)
+    expected = sum(part.decisions for part in slices)
     with (
-        division.run(replay_partition, job, partitions, ["replay", *job.to_json()]) as finished,
+        division.run(replay_slice, job, slices, ["replay", *job.to_json()]) as finished,
         progress_bar("replaying") as advance,
     ):
         for reports in finished:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graph_agent.api.app import create_app
-from graph_agent.api.server import Server, ServerConfig
+from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.api.static_page import LaunchSession, read_page
 from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.cli.listening import serve_until_stopped
@@ -77,7 +77,7 @@ def run_server(
         exchange = None if options.metrics_folder is None else WorkerMetrics(options.metrics_folder, number)
         app = create_app(runtime, page, with_metrics=True, worker_metrics=exchange)
         grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
-        config = ServerConfig(app, admission=app.state.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
+        config = HttpServerConfig(app, admission=app.state.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
         server = Server(config, announce)
         # Uvicorn shuts down in order and then raises the signal once more.
         with suppress(KeyboardInterrupt):

@@ -25,8 +25,8 @@ from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.sending import send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.cli.trace import shorten
-from graph_agent.graph.stepping import Step
 from graph_agent.graph.step_summary import summarize
+from graph_agent.graph.stepping import Step
 from graph_agent.turn.hooks import TurnHook
 
 

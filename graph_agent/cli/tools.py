@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import typer
 from rich.text import Text
 
-from graph_agent.api.server import Server, ServerConfig
+from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.bootstrap import LOCAL_USER, toolbox
 from graph_agent.bootstrap.definitions import diff_tools, pin_tools
 from graph_agent.bootstrap.stores import open_stores
@@ -154,7 +154,7 @@ def serve_tools(
         bound = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/mcp"
         app = tools_app(settings, stores.tasks, user, url or bound)
         whose = "the tasks of each token's user" if settings.authenticates else f"the tasks of {user}"
-        config = ServerConfig(app, lifespan="on", timeout_graceful_shutdown=SHUTDOWN_SECONDS)
+        config = HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=SHUTDOWN_SECONDS)
         with suppress(KeyboardInterrupt):
             run(serve_until_stopped(Server(config, lambda: print_stderr(f"serving {whose} on {bound}")), listener))
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from graph_agent.clock import ignore_result
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.graph.step_summary import refused_in, summarize
 from graph_agent.models.record import DecisionRecord
 from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.report import unreadable_report
 from graph_agent.replays.sources import LoadedRecord
-from graph_agent.graph.step_summary import refused_in, summarize
 from graph_agent.replays.time_limit import REPLAY_SECONDS, ReplayTimeout, interrupted_after, too_long
 
 WORKERS = 2

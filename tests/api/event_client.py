@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from graph_agent.api.app import create_app
-from graph_agent.api.server import ServerConfig
+from graph_agent.api.server import HttpServerConfig
 from graph_agent.bootstrap.runtime import Runtime
 from tests.serving import ServerWithoutSignals
 
@@ -54,7 +54,7 @@ async def listening(runtime: Runtime) -> AsyncGenerator[httpx.AsyncClient]:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    server = ServerWithoutSignals(ServerConfig(create_app(runtime), log_level="critical", timeout_graceful_shutdown=1))
+    server = ServerWithoutSignals(HttpServerConfig(create_app(runtime), log_level="critical", timeout_graceful_shutdown=1))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=60) as client:

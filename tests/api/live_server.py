@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 
 from graph_agent.api.app import create_app
-from graph_agent.api.server import ServerConfig
+from graph_agent.api.server import HttpServerConfig
 from graph_agent.api.static_page import Page
 from graph_agent.bootstrap.runtime import Runtime
 from tests.chat.environment import Environment, open_environment
@@ -41,7 +41,7 @@ def live_server(
     port: int = 0,
     **settings: Any,
 ) -> Iterator[LiveServer]:
-    """Serve in `folder`; `settings` are those of `ServerConfig`."""
+    """Serve in `folder`; `settings` are those of `HttpServerConfig`."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
@@ -50,7 +50,7 @@ def live_server(
 
     async def serve() -> None:
         async with open_environment(folder, template) as environment:
-            config = ServerConfig(create_app(make(environment), page), timeout_graceful_shutdown=1, **settings)
+            config = HttpServerConfig(create_app(make(environment), page), timeout_graceful_shutdown=1, **settings)
             server = ServerWithoutSignals(config)
             started.append(LiveServer(f"http://127.0.0.1:{listening.getsockname()[1]}", server))
             listening.listen()

@@ -166,11 +166,11 @@ def test_a_file_with_control_characters_in_an_id_is_refused_and_not_printed(cli:
     ("options", "form", "runs"),
     [(["--workers", "2"], [], 1), (["--checkpoint", "checkpoint"], [], 2), (["--checkpoint", "checkpoint"], ["--json"], 2)],
 )
-def test_a_replay_in_partitions_prints_what_one_process_prints(
+def test_a_replay_in_slices_prints_what_one_process_prints(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], form: list[str], runs: int
 ) -> None:
     monkeypatch.chdir(home)
-    monkeypatch.setattr("graph_agent.audit.partitions.SIZE", 1)
+    monkeypatch.setattr("graph_agent.audit.time_slices.SIZE", 1)
     cli("ask", "hello")
     edit = "record = replace(record, 'response_text\":\"Hello!', 'response_text\":\"Goodbye!')"
     change(home, f"UPDATE decision_logs SET {edit} WHERE message = 'hello'")
@@ -192,7 +192,7 @@ def test_a_replay_in_partitions_prints_what_one_process_prints(
         (["--all", "--workers", "2", "--checkpoint", "/dev/null/x"], 1, "the checkpoint directory /dev/null/x cannot be used"),
     ],
 )
-def test_wrong_options_of_a_replay_in_partitions_get_one_sentence(
+def test_wrong_options_of_a_replay_in_slices_get_one_sentence(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, options: list[str], code: int, sentence: str
 ) -> None:
     monkeypatch.setattr("graph_agent.cli.executors._DASK_SECONDS", 0.1)

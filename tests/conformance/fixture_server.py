@@ -26,7 +26,7 @@ from mcp.types import (
     Tool,
 )
 
-from graph_agent.api.server import Server, ServerConfig
+from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.cli.listening import open_listener
 from graph_agent.ledger.http import local_app
 
@@ -149,7 +149,7 @@ async def main() -> None:
     app = local_app(fixture_server(), **sessions)
     with open_listener("127.0.0.1", 0) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-        config = ServerConfig(app, lifespan="on", timeout_graceful_shutdown=1)
+        config = HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=1)
         await Server(config, lambda: print(url, flush=True)).serve(sockets=[listener])
 
 

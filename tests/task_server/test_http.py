@@ -17,7 +17,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import SecretStr
 
-from graph_agent.api.server import ServerConfig
+from graph_agent.api.server import HttpServerConfig
 from graph_agent.bootstrap.tools_app import tools_app
 from graph_agent.db import Database, migrate
 from graph_agent.settings import Settings
@@ -60,7 +60,7 @@ async def tasks_over_http(settings: Settings, url: str | None = None) -> AsyncIt
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         app = tools_app(settings, database, "local", url or address)
-        server = ServerWithoutSignals(ServerConfig(app, lifespan="on", timeout_graceful_shutdown=1))
+        server = ServerWithoutSignals(HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=1))
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield address

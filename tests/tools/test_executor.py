@@ -20,7 +20,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ElicitRequest, ElicitRequestFormParams, InputRequiredResult, TextContent
 
-from graph_agent.api.server import ServerConfig
+from graph_agent.api.server import HttpServerConfig
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ToolErrorCode
@@ -363,7 +363,7 @@ async def served(tasks: Database, port: int = 0) -> AsyncIterator[str]:
     # A client that connects early waits in the accept queue.
     listener.listen()
     app = build_task_server(tasks).streamable_http_app(json_response=True)
-    server = ServerWithoutSignals(ServerConfig(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
+    server = ServerWithoutSignals(HttpServerConfig(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
     # In a thread, because a server in the client's event loop could not close the connection during a call.
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

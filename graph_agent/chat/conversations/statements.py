@@ -8,11 +8,9 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import service_unavailable
 
 T = TypeVar("T")
-
-RETRY_SECONDS = 5.0
 
 
 async def write(database: Database, work: Callable[[Connection], T]) -> T:
@@ -20,7 +18,7 @@ async def write(database: Database, work: Callable[[Connection], T]) -> T:
     try:
         return await database.write(work)
     except DatabaseUnavailableError as exc:
-        raise unavailable() from exc
+        raise service_unavailable() from exc
 
 
 async def read(database: Database, work: Callable[[Connection], T]) -> T:
@@ -28,9 +26,4 @@ async def read(database: Database, work: Callable[[Connection], T]) -> T:
     try:
         return await database.read(work)
     except DatabaseUnavailableError as exc:
-        raise unavailable() from exc
-
-
-def unavailable() -> ServiceError:
-    text = "The service is not available right now. Please try again later."
-    return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=RETRY_SECONDS)
+        raise service_unavailable() from exc

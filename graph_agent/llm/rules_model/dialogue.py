@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from graph_agent.llm.rules_model import replies
 from graph_agent.llm.rules_model.adding import description, texts_of
-from graph_agent.llm.rules_model.matching import Task, find
+from graph_agent.llm.rules_model.matching import KnownTask, find
 from graph_agent.llm.rules_model.patterns import matches, part
 from graph_agent.llm.rules_model.questions import words_of
 from graph_agent.llm.rules_model.reading import read_clause, without_politeness
@@ -258,7 +258,7 @@ def _chosen(new: Clause, wanted: _Change, options: tuple[str, ...]) -> Sequence[
         return ()
     if not options:
         return [reference] if isinstance(read, Offer) or (read == UNCLEAR and new.key.count(" ") < 3) else ()
-    tasks = [Task(option, option, False) for option in options]
+    tasks = [KnownTask(option, option, False) for option in options]
     found = [find(reference.words, tasks)]
     if sum(map(len, found[0])) > 1:
         found = [find(words, tasks) for words in re.split(r"\s*(?:\band\b|,)\s*", reference.words)]

@@ -29,7 +29,7 @@ _SYNONYMS: Final = pairs("""
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class KnownTask:
     id: str
     description: str
     completed: bool
@@ -39,13 +39,13 @@ class Task:
         return shown(self.description)
 
 
-def exact_matches(description: str, tasks: Sequence[Task]) -> tuple[Task, ...]:
+def exact_matches(description: str, tasks: Sequence[KnownTask]) -> tuple[KnownTask, ...]:
     """Return the tasks with this whole description, in any case, also where a reply showed it shortened."""
     wanted = shown(description).casefold().strip(" .!?")
     return tuple(task for task in tasks if task.shown.casefold().strip(" .!?") == wanted)
 
 
-def find(wanted: str, tasks: Sequence[Task]) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
+def find(wanted: str, tasks: Sequence[KnownTask]) -> tuple[tuple[KnownTask, ...], tuple[KnownTask, ...]]:
     """Return the tasks that `wanted` names, and those that it may mean; the best ones only, so that one of the two is empty."""
     if same := exact_matches(wanted, tasks):
         return same, ()

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from graph_agent.llm.rules_model import replies
 from graph_agent.llm.rules_model.dialogue import Context, interpret, place_in, read_context
-from graph_agent.llm.rules_model.matching import Task, exact_matches, find
+from graph_agent.llm.rules_model.matching import KnownTask, exact_matches, find
 from graph_agent.llm.rules_model.references import is_time, merged, read_reference, starts_with_action
 from graph_agent.llm.rules_model.replies import Reply, answer, ask, fixed, listing, of_status, which
 from graph_agent.llm.rules_model.requests import Add, Change, Complete, Delete, Offer, Reference, Request, Say, Show, Update
@@ -49,17 +49,17 @@ def next_step(said: Sequence[str], message: str, responses: Sequence[FunctionRes
     return calls[:CALLS_PER_ROUND] or _reply(results, tasks, made)
 
 
-def _tasks_in(response: dict[str, Any]) -> list[Task]:
+def _tasks_in(response: dict[str, Any]) -> list[KnownTask]:
     """Return the tasks of a listing, newest first, or the task that a change returned."""
     match response.get("data"):
         case {"tasks": [*items]}:
             return [task for item in items for task in _tasks_in({"data": {"task": item}})]
         case {"task": {"id": str(task_id), "description": str(description), **rest}}:
-            return [Task(task_id, description, completed=rest.get("status") == "completed")]
+            return [KnownTask(task_id, description, completed=rest.get("status") == "completed")]
     return []
 
 
-def _reply(results: Sequence[_Result], tasks: Sequence[Task], responses: Sequence[dict[str, Any]]) -> Reply:
+def _reply(results: Sequence[_Result], tasks: Sequence[KnownTask], responses: Sequence[dict[str, Any]]) -> Reply:
     """Compose the reply in the order of the requests; the first question comes last."""
     waiting = iter(responses)
     before = {task.id: task for task in reversed(tasks)}
@@ -84,7 +84,7 @@ def _reply(results: Sequence[_Result], tasks: Sequence[Task], responses: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    tasks: Sequence[Task]
+    tasks: Sequence[KnownTask]
     context: Context
 
     def results(self, requests: Sequence[Request]) -> list[_Result]:
@@ -136,15 +136,15 @@ class _Planner:
             request = next((one for one in (request, *request.others) if exact_matches(one.target.words, tasks)), request)
             verb += f" to '{shown(request.new)}'" if request.new else ""
         found = self._find(request, tasks, verb)
-        several = [one for one in found if isinstance(one, Task)] if len(found) > 1 else []
+        several = [one for one in found if isinstance(one, KnownTask)] if len(found) > 1 else []
         if several and isinstance(request, Update):
             return [which(several, "change")]
         if several and request == Delete(Reference(every=True)):
             return [which(several, "", replies.WHICH_DELETED_FIRST)]
         nothing = listing(Show("pending" if isinstance(request, Complete) else request.target.status), ())
-        return [_changed(one, request) if isinstance(one, Task) else one for one in found] or [nothing]
+        return [_changed(one, request) if isinstance(one, KnownTask) else one for one in found] or [nothing]
 
-    def _find(self, request: Change, tasks: Sequence[Task], verb: str) -> list[Task | Reply]:
+    def _find(self, request: Change, tasks: Sequence[KnownTask], verb: str) -> list[KnownTask | Reply]:
         """Return the tasks that are meant, and the questions that have to be asked."""
         target, instead = request.target, request.instead
         # In "I packed it" the verb shows which task is meant.
@@ -169,7 +169,7 @@ class _Planner:
             return [found for one in each for found in self._find(one, tasks, verb)]
         return self._named(request, tasks, verb)
 
-    def _at(self, place: int, tasks: Sequence[Task]) -> Task | None:
+    def _at(self, place: int, tasks: Sequence[KnownTask]) -> KnownTask | None:
         """A number means the list that the user saw last; without one, the list as it would be shown."""
         if self.context.listed:
             text = place_in(place, self.context.listed) or ""
@@ -185,7 +185,7 @@ class _Planner:
         together = bool(exact_matches(words, self.tasks)) or len(set(named)) == 1
         return [words] if together or all(len(tasks) != 1 for tasks in named) else parts
 
-    def _named(self, request: Change, tasks: Sequence[Task], verb: str) -> list[Task | Reply]:
+    def _named(self, request: Change, tasks: Sequence[KnownTask], verb: str) -> list[KnownTask | Reply]:
         """Return the tasks that the words of the reference name, or the question that has to be asked."""
         target, instead = request.target, request.instead
         named, possible = find(target.words, tasks)
@@ -214,7 +214,7 @@ def _call(tool: str, **arguments: str) -> FunctionCall | Reply:
     return FunctionCall(name=tool, arguments=arguments)
 
 
-def _changed(task: Task, request: Change) -> FunctionCall | Reply:
+def _changed(task: KnownTask, request: Change) -> FunctionCall | Reply:
     match request:
         case Complete():
             return answer(replies.ALREADY_DONE, task.description) if task.completed else _call("complete_task", task_id=task.id)

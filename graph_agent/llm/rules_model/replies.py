@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from graph_agent.llm.rules_model.matching import Task, find
+from graph_agent.llm.rules_model.matching import KnownTask, find
 from graph_agent.llm.rules_model.requests import Offer, Show, Status
 from graph_agent.llm.rules_model.wording import shown
 from graph_agent.models.llm import FunctionCall
@@ -126,12 +126,12 @@ def offer(offered: Offer) -> Reply:
     return ask(OFFER_OR_FIND if offered.bare else OFFER, offered.text, offered.text, reason="unclear_intent")
 
 
-def which(tasks: Sequence[Task], verb: str, question: str = WHICH) -> Reply:
+def which(tasks: Sequence[KnownTask], verb: str, question: str = WHICH) -> Reply:
     """Ask which of the tasks is meant."""
     return Reply(ASK_USER, f"{question.format(verb)}\n{_numbered([task.shown for task in tasks])}", "multiple_matches")
 
 
-def report(call: FunctionCall, task: Task | None, response: dict[str, Any]) -> Reply:
+def report(call: FunctionCall, task: KnownTask | None, response: dict[str, Any]) -> Reply:
     """Report the response to a change of `task`, or to the addition of a new one."""
     new, verb = call.arguments.get("description", ""), call.name.removesuffix("_task")
     subject = task.description if task else new
@@ -142,12 +142,12 @@ def report(call: FunctionCall, task: Task | None, response: dict[str, Any]) -> R
     return answer("I couldn't {} '{}'.", verb, subject)
 
 
-def of_status(tasks: Sequence[Task], status: Status | None) -> tuple[Task, ...]:
+def of_status(tasks: Sequence[KnownTask], status: Status | None) -> tuple[KnownTask, ...]:
     """Return the tasks of this status; all of them without one."""
     return tuple(task for task in tasks if status in {None, "completed" if task.completed else "pending"})
 
 
-def listing(show: Show, tasks: Sequence[Task]) -> Reply:
+def listing(show: Show, tasks: Sequence[KnownTask]) -> Reply:
     """Return the list, or the tasks that were asked about."""
     if show.about is not None:
         named, possible = find(show.about, tasks)
@@ -164,7 +164,7 @@ def listing(show: Show, tasks: Sequence[Task]) -> Reply:
     return Reply(ANSWER, f"You have {len(found)} {kind}task{plural}:\n{_with_boxes(found)}{note}")
 
 
-def _with_boxes(tasks: Sequence[Task]) -> str:
+def _with_boxes(tasks: Sequence[KnownTask]) -> str:
     return _numbered([f"[{'x' if task.completed else ' '}] {task.shown}" for task in tasks])
 
 

@@ -1,4 +1,4 @@
-"""Partitions of the log by time, for work that several processes share."""
+"""Slices of the log by time, for work that several processes share."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from graph_agent.record.statements import read
 from graph_agent.record.tables import CLOSED, decision_logs
 
 SIZE = 2_000
-"""The number of decisions in a partition: few, so that little is repeated after a crash; enough to outweigh opening the log."""
+"""The number of decisions in a slice: few, so that little is repeated after a crash; enough to outweigh opening the log."""
 
 _SPLIT_SECONDS = 600.0
 
 
-class Partition(NamedTuple):
+class TimeSlice(NamedTuple):
     """The `decisions` closed decisions that began from `since` (inclusive) to `until` (exclusive)."""
 
     since: datetime
@@ -32,26 +32,26 @@ class Partition(NamedTuple):
         return f"{times}_{self.decisions}"
 
 
-async def split_log(database: Database, filters: DecisionFilter, size: int | None = None) -> list[Partition]:
-    """Divide the closed decisions that match `filters` into partitions of about `size` (default: `SIZE`), oldest first.
+async def split_log(database: Database, filters: DecisionFilter, size: int | None = None) -> list[TimeSlice]:
+    """Divide the closed decisions that match `filters` into slices of about `size` (default: `SIZE`), oldest first.
 
-    Decisions that began at the same moment are in one partition. Raises `ServiceError` if the log cannot be read.
+    Decisions that began at the same moment are in one slice. Raises `ServiceError` if the log cannot be read.
     """
     wanted = SIZE if size is None else size
 
-    def work(connection: Connection) -> list[Partition]:
+    def work(connection: Connection) -> list[TimeSlice]:
         created_at = decision_logs.c.created_at
         matching = [*filters.conditions(connection), CLOSED]
         first, last = connection.execute(select(func.min(created_at), func.max(created_at)).where(*matching)).one()
-        partitions: list[Partition] = []
+        slices: list[TimeSlice] = []
         since: datetime | None = first
         while since is not None:
             following = select(created_at).where(*matching, created_at > since).order_by(created_at)
             after = connection.execute(following.offset(wanted - 1).limit(1)).scalar_one_or_none()
             until = after or last + timedelta(microseconds=1)
             counted = select(func.count()).where(*matching, created_at >= since, created_at < until)
-            partitions.append(Partition(since, until, connection.execute(counted).scalar_one()))
+            slices.append(TimeSlice(since, until, connection.execute(counted).scalar_one()))
             since = after
-        return partitions
+        return slices
 
     return await read(database, work, seconds=_SPLIT_SECONDS)

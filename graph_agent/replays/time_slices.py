@@ -1,4 +1,4 @@
-"""A replay of the log in partitions by time. Any process that can open the log replays a partition alone."""
+"""A replay of the log in slices of time. Any process that can open the log replays a slice alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.parallel import Results
-from graph_agent.audit.partitions import Partition
+from graph_agent.audit.time_slices import TimeSlice
 from graph_agent.db import Database
 from graph_agent.replays.replayer import Replayer, replay_interruptibly
 from graph_agent.replays.report import unreadable_report
@@ -27,12 +27,12 @@ class ReplayJob:
         return [self.filters.to_json(), self.policy]
 
 
-async def replay_partition(job: ReplayJob, partition: Partition) -> Results:
-    """Return the JSON of the reports of one partition, oldest decision first."""
+async def replay_slice(job: ReplayJob, time_slice: TimeSlice) -> Results:
+    """Return the JSON of the reports of one slice, oldest decision first."""
     database, replayer = Database.open(job.database_url), Replayer()
     try:
         reports: Results = []
-        async for found in read_log(database, job.filters.in_range(partition.since, partition.until)):
+        async for found in read_log(database, job.filters.in_range(time_slice.since, time_slice.until)):
             if found.record is None:
                 reports.append(unreadable_report(found.name))
             else:

@@ -1,4 +1,4 @@
-"""Replays in partitions by time: in other processes, on a Dask cluster, and continued from a checkpoint."""
+"""Replays in slices of time: in other processes, on a Dask cluster, and continued from a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from distributed import Client, LocalCluster
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.parallel import Checkpoint, run_in_order, run_part
-from graph_agent.audit.partitions import Partition, split_log
+from graph_agent.audit.time_slices import TimeSlice, split_log
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ConfigurationError
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays import Replayer
-from graph_agent.replays.partitions import ReplayJob, replay_partition
 from graph_agent.replays.pool import start_worker
 from graph_agent.replays.report import unreadable_report
 from graph_agent.replays.sources import read_log
+from graph_agent.replays.time_slices import ReplayJob, replay_slice
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from tests.audit.builders import NOON, make_record, store_records
@@ -63,7 +63,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return url
 
 
-def split(url: str, filters: DecisionFilter | None = None) -> list[Partition]:
+def split(url: str, filters: DecisionFilter | None = None) -> list[TimeSlice]:
     log = Database.open(url)
     try:
         return asyncio.run(split_log(log, filters or DecisionFilter(), SIZE))
@@ -89,7 +89,7 @@ def replay_one_by_one(url: str, filters: DecisionFilter) -> list[dict[str, Any]]
 def replay_with(executor: Executor, url: str, filters: DecisionFilter, checkpoint: Path | None = None) -> list[dict[str, Any]]:
     job = ReplayJob(url, filters, None)
     stored = None if checkpoint is None else Checkpoint(checkpoint, job.to_json())
-    with closing(run_in_order(executor, replay_partition, job, split(url, filters), ahead=3, checkpoint=stored)) as finished:
+    with closing(run_in_order(executor, replay_slice, job, split(url, filters), ahead=3, checkpoint=stored)) as finished:
         return [report for reports in finished for report in reports]
 
 
@@ -115,29 +115,29 @@ def cluster() -> Iterator[LocalCluster]:
         yield cluster
 
 
-async def test_the_partitions_contain_every_matching_decision_once_and_keep_equal_times_together(log: Database) -> None:
+async def test_the_slices_contain_every_matching_decision_once_and_keep_equal_times_together(log: Database) -> None:
     moments = [1, 1, 1, 1, 2, 3, 3, 4, 5, 5, 5]
     records = [make_record(n, at=NOON + timedelta(minutes=minute)) for n, minute in enumerate(moments)]
     store_records(log, *records, make_record(99, user="bob"))
-    partitions = await split_log(log, DecisionFilter(user_id="ann"), 3)
+    slices = await split_log(log, DecisionFilter(user_id="ann"), 3)
 
-    assert [one.decisions for one in partitions] == [5, 3, 3]
-    for before, after in pairwise(partitions):
+    assert [one.decisions for one in slices] == [5, 3, 3]
+    for before, after in pairwise(slices):
         assert before.until == after.since
     found = [
         [one.name async for one in read_log(log, DecisionFilter(user_id="ann").in_range(part.since, part.until))]
-        for part in partitions
+        for part in slices
     ]
     assert sorted(name for names in found for name in names) == sorted(record.header.decision_id for record in records)
     assert [len(names) for names in found] == [5, 3, 3]
 
 
-async def test_an_empty_log_has_no_partitions(log: Database) -> None:
+async def test_an_empty_log_has_no_slices(log: Database) -> None:
     assert await split_log(log, DecisionFilter()) == []
 
 
 @pytest.mark.parametrize("filters", [DecisionFilter(), DecisionFilter(outcome="SUCCESS")], ids=["all", "successful"])
-def test_partitions_report_what_one_replay_of_all_reports(url: str, threads: CountingExecutor, filters: DecisionFilter) -> None:
+def test_slices_report_what_one_replay_of_all_reports(url: str, threads: CountingExecutor, filters: DecisionFilter) -> None:
     expected = replay_one_by_one(url, filters)
     assert replay_with(threads, url, filters) == expected
     assert len(expected) > 3 * SIZE
@@ -154,7 +154,7 @@ def test_a_dask_cluster_reports_what_one_process_reports_although_a_worker_is_ki
     job = ReplayJob(url, DecisionFilter(), None)
     with Client(cluster) as client:  # type: ignore[no-untyped-call]  # it has no types
         executor = client.get_executor()
-        finished = run_in_order(executor, replay_partition, job, split(url), ahead=100)
+        finished = run_in_order(executor, replay_slice, job, split(url), ahead=100)
         reports = next(finished)
         os.kill(next(iter(cluster.workers.values())).process.pid, signal.SIGKILL)
         for more in finished:
@@ -165,28 +165,28 @@ def test_a_dask_cluster_reports_what_one_process_reports_although_a_worker_is_ki
 def test_a_replay_continues_from_its_checkpoint(url: str, threads: CountingExecutor, tmp_path: Path) -> None:
     directory = tmp_path / "checkpoint"
     job = ReplayJob(url, DecisionFilter(), None)
-    partitions = split(url)
+    slices = split(url)
     with closing(
-        run_in_order(threads, replay_partition, job, partitions, ahead=0, checkpoint=Checkpoint(directory, job.to_json()))
+        run_in_order(threads, replay_slice, job, slices, ahead=0, checkpoint=Checkpoint(directory, job.to_json()))
     ) as finished:
         next(finished)
         next(finished)
 
     before = threads.submitted
     assert replay_with(threads, url, DecisionFilter(), directory) == replay_one_by_one(url, DecisionFilter())
-    assert threads.submitted - before == len(partitions) - 2
+    assert threads.submitted - before == len(slices) - 2
     files = list(directory.iterdir())
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert all(file.suffix != ".unfinished" for file in files)
 
 
-def test_a_partition_that_has_gained_a_decision_is_replayed_again(url: str, tmp_path: Path) -> None:
+def test_a_slice_that_has_gained_a_decision_is_replayed_again(url: str, tmp_path: Path) -> None:
     job = ReplayJob(url, DecisionFilter(), None)
     checkpoint = Checkpoint(tmp_path, job.to_json())
-    partition = split(url)[0]
-    checkpoint.store(partition, run_part(replay_partition, job, partition))
-    assert checkpoint.load(partition) is not None
-    assert checkpoint.load(partition._replace(decisions=partition.decisions + 1)) is None
+    time_slice = split(url)[0]
+    checkpoint.store(time_slice, run_part(replay_slice, job, time_slice))
+    assert checkpoint.load(time_slice) is not None
+    assert checkpoint.load(time_slice._replace(decisions=time_slice.decisions + 1)) is None
 
 
 def test_a_checkpoint_of_another_filter_is_refused(url: str, tmp_path: Path) -> None:
@@ -204,9 +204,7 @@ def test_a_replay_that_is_closed_cancels_what_waits(url: str) -> None:
     waiting: list[Any] = []
     with (
         Waiting(1) as executor,
-        closing(
-            run_in_order(executor, replay_partition, ReplayJob(url, DecisionFilter(), None), split(url), ahead=50)
-        ) as reports,
+        closing(run_in_order(executor, replay_slice, ReplayJob(url, DecisionFilter(), None), split(url), ahead=50)) as reports,
     ):
         next(reports)
     assert any(future.cancelled() for future in waiting)
@@ -215,5 +213,5 @@ def test_a_replay_that_is_closed_cancels_what_waits(url: str) -> None:
 def test_a_log_that_a_worker_cannot_open_ends_the_replay_with_one_sentence(url: str, tmp_path: Path) -> None:
     job = ReplayJob(f"sqlite:///{tmp_path / 'missing' / 'log.db'}", DecisionFilter(), None)
     with pytest.raises(ConfigurationError, match="failed in its process") as failed:
-        run_part(replay_partition, job, split(url)[0])
+        run_part(replay_slice, job, split(url)[0])
     assert str(pickle.loads(pickle.dumps(failed.value))) == str(failed.value)
