@@ -18,7 +18,6 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 
 if TYPE_CHECKING:
     # Only named in signatures: an adapter, which imports this module, needs neither the record nor the policy.
-    from graph_agent.models.record import DecisionOpening, DecisionRecord, LLMCall, OpenTurn, RecordEntry, ToolInvocation
     from graph_agent.policy.guard import AuthorizedCall
 
 
@@ -131,43 +130,6 @@ class Confirmations(Protocol):
 
     async def consume(self, pending_id: str, decision_id: str) -> bool:
         """Use up `pending_id` for the turn `decision_id`; False if another turn has. The same turn may ask again."""
-        ...
-
-
-class AuditWriter(Protocol):
-    """The writing side of the log. Every method commits before it returns, or raises `RecordUnavailableError`."""
-
-    async def write_opening(self, opening: DecisionOpening) -> None:
-        """Insert the opening row. Raises `TurnTakenOverError` if the decision already has one."""
-        ...
-
-    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> LLMResponse:
-        """Store a model's response before anything acts on it. Returns the stored one if another process was first.
-
-        Raises `TurnTakenOverError` if that process sent another request.
-        """
-        ...
-
-    async def write_tool_invocation(
-        self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
-    ) -> None:
-        """Store a call that was sent, with its result."""
-        ...
-
-    async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
-        """Store entries that must be committed before the turn continues."""
-        ...
-
-    async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
-        """Make a PENDING row terminal. Return the stored record: this one, or the one that closed the row earlier."""
-        ...
-
-    async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:
-        """Return the stored part of a turn: its record if it is closed, None if there is no such turn."""
-        ...
-
-    async def texts(self, digests: Sequence[str]) -> dict[str, str]:
-        """Return the stored texts among `digests`, by digest."""
         ...
 
 

@@ -1,16 +1,53 @@
-"""The base class of audit writers: it has the two methods that take the fields of a row as keyword arguments."""
+"""The interface of the log's writers: what the engine and the recorder need of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from graph_agent import ports
-from graph_agent.models.record import DecisionOpening, ToolInvocation
+from graph_agent.models.llm import LLMResponse
+from graph_agent.models.record import DecisionOpening, DecisionRecord, LLMCall, OpenTurn, RecordEntry, ToolInvocation
 
 
-class AuditWriter(ports.AuditWriter, Protocol):
-    """An audit writer; see the methods of the port. Derive from this class to inherit the two methods below."""
+class AuditWriter(Protocol):
+    """The writing side of the log. Every method commits before it returns, or raises `RecordUnavailableError`.
+
+    Derive from this class to inherit the two methods that take the fields of a row as keyword arguments.
+    """
+
+    async def write_opening(self, opening: DecisionOpening) -> None:
+        """Insert the opening row. Raises `TurnTakenOverError` if the decision already has one."""
+        ...
+
+    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> LLMResponse:
+        """Store a model's response before anything acts on it. Returns the stored one if another process was first.
+
+        Raises `TurnTakenOverError` if that process sent another request.
+        """
+        ...
+
+    async def write_tool_invocation(
+        self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
+    ) -> None:
+        """Store a call that was sent, with its result."""
+        ...
+
+    async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
+        """Store entries that must be committed before the turn continues."""
+        ...
+
+    async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
+        """Make a PENDING row terminal. Return the stored record: this one, or the one that closed the row earlier."""
+        ...
+
+    async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:
+        """Return the stored part of a turn: its record if it is closed, None if there is no such turn."""
+        ...
+
+    async def texts(self, digests: Sequence[str]) -> dict[str, str]:
+        """Return the stored texts among `digests`, by digest."""
+        ...
 
     async def write_decision_log(
         self,

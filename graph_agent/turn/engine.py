@@ -36,7 +36,8 @@ from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind,
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.ports import AuditWriter, Clock, Confirmations, IdSource, LLMAdapter, ToolExecutor, ToolServer
+from graph_agent.ports import Clock, Confirmations, IdSource, LLMAdapter, ToolExecutor, ToolServer
+from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.memory import MemoryAuditWriter, MemoryConfirmations
 from graph_agent.tools.plain_executor import PlainExecutor
 from graph_agent.tools.served_policy import ServedPolicy

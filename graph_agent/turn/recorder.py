@@ -35,7 +35,8 @@ from graph_agent.models.record import (
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.ports import AuditWriter, Clock
+from graph_agent.ports import Clock
+from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.reply.forms import ANSWER, REPLY_FORMS
 from graph_agent.turn.external import NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
 from graph_agent.turn.hooks import HookList, ToolCallMode

@@ -27,7 +27,8 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import AuditWriter, ToolServer
+from graph_agent.ports import ToolServer
+from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.memory import MemoryConfirmations
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.task_server.declarations import TASK_TOOLS
