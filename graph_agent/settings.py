@@ -134,7 +134,8 @@ class Settings(BaseModel):
         return self.jwt_secret is not None or self.jwks_url is not None
 
     @property
-    def task_database(self) -> str:
+    def main_database(self) -> str:
+        """The URL of the database of tasks and conversations."""
         return self.database_url or f"sqlite:///{self.home / 'graph_agent.db'}"
 
     @property

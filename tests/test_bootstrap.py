@@ -179,9 +179,9 @@ async def test_a_home_that_cannot_be_made_refuses_to_start(settings: Make, tmp_p
 async def test_one_url_is_one_database(settings: Make, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'all.db'}"
     async with open_stores(settings(DATABASE_URL=url, LOG_DATABASE_URL=url)) as stores:
-        assert stores.tasks is stores.log
+        assert stores.main is stores.log
     async with open_stores(settings()) as stores:
-        assert stores.tasks is not stores.log
+        assert stores.main is not stores.log
 
 
 @pytest.mark.parametrize("variable", ["DATABASE_URL", "LOG_DATABASE_URL"])

@@ -13,7 +13,7 @@ from graph_agent.settings import Settings, read_settings
 def test_without_variables_everything_is_in_the_home_folder() -> None:
     settings = read_settings({})
     assert settings.home == Path("~/.graph_agent").expanduser()
-    assert settings.task_database == f"sqlite:///{settings.home / 'graph_agent.db'}"
+    assert settings.main_database == f"sqlite:///{settings.home / 'graph_agent.db'}"
     assert settings.log_database == f"sqlite:///{settings.home / 'log.db'}"
 
 

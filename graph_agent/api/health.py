@@ -39,7 +39,7 @@ async def readyz(request: Request) -> JSONResponse:
     runtime: Any = request.app.state.runtime
     writes: dict[str, WriteCheck] = request.app.state.write_checks
     checks = {
-        "task database": _takes_writes(runtime.task_database, writes["task database"]),
+        "main database": _takes_writes(runtime.main_database, writes["main database"]),
         "log database": _takes_writes(runtime.log_database, writes["log database"]),
         **{f"MCP server '{name}'": executor.ready() for name, executor in runtime.tools.executors.items()},
         "constitution": _policy_is_valid(runtime.engine),
@@ -73,7 +73,7 @@ class WriteCheck:
 
 def write_checks(runtime: Runtime) -> dict[str, WriteCheck]:
     """Return the checks of both databases."""
-    writes = {"task database": lambda: runtime.chat.check_writable(), "log database": lambda: runtime.audit.check_writable()}
+    writes = {"main database": lambda: runtime.chat.check_writable(), "log database": lambda: runtime.audit.check_writable()}
     return {name: WriteCheck(write, runtime.clock) for name, write in writes.items()}
 
 

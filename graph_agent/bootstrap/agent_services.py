@@ -66,7 +66,7 @@ async def open_services(
     async with (
         open_stores(settings) as stores,
         open_tools(
-            stores.tasks,
+            stores.main,
             file=settings.mcp,
             constitution=constitution,
             pins=pins,
@@ -80,7 +80,7 @@ async def open_services(
             tools=tools,
             audit=await open_audit(settings, stores.log, clock),
             signer=Signer(*signing_keys(settings)),
-            confirmations=ConfirmationStore(stores.tasks, clock=clock),
+            confirmations=ConfirmationStore(stores.main, clock=clock),
             clock=clock,
             ids=ids,
         )

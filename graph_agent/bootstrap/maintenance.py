@@ -29,7 +29,7 @@ def maintenance_jobs(
     """Return the jobs in the order in which a sweeper runs them; `days` is the retention of decisions."""
 
     async def prune_operations() -> int:
-        return await OperationLedger(stores.tasks, operations).prune(clock.now() - KEEP_OPERATIONS)
+        return await OperationLedger(stores.main, operations).prune(clock.now() - KEEP_OPERATIONS)
 
     async def prune_log() -> int:
         before = clock.now() - timedelta(days=days)
@@ -45,7 +45,7 @@ def maintenance_jobs(
 
     return [
         OutcomeSettler(tools, stores.log, clock=clock, chain_key=chain_key).settle_unknown,
-        ConversationPruning(stores.tasks, clock=clock).prune,
+        ConversationPruning(stores.main, clock=clock).prune,
         prune_operations,
         create_partitions,
         prune_log,

@@ -38,7 +38,7 @@ class Runtime:
     settings: Settings
     clock: Clock
     ids: IdSource
-    task_database: Database
+    main_database: Database
     """Tasks and conversations."""
     log_database: Database
     log_reads: Database
@@ -89,12 +89,12 @@ async def open_runtime(
         await engine.prepare()
         chat = ChatService(
             engine,
-            stores.tasks,
+            stores.main,
             clock=clock,
             ids=ids,
             turns_per_minute=settings.turns_per_minute,
             processes=workers,
-            endings=TurnEndings(open_notifications(stores.tasks, settings.listen_url or settings.task_database, _CHANNEL)),
+            endings=TurnEndings(open_notifications(stores.main, settings.listen_url or settings.main_database, _CHANNEL)),
             # The spool belongs to this process and its siblings; everything else to all processes of the databases.
             maintenance=[audit.drain],
             shared_maintenance=maintenance_jobs(stores, tools, clock=clock, chain_key=key, days=settings.retention_days),
@@ -106,7 +106,7 @@ async def open_runtime(
             settings=settings,
             clock=clock,
             ids=ids,
-            task_database=stores.tasks,
+            main_database=stores.main,
             log_database=stores.log,
             log_reads=stores.log_reads,
             tools=tools,
@@ -115,7 +115,7 @@ async def open_runtime(
             audit=audit,
             engine=engine,
             chat=chat,
-            tasks=TaskPages(stores.tasks) if settings.mcp is None else None,
+            tasks=TaskPages(stores.main) if settings.mcp is None else None,
         )
 
 

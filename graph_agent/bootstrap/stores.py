@@ -14,7 +14,7 @@ from graph_agent.record.spool import Spool, SpoolingAuditWriter
 from graph_agent.settings import Settings
 
 # The packages whose tables and migrations each database contains.
-_TASK_PACKAGES = ("graph_agent.task_server", "graph_agent.chat.conversations")
+_MAIN_PACKAGES = ("graph_agent.task_server", "graph_agent.chat.conversations")
 _LOG_PACKAGES = ("graph_agent.record",)
 
 
@@ -22,7 +22,7 @@ _LOG_PACKAGES = ("graph_agent.record",)
 class Stores:
     """The open databases with migrated tables; the same object if two have the same URL."""
 
-    tasks: Database
+    main: Database
     """Tasks and conversations."""
     log: Database
     log_reads: Database
@@ -52,10 +52,10 @@ async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
                 raise ConfigurationError(f"the {what} is not available") from exc
             return database
 
-        tasks = open_migrated(settings.task_database, _TASK_PACKAGES, "database of tasks and conversations (DATABASE_URL)")
+        main = open_migrated(settings.main_database, _MAIN_PACKAGES, "database of tasks and conversations (DATABASE_URL)")
         log = open_migrated(settings.log_database, _LOG_PACKAGES, "log database (LOG_DATABASE_URL)")
         # A replica that is down must not keep turns from being served: it is used by queries only.
-        yield Stores(tasks, log, open_once(settings.log_reads))
+        yield Stores(main, log, open_once(settings.log_reads))
 
 
 async def open_audit(settings: Settings, log: Database, clock: Clock) -> SpoolingAuditWriter:

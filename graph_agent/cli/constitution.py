@@ -28,7 +28,7 @@ def new(mcp: Mcp = None) -> None:
     """
     settings = command_settings(mcp)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        text, left_out = run(draft_constitution(settings, stores.tasks))
+        text, left_out = run(draft_constitution(settings, stores.main))
     typer.echo(text, nl=False)
     for name in left_out:
         print_stderr(f"graph-agent: the tool {name!a} is left out, because no constitution can grant this name")
@@ -41,7 +41,7 @@ def check(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     """
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        lines, problems = run(explain_constitution(settings, stores.tasks))
+        lines, problems = run(explain_constitution(settings, stores.main))
     for line in lines:
         typer.echo(visible(line))
     for problem in problems:

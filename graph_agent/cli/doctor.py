@@ -100,7 +100,7 @@ async def _constitution(context: _Context) -> str:
 async def _databases(context: _Context) -> str:
     settings = context.settings
     context.stores = await context.stack.enter_async_context(open_stores(settings))
-    text = f"tasks: {_location(settings.task_database)}; log: {_location(settings.log_database)}"
+    text = f"main: {_location(settings.main_database)}; log: {_location(settings.log_database)}"
     if not settings.log_read_url:
         return text
     try:
@@ -113,7 +113,7 @@ async def _databases(context: _Context) -> str:
 async def _tools(context: _Context) -> str:
     if context.stores is None:
         raise ConfigurationError("cannot be checked without a database")
-    checked = await served_policy(context.settings, context.stores.tasks)
+    checked = await served_policy(context.settings, context.stores.main)
     policy = checked.policy
     unconfirmed = [name for name, rule in policy.rules.items() if rule.mutating and not rule.grant.requires_confirmation]
     shared = shared_identities(context.settings)

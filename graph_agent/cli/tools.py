@@ -45,7 +45,7 @@ def list_tools(mcp: Mcp = None, constitution: ConstitutionFile = None, as_json: 
     """
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        checked = run(served_policy(settings, stores.tasks))
+        checked = run(served_policy(settings, stores.main))
     for problem in checked.problems:
         print_stderr(f"graph-agent: {problem}")
     policy = checked.policy
@@ -89,7 +89,7 @@ def call(
         wrong_usage("the arguments must be one JSON object")
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        result = run(call_tool(settings, stores.tasks, name, given, user, consent=yes))
+        result = run(call_tool(settings, stores.main, name, given, user, consent=yes))
     typer.echo(json_line(result.to_json()))
     if not result.success:
         raise typer.Exit(FAILED)
@@ -102,7 +102,7 @@ def pin(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     """
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        file, count = run(pin_tools(settings, stores.tasks))
+        file, count = run(pin_tools(settings, stores.main))
     typer.echo(f"pinned {count} tools in {file}")
 
 
@@ -113,7 +113,7 @@ def diff(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     """
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        lines = run(diff_tools(settings, stores.tasks))
+        lines = run(diff_tools(settings, stores.main))
     for line in lines:
         typer.echo(visible(line))
     if lines:
@@ -140,7 +140,7 @@ def serve_tools(
     if http is None:
         with open_in_loop(open_stores(settings)) as (stores, run), suppress(KeyboardInterrupt):
             print_stderr(f"serving the tasks of {user} over stdio")
-            run(toolbox.serve_tools(stores.tasks, user))
+            run(toolbox.serve_tools(stores.main, user))
         return
     host, port = _address(http)
     if settings.authenticates:
@@ -152,7 +152,7 @@ def serve_tools(
         )
     with closing(open_listener(host, port)) as listener, open_in_loop(open_stores(settings)) as (stores, run):
         bound = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/mcp"
-        app = tools_app(settings, stores.tasks, user, url or bound)
+        app = tools_app(settings, stores.main, user, url or bound)
         whose = "the tasks of each token's user" if settings.authenticates else f"the tasks of {user}"
         config = HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=SHUTDOWN_SECONDS)
         with suppress(KeyboardInterrupt):

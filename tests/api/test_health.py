@@ -25,7 +25,7 @@ def _refuse_writes(*_: object) -> None:
     raise DatabaseUnavailableError("full")
 
 
-@pytest.mark.parametrize(("database", "name"), [("task_database", "task database"), ("log_database", "log database")])
+@pytest.mark.parametrize(("database", "name"), [("main_database", "main database"), ("log_database", "log database")])
 async def test_a_database_that_can_only_be_read_is_not_ready(
     environment: Environment, served: Served, monkeypatch: pytest.MonkeyPatch, database: str, name: str
 ) -> None:

@@ -76,7 +76,7 @@ class Environment:
             settings=settings,
             clock=self.clock,
             ids=RandomIds(),
-            task_database=self.tasks,
+            main_database=self.tasks,
             log_database=choices.get("log", self.log),
             log_reads=choices.get("log", self.log),
             tools=self.tools,
@@ -122,8 +122,8 @@ async def open_environment(folder: Path, template: Path, clock: Clock | None = N
     shutil.copytree(template, folder, dirs_exist_ok=True)
     found = Settings(GRAPH_AGENT_HOME=folder)
     clock = clock or SystemClock()
-    async with open_stores(found) as stores, open_tools(stores.tasks, clock=clock) as tools:
-        environment = Environment(found, stores.tasks, stores.log, tools, clock)
+    async with open_stores(found) as stores, open_tools(stores.main, clock=clock) as tools:
+        environment = Environment(found, stores.main, stores.log, tools, clock)
         yield environment
         for engine in environment.engines:
             await engine.aclose()
@@ -134,8 +134,8 @@ async def open_postgresql_environment(settings: Settings, url: str) -> AsyncGene
     """Yield an installation whose databases are one empty PostgreSQL database."""
     found = settings.model_copy(update={"database_url": url, "log_database_url": url})
     clock = SystemClock()
-    async with open_stores(found) as stores, open_tools(stores.tasks, clock=clock) as tools:
-        environment = Environment(found, stores.tasks, stores.log, tools, clock)
+    async with open_stores(found) as stores, open_tools(stores.main, clock=clock) as tools:
+        environment = Environment(found, stores.main, stores.log, tools, clock)
         yield environment
         for engine in environment.engines:
             await engine.aclose()
