@@ -21,7 +21,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.ports import Clock, IdSource, LLMAdapter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
-from graph_agent.task_server.pages import TaskPages
+from graph_agent.task_server.store import TaskPages
 from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graph_agent.chat.conversations.references import answered_turns
+from graph_agent.chat.conversations.reading import answered_turns
 from graph_agent.db import Database
 from graph_agent.ledger.operations import OperationLedger
 from graph_agent.record.chain import ChainKey

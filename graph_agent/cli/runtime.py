@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from graph_agent.bootstrap.adapters import choose_model
 from graph_agent.bootstrap.runtime import Runtime, open_runtime, temporary_settings
 from graph_agent.cli.running import Run, open_in_loop, print_stderr, wrong_usage
-from graph_agent.cli.tool_progress import ProgressLines
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.config import AgentEngineConfig
+from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
+from graph_agent.tools.progress import ToolProgress
+from graph_agent.turn.hooks import TurnHook
+
+_MAX_PROGRESS_LINES: Final = 100
+"""For one turn, so that a server cannot flood the terminal."""
 
 
 def check_model(settings: Settings, model: str | None) -> None:
@@ -40,3 +45,21 @@ def open_command_runtime(
             # Close the turns that a killed command left open.
             run(runtime.chat.sweep())
         yield runtime, run
+
+
+class ProgressLines(TurnHook):
+    """Prints one line for each progress that a server reports."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_PROGRESS_LINES
+
+    def tool_progress(self, progress: ToolProgress) -> None:
+        if self._left > 0:
+            self._left -= 1
+            print_stderr(progress_line(progress))
+
+
+def progress_line(progress: ToolProgress) -> str:
+    """Return `progress: 2 of 5, copying files`."""
+    share = f"{progress.done:g}" if progress.total is None else f"{progress.done:g} of {progress.total:g}"
+    return f"progress: {share}" + (f", {one_line(progress.message)}" if progress.message else "")

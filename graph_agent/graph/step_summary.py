@@ -10,13 +10,14 @@ from graph_agent.graph.stepping import Step
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition
 from graph_agent.reply.counting import counted
+from graph_agent.reply.text import one_line
 
 _SHOWN_MESSAGES = 3
 """The number of messages at the end of a request that are shown; earlier requests have shown the ones before them."""
 
 
 def summarize(step: Step) -> dict[str, str]:
-    """Return the changed fields with a summary of their new values. Text in it is not escaped."""
+    """Return the changed fields with a summary of their new values. Hidden characters are shown."""
     return {name: "none" if value is None else _SUMMARIES.get(name, _shorten)(value) for name, value in step.changed.items()}
 
 
@@ -27,8 +28,7 @@ def refused_in(step: Step) -> int:
 
 
 def _shorten(value: Any, limit: int = 120) -> str:
-    text = " ".join((value if isinstance(value, str) else canonical_json(value)).split())
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+    return one_line(value if isinstance(value, str) else canonical_json(value), limit)
 
 
 def _request(request: Any) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Collection
+from typing import Any, Final
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.rules import ToolRule
-from graph_agent.reply.result_text import as_data, in_receipt, result_lines
-from graph_agent.reply.text import one_line
+from graph_agent.reply.text import clean_reply, one_line
 
-_MAX_RECEIPT = 2_100
+_MAX_RESULT_CHARS: Final = 2_000
+_MAX_RESULT_LINES: Final = 50
+_MAX_RESULT_IN_RECEIPT: Final = 100
+_MAX_RECEIPT: Final = 2_100
 """Enough for a receipt that quotes two texts of 1,000 characters."""
 
 
@@ -32,16 +36,16 @@ def receipt(rule: ToolRule, arguments: dict[str, Any], result: ToolResult, *, co
         return None
     if line := _own_wording(rule, result):
         return line
-    lines = result_lines(result, rule.hidden) if confirmed else []
-    return described + (in_receipt(lines) if lines else "")
+    lines = _result_lines(result, rule.hidden) if confirmed else []
+    return described + (_in_receipt(lines) if lines else "")
 
 
 def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], result: ToolResult) -> str:
     """Return the reply to a confirmed call that succeeded: what was done, and what the server returned, marked as data."""
     if line := _own_wording(rule, result):
         return f"Done: {line}."
-    lines = result_lines(result, rule.hidden)
-    return f"Done: {_described(rule, arguments)}." + (f"\n\n{as_data(lines)}" if lines else "")
+    lines = _result_lines(result, rule.hidden)
+    return f"Done: {_described(rule, arguments)}." + (f"\n\n{_as_data(lines)}" if lines else "")
 
 
 def _described(rule: ToolRule, arguments: dict[str, Any]) -> str:
@@ -52,3 +56,34 @@ def _own_wording(rule: ToolRule, result: ToolResult) -> str:
     """Return the wording of a server with a ledger for a change; empty if there is none."""
     wording = result.data.get("receipt") if isinstance(result.data, dict) and rule.traits.ledger and rule.mutating else None
     return one_line(rule.user_text(wording), _MAX_RECEIPT) if isinstance(wording, str) else ""
+
+
+def _result_lines(result: ToolResult, hidden_names: Collection[str]) -> list[str]:
+    """Return the lines of what the server returned, without control characters and with `hidden_names` in plain words.
+
+    Empty if it returned nothing.
+    """
+    text = _text_of(result)
+    lines = clean_reply(text[:_MAX_RESULT_CHARS], hidden_names).split("\n")
+    complete = len(text) <= _MAX_RESULT_CHARS and len(lines) <= _MAX_RESULT_LINES
+    return [*lines[:_MAX_RESULT_LINES], *([] if complete else ["[…] (the rest is not shown)"])] if any(lines) else []
+
+
+def _as_data(lines: list[str]) -> str:
+    """Return `lines` marked as data: each begins with `>`, so that none can be taken for a line of the runtime."""
+    return "The server returned this data:\n" + "\n".join(f"> {line}" for line in lines)
+
+
+def _in_receipt(lines: list[str]) -> str:
+    """Return `lines` as the end of a receipt: `; the server returned "…"`, without a quote that could end it earlier."""
+    data = " ".join(lines).replace('"', "'")
+    return f'; the server returned "{one_line(data, _MAX_RESULT_IN_RECEIPT)}"'
+
+
+def _text_of(result: ToolResult) -> str:
+    data = result.data
+    if isinstance(data, dict) and len(data) == 1 and isinstance(value := next(iter(data.values())), str):
+        text = value  # Its key says no more than "text" or "result".
+    else:
+        text = "" if not data else json.dumps(data, ensure_ascii=False, indent=2)
+    return "\n".join([*([text] if text else []), *(note for item in result.content if (note := item.note) is not None)])

@@ -7,9 +7,11 @@ the caller's transaction, so that an effect and its ledger row are committed tog
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
 
+from graph_agent.db import Database
 from graph_agent.db.prepared import PreparedStatement
 from graph_agent.task_server.models import Task, TaskStatus
 from graph_agent.task_server.tables import tasks
@@ -87,3 +89,29 @@ def complete(connection: Connection, task: Task, at: datetime) -> Task:
 
 def remove(connection: Connection, task: Task) -> None:
     connection.execute(_DELETE, {"user": task.user_id, "task": task.id})
+
+
+class TaskPages:
+    """The tasks in `database`, a limited number at a time: the tool `list_tasks` returns all of them at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def read(self, user_id: str, limit: int, status: str, before: str | None) -> list[dict[str, Any]]:
+        """Return at most `limit` of the user's tasks, newest first; those after the task `before`, if it is given.
+
+        `status` is that of the tasks, or "all". Raises LookupError if the user has no task `before`, and
+        `DatabaseUnavailableError`.
+        """
+        wanted = None if status == "all" else TaskStatus(status)
+
+        def page(connection: Connection) -> list[Task]:
+            after = None
+            if before is not None:
+                last = get(connection, user_id, before)
+                if last is None:
+                    raise LookupError(before)
+                after = (last.created_at, last.id)
+            return page_newest_first(connection, user_id, limit, after, wanted)
+
+        return [task.to_json() for task in await self._database.read(page)]

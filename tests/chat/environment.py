@@ -26,7 +26,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, LLMAdapter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
-from graph_agent.task_server.pages import TaskPages
+from graph_agent.task_server.store import TaskPages
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 

@@ -16,7 +16,7 @@ from mcp import StdioServerParameters
 from mcp.server.mcpserver import MCPServer
 from mcp.types import CallToolResult, ResourceLink
 
-from graph_agent.cli.tool_progress import progress_line
+from graph_agent.cli.runtime import progress_line
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.transcript import result_json
 from graph_agent.models.result_size import LEFT_OUT, MAX_KEPT_BYTES
