@@ -27,6 +27,7 @@ from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.canonical import digest
 from graph_agent.policy.marker_words import find_marker_word
 from graph_agent.reply.forms import REPLY_FORMS
+from graph_agent.reply.text import visible
 
 SECTION = "## Available Tools"
 MAX_CHARACTERS = 256 * 1024
@@ -180,8 +181,8 @@ def _split_markers(text: str, number: int) -> tuple[str, dict[str, Any]]:
             raise ConstitutionError(f"the marker ({words}) is repeated or contradicts another one", number)
         markers[name] = value
     if quoted := _QUOTED.fullmatch(text):
-        if not text.isprintable():
-            raise ConstitutionError("a summary contains only printable characters", number)
+        if visible(text) != text or "\t" in text:
+            raise ConstitutionError("a summary contains no hidden characters", number)
         return quoted["summary"].strip(), markers
     _require_no_marker_words(text, number)
     return text, markers

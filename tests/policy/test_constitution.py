@@ -77,6 +77,8 @@ def test_carriage_returns_and_blank_lines_are_accepted() -> None:
         (["- drop: Remove （requires confirmation）"], 4),
         (["- drop (requires confirmation): Remove"], 4),
         (["- drop: Remove\u202e (requires confirmation)"], 4),
+        (['- drop: "Remove\u3164"'], 4),
+        (['- drop: "Remove\u200c"'], 4),
         (["- drоp: Remove"], 4),
         (["- a: b", "- a: c"], 5),
         (["- a: b", "<!-- - c: d -->"], 5),
@@ -248,3 +250,8 @@ def test_an_unreadable_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigurationError, match="not UTF-8"):
         Constitution.load(tmp_path / "binary.md")
+
+
+def test_a_quoted_summary_keeps_its_joiners() -> None:
+    (grant,) = Constitution.parse(text('- add: "کار را می\u200cخواهم 👨\u200d👩\u200d👧"')).grants
+    assert grant.summary == "کار را می\u200cخواهم 👨\u200d👩\u200d👧"
