@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import typer
 from rich.text import Text
 
@@ -12,32 +10,7 @@ from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.cli.trace import print_record
 from graph_agent.settings import read_settings
-
-
-@dataclass(frozen=True, slots=True)
-class _Scene:
-    """One message, and the decision that it must lead to."""
-
-    title: str
-    says: str
-    decision: str
-    outcome: str
-    tools: tuple[str, ...] = ()
-
-
-_SCENES = (
-    _Scene("Add", "add a task to call mom", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("add_task",)),
-    _Scene("Add", "remind me to buy groceries tomorrow", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("add_task",)),
-    _Scene("List", "show my tasks", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("list_tasks",)),
-    _Scene("Complete", "mark call mom as done", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("list_tasks", "complete_task")),
-    _Scene("Clarify", "groceries", "ASK_CLARIFICATION", "AMBIGUITY:UNCLEAR_INTENT"),
-    _Scene("Refuse", "what's the weather?", "RESPOND_ONLY", "REFUSAL:OUT_OF_SCOPE"),
-    _Scene("Delete: ask first", "delete the groceries task", "REQUEST_CONFIRMATION", "SUCCESS:RESPONSE_GIVEN", ("list_tasks",)),
-    _Scene("Delete: confirmed", "yes", "EXECUTE_PENDING", "SUCCESS:TASK_COMPLETED", ("delete_task",)),
-    _Scene("What is left", "show my tasks", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("list_tasks",)),
-)
-_TRACED = 3
-"""The scene whose record is printed at the end."""
+from graph_agent.task_server.demo_scenes import SCENES, TRACED
 
 
 def demo() -> None:
@@ -51,7 +24,7 @@ def demo() -> None:
     failures = 0
     with open_command_runtime(shipped, model="rules", temporary=True) as (runtime, run):
         conversation, traced = None, ""
-        for number, scene in enumerate(_SCENES):
+        for number, scene in enumerate(SCENES):
             answer = run(runtime.chat.send("demo", scene.says, conversation_id=conversation))
             conversation, decision = answer.conversation_id, answer.decision
             called = tuple(call.tool_name for call in decision.tool_calls or ())
@@ -62,7 +35,7 @@ def demo() -> None:
             if (decision.decision_type, decision.outcome_category, called) != (scene.decision, scene.outcome, scene.tools):
                 failures += 1
                 console.print(Text(f"expected {scene.decision}, {scene.outcome}, {list(scene.tools)}", style="bold red"))
-            if number == _TRACED:
+            if number == TRACED:
                 traced = answer.decision_id
         console.print(Text("\nThe record of one decision", style="bold"))
         record = run(runtime.audit.load(traced))

@@ -106,7 +106,7 @@ def test_the_progress_of_a_tool_is_printed(cli: Cli, script: Script, servers: Se
     granted(constitution, "## Available Tools\n- count_notes: Count (reads)\n")
     files = ("--mcp", str(servers()), "--constitution", str(constitution))
     asked = cli("ask", "how many?", *files, "--model", script(call("count_notes"), SAID))
-    assert "progress: 1 of 2, counting[31m\n" in asked.err
+    assert "progress: 1 of 2, counting‹U+001B›[31m\n" in asked.err
 
 
 async def test_readyz_names_the_server_that_is_down(tmp_path: Path, servers: Servers, constitution: Path, notes: Path) -> None:
