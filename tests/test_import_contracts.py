@@ -15,9 +15,9 @@ PLANTED = {
     ("graph_agent.reply.text", "sqlalchemy"),
     ("graph_agent.policy.consent", "mcp"),
     ("graph_agent.turn.recorder", "langgraph"),
-    ("graph_agent.chat.stream", "openai"),
     ("graph_agent.audit.findings", "langchain_core"),
-    ("graph_agent.cli.show", "google"),
+    ("graph_agent.chat.stream", "google"),
+    ("graph_agent.cli.show", "mcp"),
     ("graph_agent.replays.report", "graph_agent.task_server"),
 }
 """Modules, and what each of them must not import."""
