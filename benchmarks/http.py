@@ -50,7 +50,9 @@ def serving(home: Path) -> Iterator[tuple[int, int]]:
     """Run a server with the embedded model in `home`; yield its process id and its port."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("GEMINI", "OPENAI", "GRAPH_"))}
     environment |= {"GRAPH_AGENT_HOME": str(home), "GRAPH_AGENT_TURNS_PER_MINUTE": "1000000"}
-    code = "from graph_agent.cli.main import main; main(['serve', '--port', '0', '--no-page', '--model', 'rules'])"
+    code = (
+        "from graph_agent.cli.main import main; main(['serve', '--port', '0', '--no-page', '--no-token', '--model', 'rules'])"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stderr is not None
         try:

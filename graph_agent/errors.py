@@ -77,7 +77,7 @@ class ServiceErrorCode(StrEnum):
     UNAUTHENTICATED = "UNAUTHENTICATED"
     """There is no valid bearer token."""
     ACCESS_DENIED = "ACCESS_DENIED"
-    """The conversation belongs to another user, a scope is missing, or the request comes from another origin."""
+    """The conversation belongs to another user, the caller is no auditor, or the request comes from another origin."""
     CONVERSATION_NOT_FOUND = "CONVERSATION_NOT_FOUND"
     """There is no such conversation."""
     CONVERSATION_BUSY = "CONVERSATION_BUSY"

@@ -84,13 +84,17 @@ class Settings(BaseModel):
     """The client id of the page at that issuer."""
     oidc_scope: str = Field(default="openid", alias="GRAPH_AGENT_OIDC_SCOPE")
     """The scopes that the page asks for, separated by spaces."""
+    auditors: tuple[str, ...] = Field(default=(), alias="GRAPH_AGENT_AUDITORS")
+    """The subjects, separated by commas, whose tokens may read the record of all users."""
+    auditor_claim: str | None = Field(default=None, alias="GRAPH_AGENT_AUDITOR_CLAIM")
+    """`CLAIM=VALUE`: tokens with this value in this claim, or in its list, may read the record of all users."""
 
     @field_validator("home")
     @classmethod
     def _expanded(cls, value: Path) -> Path:
         return value.expanduser()
 
-    @field_validator("previous_secrets", mode="before")
+    @field_validator("previous_secrets", "auditors", mode="before")
     @classmethod
     def _separated(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -100,6 +104,16 @@ class Settings(BaseModel):
     def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and len(value.get_secret_value().encode()) < 32:
             raise ValueError("must have at least 32 bytes")
+        return value
+
+    @field_validator("auditor_claim")
+    @classmethod
+    def _not_requested_by_users(cls, value: str | None) -> str | None:
+        claim, _, expected = (value or "").partition("=")
+        if value is not None and not (claim and expected):
+            raise ValueError("must be CLAIM=VALUE")
+        if claim in ("scope", "scp"):
+            raise ValueError("must not be a scope, which users request for themselves")
         return value
 
     @field_validator("oidc_issuer")

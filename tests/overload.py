@@ -97,7 +97,8 @@ def serving_without_a_model(home: Path, deadline: float) -> Iterator[tuple[subpr
             "GRAPH_AGENT_TIMEOUT_SECONDS": str(deadline),
             "GRAPH_AGENT_TURNS_PER_MINUTE": "1000000",
         }
-        command = [sys.executable, "-c", "from graph_agent.cli.main import main; main(['serve', '--port', '0'])"]
+        options = ["serve", "--port", "0", "--metrics-port", "0", "--no-token"]
+        command = [sys.executable, "-c", f"from graph_agent.cli.main import main; main({options})"]
         with (home / "stderr").open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
             try:
                 yield server, int(address_of(server, home / "stderr").rpartition(":")[2])
@@ -117,7 +118,7 @@ async def _burst(home: Path, port: int, turns: int, deadline: float) -> tuple[li
         await asyncio.sleep(0.05)
         if time.monotonic() - began > 10 * deadline:
             break
-    return answers, quick.took, time.monotonic() - began, await _refusals_of_server(port)
+    return answers, quick.took, time.monotonic() - began, await _refusals_of_server(home)
 
 
 def send_burst(port: int, request: bytes, count: int, seconds: float, *, repeat_seconds: float = 0.0) -> list[Answer]:
@@ -196,7 +197,8 @@ def _read(answer: bytes, at: float, took: float) -> Answer:
     return Answer(int(answer[9:12] or 0), at, took, b"retry-after" in head)
 
 
-async def _refusals_of_server(port: int) -> Buckets:
+async def _refusals_of_server(home: Path) -> Buckets:
+    (port,) = re.findall(r"^metrics: \S+:(\d+)/", (home / "stderr").read_text(encoding="utf-8"), re.MULTILINE)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     text = (await reader.read()).decode()

@@ -23,11 +23,17 @@ class ServerWithoutSignals(Server):
         yield
 
 
-def address_of(server: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait until a `graph-agent serve` whose stderr goes to `log` has printed its address, and return it."""
+def launch_header(home: Path) -> dict[str, str]:
+    """Return the header that the clients of a server with this home send."""
+    name, _, value = (home / "authorization").read_text(encoding="utf-8").strip().partition(": ")
+    return {name: value}
+
+
+def address_of(server: subprocess.Popen[bytes], log: Path, label: str = "serving") -> str:
+    """Wait until a `graph-agent serve` whose stderr goes to `log` has printed its address, or another one, and return it."""
     with log.open(encoding="utf-8") as lines:
         while server.poll() is None:
-            if found := re.search(r"serving (\S+)", lines.readline()):
+            if found := re.match(rf"{label} (\S+)", lines.readline()):
                 return found[1]
             # A loop without a pause would take the processor from the server that is starting.
             time.sleep(0.02)

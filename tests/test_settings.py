@@ -37,6 +37,9 @@ def test_names_ignore_case_and_empty_values_count_as_unset() -> None:
         ({"GRAPH_AGENT_JWKS_URL": "https://hunter2"}, "GRAPH_AGENT_JWT_AUDIENCE is required with bearer tokens"),
         ({"GRAPH_AGENT_OIDC_ISSUER": "http://hunter2"}, "GRAPH_AGENT_OIDC_ISSUER: must be an https URL"),
         ({"GRAPH_AGENT_OIDC_ISSUER": "https://hunter2"}, "GRAPH_AGENT_OIDC_ISSUER needs GRAPH_AGENT_JWKS_URL"),
+        ({"GRAPH_AGENT_AUDITOR_CLAIM": "hunter2"}, "GRAPH_AGENT_AUDITOR_CLAIM: must be CLAIM=VALUE"),
+        ({"GRAPH_AGENT_AUDITOR_CLAIM": "scope=hunter2"}, "GRAPH_AGENT_AUDITOR_CLAIM: must not be a scope"),
+        ({"GRAPH_AGENT_AUDITOR_CLAIM": "scp=hunter2"}, "GRAPH_AGENT_AUDITOR_CLAIM: must not be a scope"),
         ({"GRAPH_AGENT_OIDC_CLIENT_ID": "hunter2"}, "GRAPH_AGENT_OIDC_ISSUER and GRAPH_AGENT_OIDC_CLIENT_ID belong together"),
     ],
 )

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
@@ -29,9 +30,10 @@ from graph_agent.api import (
 )
 from graph_agent.api.access_log import AccessLog
 from graph_agent.api.auth import authenticator
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts, refuse_other_origins, refuse_two_lengths
 from graph_agent.api.sse import StreamPlaces
-from graph_agent.api.static_page import Page, description_router, page_router
+from graph_agent.api.static_page import Page, SignInWay, description_router, is_page_request, page_router
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.bootstrap.runtime import Runtime
@@ -51,14 +53,16 @@ MAX_STREAMS = 1024
 def create_app(
     runtime: Runtime,
     page: Page | None = None,
+    launch: LaunchSession | None = None,
     *,
-    with_metrics: bool = False,
+    metrics_port: int | None = None,
     worker_metrics: WorkerMetrics | None = None,
 ) -> FastAPI:
     """Return the API over `runtime`, which the caller opens and closes, and the page. Raises `ConfigurationError`.
 
-    Without the page `/` describes the API. `with_metrics` serves `/metrics` if the extra `otel` is installed: the metrics
-    of this process, or those of all workers that exchange them by `worker_metrics`.
+    Without authentication every client that reaches the port is the local user, unless `launch` asks for the launch token.
+    Without the page `/` describes the API. Requests that arrive on `metrics_port` get `/metrics` and nothing else, if the extra
+    `otel` is installed: the metrics of this process, or those of all workers that exchange them by `worker_metrics`.
     """
     settings = runtime.settings
     middleware = [
@@ -66,12 +70,13 @@ def create_app(
         Middleware(SecurityHeaders),
         Middleware(Gate, refuse_two_lengths),
         Middleware(errors.UnexpectedErrors),
+        Middleware(Gate, partial(metrics.refuse_on_other_port, metrics_port)),
     ]
     if not settings.authenticates:
         middleware.append(Middleware(Gate, refuse_other_hosts))
     middleware.append(Middleware(Gate, refuse_other_origins))
-    if page is not None and page.session is not None:
-        middleware.append(Middleware(Gate, page.session.refuse_other_browsers))
+    if launch is not None:
+        middleware.append(Middleware(Gate, partial(launch.refuse, open_to_all=is_page_request if page else None)))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
@@ -108,12 +113,13 @@ def create_app(
     app.state.write_checks = health.write_checks(runtime)
     app.state.authenticator = authenticator(settings)
     app.state.turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=not settings.authenticates)
-    app.state.metrics = metrics.server_metrics(runtime, app.state.turn_admission) if with_metrics else None
+    app.state.metrics = (
+        metrics.server_metrics(runtime, app.state.turn_admission) if metrics_port is not None or settings.otel else None
+    )
     app.state.worker_metrics = worker_metrics
     app.state.streams = StreamPlaces(MAX_STREAMS, one_user=not settings.authenticates)
     app.state.replays = ReplayPool()
     app.state.replay_streams = StreamPlaces(replay.MAX_STREAMS, one_user=not settings.authenticates)
-    app.state.launch_session = None if page is None else page.session
     app.state.stream = TurnStream(runtime.chat, runtime.engine)
     errors.install(app)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
@@ -125,7 +131,8 @@ def create_app(
         app.include_router(oidc.router)
     app.include_router(health.router)
     app.include_router(metrics.router)
-    app.include_router(description_router() if page is None else page_router(page, with_oidc=app.state.oidc is not None))
+    way: SignInWay = "link" if not settings.authenticates else "bearer" if app.state.oidc is None else "oidc"
+    app.include_router(description_router() if page is None else page_router(page, way, launch))
     return app
 
 

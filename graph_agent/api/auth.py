@@ -1,4 +1,4 @@
-"""Authentication: the caller is the subject of a bearer token, or the local user of a server without authentication."""
+"""Authentication: the caller is the subject of a bearer token or session, or the local user of a server without sign-in."""
 
 from __future__ import annotations
 
@@ -6,34 +6,57 @@ from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 
+from graph_agent.api.cookies import SESSION
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.net.bearer_tokens import AUDITOR, BearerTokens, Caller
+from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller
 from graph_agent.settings import Settings
+
+SESSION_HOURS = 8.0
+"""The longest session of a browser after a sign-in at the issuer. The issuer's tokens may expire within minutes."""
 
 
 class Authenticator(Protocol):
-    async def caller(self, authorization: str | None) -> Caller:
-        """Return the caller that the header names. Raises `ServiceError` UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
+    async def caller(self, request: Request) -> Caller:
+        """Return the caller of a request. Raises `ServiceError` UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
         ...
 
 
 class LocalUser:
-    """Authenticates every request as the local user."""
+    """Authenticates every request as the local user. Who may send requests is checked before, by `LaunchSession`."""
 
-    async def caller(self, authorization: str | None) -> Caller:  # noqa: ARG002 (the protocol has it)
+    async def caller(self, request: Request) -> Caller:  # noqa: ARG002 (the protocol has it)
         return Caller(LOCAL_USER)
+
+
+class SignedInUsers:
+    """Authenticates the users of bearer tokens, and browsers whose user has signed in at the issuer."""
+
+    def __init__(self, tokens: BearerTokens, sessions: BrowserSessions | None) -> None:
+        self.tokens = tokens
+        self.sessions = sessions
+        """None without an issuer: no browser has a session then."""
+
+    async def caller(self, request: Request) -> Caller:
+        authorization = request.headers.get("authorization")
+        if self.sessions is not None and authorization is None and (session := SESSION.read(request)):
+            return await self.sessions.caller(f"Bearer {session}")
+        return await self.tokens.caller(authorization)
 
 
 def authenticator(settings: Settings) -> Authenticator:
     """Return the authenticator that the settings choose. Raises `ConfigurationError` for a malformed JWKS URL."""
     if not settings.authenticates:
         return LocalUser()
-    return BearerTokens.of(settings)
+    sessions = None
+    if settings.oidc_issuer is not None and settings.secret is not None:
+        seconds = 3600 * min(SESSION_HOURS, settings.jwt_max_hours)
+        sessions = BrowserSessions(settings.secret.get_secret_value().encode(), seconds)
+    return SignedInUsers(BearerTokens.of(settings), sessions)
 
 
 async def _caller(request: Request) -> Caller:
-    found: Caller = await request.app.state.authenticator.caller(request.headers.get("authorization"))
+    found: Caller = await request.app.state.authenticator.caller(request)
     return found
 
 
@@ -44,7 +67,7 @@ AuthenticatedCaller = Annotated[Caller, Depends(_caller)]
 async def _auditor(request: Request, caller: AuthenticatedCaller) -> Caller:
     # Without authentication the local user operates this machine, and can run commands that show the same.
     if caller.reads is not None and not isinstance(request.app.state.authenticator, LocalUser):
-        raise ServiceError(ServiceErrorCode.ACCESS_DENIED, f"This needs a token with the scope {AUDITOR}.")
+        raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "This needs the role of an auditor.")
     return caller
 
 

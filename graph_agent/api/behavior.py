@@ -1,6 +1,6 @@
 """GET /api/baselines, /api/drift, /api/verify: how the agent behaves, and whether its record is intact.
 
-They cover the decisions of all users, so they need the scope `auditor`.
+They cover the decisions of all users, so they need the role of an auditor.
 """
 
 from __future__ import annotations

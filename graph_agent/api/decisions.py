@@ -1,6 +1,6 @@
 """Decisions, one decision with its calls, its record, its test case, and metrics.
 
-A user sees their own decisions; a token with the scope `auditor` sees all of them.
+A user sees their own decisions; an auditor sees all of them.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ _RETRY_SECONDS = 5
 
 _UNEXPECTED = (ToolErrorCode.UNKNOWN_ERROR, "Something went wrong. Please try again later.")
 
-_ROUTING_ERRORS = {
+ROUTING_ERRORS = {
     404: ("NOT_FOUND", "There is no resource at this path."),
     405: ("METHOD_NOT_ALLOWED", "This path does not support that method."),
 }
@@ -123,7 +123,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def routing_error(_request: Request, error: HTTPException) -> JSONResponse:
-        code, message = _ROUTING_ERRORS.get(error.status_code, ("HTTP_ERROR", "The request cannot be served."))
+        code, message = ROUTING_ERRORS.get(error.status_code, ("HTTP_ERROR", "The request cannot be served."))
         return envelope(error.status_code, code, message, dict(error.headers or {}))
 
 

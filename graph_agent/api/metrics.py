@@ -1,4 +1,4 @@
-"""GET /metrics: the metrics of this process for Prometheus, if the extra `otel` is installed."""
+"""GET /metrics: the metrics of this process for Prometheus, on a port of their own, if the extra `otel` is installed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from graph_agent.api.errors import ROUTING_ERRORS, envelope
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.bootstrap.runtime import Runtime
@@ -16,10 +17,12 @@ from graph_agent.bootstrap.runtime import Runtime
 if TYPE_CHECKING:
     from graph_agent.telemetry.metrics import ServerMetrics
 
+PATH = "/metrics"
+
 router = APIRouter(include_in_schema=False)
 
 
-@router.get("/metrics")
+@router.get(PATH)
 async def metrics(request: Request) -> Response:
     """Return the metrics, those of several workers with the label `worker`; 404 without the extra."""
     found: ServerMetrics | None = request.app.state.metrics
@@ -28,6 +31,16 @@ async def metrics(request: Request) -> Response:
     workers: WorkerMetrics | None = request.app.state.worker_metrics
     text = found.text() if workers is None else found.merged(await workers.texts())
     return Response(text, media_type=found.media_type)
+
+
+def refuse_on_other_port(port: int | None, request: Request) -> Response | None:
+    """Refuse `/metrics` on all ports but `port`, and everything else on that one.
+
+    The port is that of the socket, so a Host header cannot change it.
+    """
+    server = request.scope.get("server")
+    on_own_port = port is not None and server is not None and server[1] == port
+    return None if on_own_port == (request.scope["path"] == PATH) else envelope(404, *ROUTING_ERRORS[404])
 
 
 def server_metrics(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics | None:

@@ -63,8 +63,8 @@ class Gate:
 def refuse_other_hosts(request: Request) -> Response | None:
     """Refuse a request whose Host header is not a loopback name.
 
-    Without authentication every client that reaches the port is the user. This prevents DNS rebinding: a web page may let its
-    own domain resolve to 127.0.0.1, but the browser then sends that domain as Host.
+    This prevents DNS rebinding on a server without sign-in: a web page may let its own domain resolve to 127.0.0.1, but the
+    browser then sends that domain as Host.
     """
     if _LOOPBACK.fullmatch(request.headers.get("host", "")):
         return None

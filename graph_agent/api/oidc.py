@@ -1,28 +1,38 @@
 """Signing in to the page with OpenID Connect: an authorization code with PKCE, for a public client.
 
 The browser goes to the issuer's own page and comes back with a code. The code is exchanged here, not by the page, so that the
-page's Content-Security-Policy still allows requests to its own origin only. The page gets the token and keeps it in
-memory; the server keeps nothing.
+page's Content-Security-Policy still allows requests to its own origin only. The browser gets a session in a cookie that scripts
+cannot read. No token of the issuer reaches the page, and the server keeps nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import hmac
 import json
 import logging
+import math
+import secrets
 import time
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import httpx
 from fastapi import APIRouter, Request
 from pydantic import Field, ValidationError
+from starlette.responses import Response
 
-from graph_agent.api.auth import Authenticator
+from graph_agent.api.auth import Authenticator, SignedInUsers
 from graph_agent.api.body import invalid, read_object
+from graph_agent.api.cookies import SESSION, SIGN_IN
+from graph_agent.api.exchange_queue import ExchangeQueue
 from graph_agent.api.schemas import errors
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_allowed_host
+from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, is_same
 from graph_agent.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -33,8 +43,8 @@ FETCH_SECONDS = 10.0
 MAX_ANSWER_BYTES = 256 * 1024
 METADATA_SECONDS = 3600.0
 """The time for which the issuer's metadata are kept."""
-MAX_EXCHANGES = 8
-"""The number of requests to the issuer at the same time, because a client without a token can cause them."""
+SIGN_IN_SECONDS = 600
+"""The time that a user has at the issuer's page."""
 
 
 class SignInStart(Frozen):
@@ -43,20 +53,16 @@ class SignInStart(Frozen):
     authorization_endpoint: str
     client_id: str
     scope: str
+    state: str
+    code_challenge: str
 
 
 class AuthorizationCode(Frozen):
-    """The code that the issuer has given to the browser, and the PKCE secret of the browser that asked for it."""
+    """The code and the state with which the issuer has sent the browser back."""
 
     code: str = Field(min_length=1, max_length=4096)
-    code_verifier: str = Field(pattern=r"^[A-Za-z0-9._~-]{43,128}$")
+    state: str = Field(min_length=1, max_length=128)
     redirect_uri: str = Field(min_length=1, max_length=2048)
-
-
-class SignedIn(Frozen):
-    """A bearer token that this API accepts."""
-
-    token: str
 
 
 _WebAddress = Annotated[str, Field(pattern=r"^https?://")]
@@ -70,53 +76,106 @@ class _Metadata(Frozen):
     token_endpoint: _WebAddress
 
 
+@dataclass(frozen=True, slots=True)
+class PendingSignIn:
+    """One sign-in. Its state and its PKCE secret follow from the number in the browser's cookie and a key of the server.
+
+    So any replica can finish it, and only a client that has asked a replica for a state has one that fits to its cookie.
+    """
+
+    key: bytes = field(repr=False)
+    number: str
+
+    @property
+    def state(self) -> str:
+        return self._derive("state")
+
+    @property
+    def code_verifier(self) -> str:
+        return self._derive("code verifier")
+
+    @property
+    def code_challenge(self) -> str:
+        return _base64(hashlib.sha256(self.code_verifier.encode()).digest())
+
+    def has_state(self, state: str) -> bool:
+        return is_same(state, self.state)
+
+    def _derive(self, purpose: str) -> str:
+        return _base64(hmac.digest(self.key, f"{purpose} {self.number}".encode(), "sha256"))
+
+
 _CODE_BODY = {"required": True, "content": {"application/json": {"schema": AuthorizationCode.model_json_schema()}}}
 
 
 class OidcIssuer:
     """The issuer that `GRAPH_AGENT_OIDC_ISSUER` names."""
 
-    def __init__(self, issuer: str, client_id: str, scope: str, authenticator: Authenticator) -> None:
+    def __init__(
+        self, issuer: str, client_id: str, scope: str, *, key: bytes, tokens: BearerTokens, sessions: BrowserSessions
+    ) -> None:
+        """`key` is the same in all replicas."""
         self._issuer = issuer
         self._client_id = client_id
         self._scope = scope
-        self._authenticator = authenticator
-        self._metadata: tuple[float, _Metadata] | None = None
-        self._exchanges = asyncio.Semaphore(MAX_EXCHANGES)
+        self._key = key
+        self._tokens = tokens
+        self._sessions = sessions
+        self._metadata: asyncio.Task[_Metadata] | None = None
+        self._metadata_expire_at = -math.inf
+        self.queue = ExchangeQueue()
 
-    async def start(self) -> SignInStart:
+    def sign_in(self, number: str) -> PendingSignIn:
+        """Return the sign-in with a number."""
+        return PendingSignIn(self._key, number)
+
+    async def start(self, pending: PendingSignIn) -> SignInStart:
         """Return the address of the issuer's sign-in. Raises `ServiceError` SERVICE_UNAVAILABLE."""
-        metadata = await self._fetch_metadata()
-        return SignInStart(authorization_endpoint=metadata.authorization_endpoint, client_id=self._client_id, scope=self._scope)
+        metadata = await self._current_metadata()
+        return SignInStart(
+            authorization_endpoint=metadata.authorization_endpoint,
+            client_id=self._client_id,
+            scope=self._scope,
+            state=pending.state,
+            code_challenge=pending.code_challenge,
+        )
 
-    async def exchange(self, sent: AuthorizationCode) -> SignedIn:
-        """Exchange a code for a token. Raises `ServiceError`: UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
-        metadata = await self._fetch_metadata()
-        form = {"grant_type": "authorization_code", "client_id": self._client_id, **dict(sent)}
+    async def exchange(self, sent: AuthorizationCode, pending: PendingSignIn) -> str:
+        """Exchange a code for a session. Raises `ServiceError`: UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
+        metadata = await self._current_metadata()
+        form = {
+            "grant_type": "authorization_code",
+            "client_id": self._client_id,
+            "code": sent.code,
+            "code_verifier": pending.code_verifier,
+            "redirect_uri": sent.redirect_uri,
+        }
         status, tokens = await self._ask("POST", metadata.token_endpoint, form)
         if status != 200:
             _log.warning("the issuer refused a sign-in with status %d", status)
             raise _refused()
         # Some issuers give an access token that only they can read; their ID token is a JSON Web Token in any case.
         for name in ("access_token", "id_token"):
-            if isinstance(token := tokens.get(name), str) and await self._accepts(token):
-                return SignedIn(token=token)
+            if isinstance(token := tokens.get(name), str) and (caller := await self._caller_of(token)):
+                return self._sessions.issue(caller)
         _log.warning("the issuer's tokens are not accepted: check GRAPH_AGENT_JWT_AUDIENCE and the keys")
         raise _refused()
 
-    async def _accepts(self, token: str) -> bool:
+    async def _caller_of(self, token: str) -> Caller | None:
         try:
-            await self._authenticator.caller(f"Bearer {token}")
+            return await self._tokens.caller(f"Bearer {token}")
         except ServiceError as exc:
             if exc.code is ServiceErrorCode.UNAUTHENTICATED:
-                return False
+                return None
             raise
-        return True
+
+    async def _current_metadata(self) -> _Metadata:
+        # Requests that come while they are fetched wait for the same answer, however many they are.
+        if self._metadata is None or (self._metadata.done() and time.monotonic() >= self._metadata_expire_at):
+            self._metadata = asyncio.create_task(self._fetch_metadata())
+        return await asyncio.shield(self._metadata)
 
     async def _fetch_metadata(self) -> _Metadata:
-        now = time.monotonic()
-        if self._metadata is not None and now < self._metadata[0]:
-            return self._metadata[1]
         status, document = await self._ask("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         try:
             metadata = _Metadata.model_validate({name: document.get(name) for name in _Metadata.model_fields})
@@ -126,15 +185,13 @@ class OidcIssuer:
         if status != 200 or metadata is None or metadata.issuer != self._issuer:
             _log.warning("the metadata of the OIDC issuer cannot be used")
             raise _unavailable()
-        self._metadata = now + METADATA_SECONDS, metadata
+        self._metadata_expire_at = time.monotonic() + METADATA_SECONDS
         return metadata
 
     async def _ask(self, method: str, url: str, form: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
         """Return the status and the JSON object of an answer, which is limited in time and size."""
-        if self._exchanges.locked():
-            raise _unavailable()
         try:
-            async with self._exchanges, asyncio.timeout(FETCH_SECONDS):
+            async with asyncio.timeout(FETCH_SECONDS):
                 await asyncio.to_thread(require_allowed_host, url)
                 headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
                 async with (
@@ -155,32 +212,58 @@ class OidcIssuer:
 
 def oidc_issuer(settings: Settings, authenticator: Authenticator) -> OidcIssuer | None:
     """Return the issuer that the settings name; None without one."""
-    if settings.oidc_issuer is None or settings.oidc_client_id is None:
+    if settings.oidc_issuer is None or settings.oidc_client_id is None or settings.secret is None:
         return None
-    return OidcIssuer(settings.oidc_issuer, settings.oidc_client_id, settings.oidc_scope, authenticator)
+    assert isinstance(authenticator, SignedInUsers)
+    assert authenticator.sessions is not None
+    return OidcIssuer(
+        settings.oidc_issuer,
+        settings.oidc_client_id,
+        settings.oidc_scope,
+        key=hmac.digest(settings.secret.get_secret_value().encode(), b"sign-in", "sha256"),
+        tokens=authenticator.tokens,
+        sessions=authenticator.sessions,
+    )
 
 
 @router.get("/sign-in", responses=errors(503))
-async def start(request: Request) -> SignInStart:
+async def start(request: Request, answer: Response) -> SignInStart:
     """Return the values with which the page sends the browser to the issuer. The request needs no token."""
     issuer: OidcIssuer = request.app.state.oidc
-    return await issuer.start()
+    pending = issuer.sign_in(secrets.token_urlsafe(24))
+    SIGN_IN.set(request, answer, pending.number, SIGN_IN_SECONDS)
+    return await issuer.start(pending)
 
 
 @router.post(
     "/sign-in",
+    status_code=204,
+    response_class=Response,
     responses=errors(401, 413, 415, 422, 503),
     # Declared by hand, because the route reads the body itself: with a size limit, and without echoing it in errors.
     openapi_extra={"requestBody": _CODE_BODY},
 )
-async def exchange(request: Request) -> SignedIn:
-    """Exchange an authorization code of the issuer for a bearer token of this API."""
+async def exchange(request: Request) -> Response:
+    """Exchange an authorization code of the issuer for a session of the browser that has begun the sign-in here."""
     issuer: OidcIssuer = request.app.state.oidc
     try:
         sent = AuthorizationCode.model_validate(await read_object(request))
     except ValidationError:
-        raise invalid("A sign-in needs a code, its code_verifier and its redirect_uri.") from None
-    return await issuer.exchange(sent)
+        raise invalid("A sign-in needs a code, its state and its redirect_uri.") from None
+    pending = issuer.sign_in(SIGN_IN.read(request))
+    # Requests of clients that have begun no sign-in end here: they reach no issuer and wait in no queue.
+    if not pending.number or not pending.has_state(sent.state):
+        raise _refused()
+    answer = Response(status_code=204)
+    SIGN_IN.delete(request, answer)
+    async with issuer.queue.place(request):
+        SESSION.set(request, answer, await issuer.exchange(sent, pending))
+    return answer
+
+
+def _base64(value: bytes) -> str:
+    """Return Base64 as in URLs, without padding."""
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 def _refused() -> ServiceError:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from graph_agent.api.auth import AuthenticatedCaller
+from graph_agent.api.cookies import SESSION
 from graph_agent.api.schemas import errors
 from graph_agent.models.base import Frozen
 
@@ -22,14 +23,12 @@ class SignedInUser(Frozen):
 @router.get("/session", responses=errors(401, 403, 503))
 async def session(caller: AuthenticatedCaller) -> SignedInUser:
     """Return the signed-in user."""
-    return SignedInUser(user_id=caller.user_id, auditor=caller.reads is None)
+    return SignedInUser(user_id=caller.user_id, auditor=caller.is_auditor)
 
 
 @router.delete("/session", status_code=204, response_class=Response, responses=errors(401, 403, 503))
 async def sign_out(request: Request, caller: AuthenticatedCaller) -> Response:  # noqa: ARG001 (others get 401)
-    """Sign this browser out: delete the cookie that the printed link gave it. A bearer token stays valid until it expires."""
+    """Sign this browser out: delete the cookie of its session. A bearer token stays valid until it expires."""
     answer = Response(status_code=204)
-    launched = request.app.state.launch_session
-    if launched is not None:
-        launched.end(request, answer)
+    SESSION.delete(request, answer)
     return answer

@@ -1,4 +1,4 @@
-"""The page: its files, the URLs of its views, and the session of a browser on a server without authentication.
+"""The page: its files and the URLs of its views.
 
 The files are built from `ui/` into the folder `page/` beside this module, which is not under version control.
 """
@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from graph_agent.api.errors import service_error_response
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.api.launch_session import LaunchSession
 
 PAGE_FOLDER = Path(__file__).parent / "page"
 
@@ -53,7 +52,7 @@ PAGE_POLICY = "; ".join(
 )
 """The Content-Security-Policy of the page: no inline code, no eval, no other origin, and no HTML from strings."""
 
-_API_PATHS = ("/api/", "/agui")
+_FIRST_PARTS = frozenset({"page", *(view.split("/")[1] for view in VIEWS)})
 _DOCUMENT = "index.html"
 _SIGN_IN_MARK = "SIGN-IN"
 _NAMED_BY_CONTENT = re.compile(r".+-[A-Z0-9]{8}\.(js|css)")
@@ -63,50 +62,18 @@ _ENCODINGS = MappingProxyType({"br": ".br", "gzip": ".gz"})
 _MEDIA_TYPES = MappingProxyType({".js": "text/javascript", ".css": "text/css", ".png": "image/png"})
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchSession:
-    """The session of the browsers that open the link printed at launch. Both secrets are valid until the process ends.
-
-    Requests without the headers that every browser adds, such as those of curl, need no session: on a server without
-    authentication any program of this machine is the local user. The session prevents other web pages from acting as that user.
-    """
-
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    """Printed as part of the link."""
-    cookie: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-
-    def refuse_other_browsers(self, request: Request) -> Response | None:
-        """Refuse a request of a browser to the API without the session's cookie."""
-        if not request.scope["path"].startswith(_API_PATHS) or self._admits(request):
-            return None
-        text = "Open the page with the link that `graph-agent serve` printed."
-        return service_error_response(ServiceError(ServiceErrorCode.UNAUTHENTICATED, text))
-
-    def _admits(self, request: Request) -> bool:
-        if "sec-fetch-site" not in request.headers and "origin" not in request.headers:
-            return True
-        return self.has_cookie(request)
-
-    def has_cookie(self, request: Request) -> bool:
-        """True if the request comes from a browser that has opened the link."""
-        sent = request.cookies.get(_cookie_name(request.headers.get("host", "")), "")
-        return secrets.compare_digest(sent.encode(), self.cookie.encode())
-
-    def end(self, request: Request, answer: Response) -> None:
-        """Delete the cookie of the browser that gets `answer`. The printed link stays valid."""
-        answer.delete_cookie(_cookie_name(request.headers.get("host", "")), httponly=True, samesite="strict")
+SignInWay = Literal["link", "oidc", "bearer"]
+"""The way in which users sign in: by the link that `serve` prints, at an OpenID Connect issuer, or with a bearer token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The built page. With a `session` its requests need the cookie, without one a bearer token."""
+    """The built page."""
 
     files: Mapping[str, bytes]
-    session: LaunchSession | None
 
-    def document(self, *, with_oidc: bool = False) -> bytes:
-        """Return the HTML document. It says how to sign in: by the printed link, at the issuer, or by a bearer token."""
-        way = "link" if self.session is not None else "oidc" if with_oidc else "bearer"
+    def document(self, way: SignInWay) -> bytes:
+        """Return the HTML document, which says how to sign in."""
         return self.files[_DOCUMENT].replace(_SIGN_IN_MARK.encode(), escape(way).encode())
 
     def encoded(self, name: str, accepted: str) -> tuple[str | None, bytes]:
@@ -121,11 +88,11 @@ class Page:
         return None, self.files[name]
 
 
-def read_page(session: LaunchSession | None, folder: Path = PAGE_FOLDER) -> Page | None:
+def read_page(folder: Path = PAGE_FOLDER) -> Page | None:
     """Return the page from the folder that it is built into; None if it has not been built."""
     if not is_built(folder):
         return None
-    return Page({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}, session)
+    return Page({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()})
 
 
 def is_built(folder: Path = PAGE_FOLDER) -> bool:
@@ -133,22 +100,32 @@ def is_built(folder: Path = PAGE_FOLDER) -> bool:
     return (folder / _DOCUMENT).is_file()
 
 
-def page_router(page: Page, *, with_oidc: bool = False) -> APIRouter:
-    """Return the routes of the page: one document for every view, and its files under `/page/`."""
+def is_page_request(request: Request) -> bool:
+    """True for the document and the files of the page, which are the same for everybody."""
+    return request.scope["path"].removeprefix("/").partition("/")[0] in _FIRST_PARTS
+
+
+def page_router(page: Page, way: SignInWay, session: LaunchSession | None = None) -> APIRouter:
+    """Return the routes of the page: one document for every view, and its files under `/page/`.
+
+    With a `session` the link that `serve` prints signs a browser in.
+    """
     router = APIRouter(include_in_schema=False)
-    document = page.document(with_oidc=with_oidc)
+    document = page.document(way)
 
     def add_view(path: str, requests: tuple[str, ...]) -> None:
         headers = {"Content-Security-Policy": PAGE_POLICY}
         # With a bearer token the browser cannot send these requests early: only the script of the page has the token.
-        early = {"Link": ", ".join(map(_preload, requests))} if requests and page.session is not None else {}
+        early = {"Link": ", ".join(map(_preload, requests))} if requests and session is not None else {}
 
         async def view(request: Request) -> Response:
-            token = request.query_params.get("token", "")
-            if page.session is not None and secrets.compare_digest(token.encode(), page.session.token.encode()):
-                return _sign_in(request, page.session)
+            if session is not None and session.is_opened_by(request.query_params.get("token", "")):
+                # The redirect removes the token from the address bar.
+                answer = RedirectResponse(request.url.path, status_code=303)
+                session.sign_in(request, answer)
+                return answer
             # A view with a query, such as a filtered list, sends other requests; without the session they would be refused.
-            is_plain = not request.query_params and page.session is not None and page.session.has_cookie(request)
+            is_plain = not request.query_params and session is not None and session.has_cookie(request)
             return Response(document, media_type="text/html", headers={**headers, **early} if is_plain else headers)
 
         router.add_api_route(path, view, methods=["GET", "HEAD"])
@@ -193,16 +170,3 @@ def description_router() -> APIRouter:
         return JSONResponse({"title": document["info"]["title"], "openapi": "/openapi.json", "routes": routes})
 
     return router
-
-
-def _sign_in(request: Request, session: LaunchSession) -> Response:
-    """Exchange the token for the cookie; the redirect removes the token from the address bar."""
-    answer = RedirectResponse(request.url.path, status_code=303)
-    answer.set_cookie(_cookie_name(request.headers["host"]), session.cookie, httponly=True, samesite="strict")
-    return answer
-
-
-def _cookie_name(host: str) -> str:
-    """Return the name of the cookie. It contains the port, because the ports of a host share their cookies."""
-    port = host.rpartition(":")[2]
-    return f"graph_agent_{port if port.isdecimal() else 'session'}"

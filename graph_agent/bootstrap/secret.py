@@ -1,6 +1,7 @@
-"""The keys that sign confirmations: GRAPH_AGENT_SECRET, else a file that only its owner can read, and the previous ones.
+"""The files of the home folder that only their owner can read: the keys, and the token of the local clients.
 
-The first key signs. The previous ones, from GRAPH_AGENT_PREVIOUS_SECRETS and from further lines of the file, only verify.
+The keys sign confirmations: GRAPH_AGENT_SECRET, else a file. The first key signs. The previous ones, from
+GRAPH_AGENT_PREVIOUS_SECRETS and from further lines of the file, only verify.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from graph_agent.settings import Settings
 
 _MODE = 0o600
 _BYTES = 32
+_HEADER = "Authorization: Bearer "
 
 
 def signing_keys(settings: Settings) -> tuple[bytes, ...]:
@@ -25,12 +27,25 @@ def signing_keys(settings: Settings) -> tuple[bytes, ...]:
         return (settings.secret.get_secret_value().encode(), *previous)
     if settings.authenticates:
         raise ConfigurationError("GRAPH_AGENT_SECRET is required with bearer tokens")
-    path = secret_file(settings)
-    try:
-        return (*read_secrets(path), *previous)
-    except FileNotFoundError:
-        _create(path)
-        return (*read_secrets(path), *previous)
+    return (*_read_or_create(secret_file(settings), secrets.token_hex(_BYTES)), *previous)
+
+
+def launch_token(settings: Settings) -> str:
+    """Return the token that a server without sign-in requires. The first server creates the file, all others read it.
+
+    Raises `ConfigurationError`.
+    """
+    (line, *_) = _read_or_create(token_file(settings), f"{_HEADER}{secrets.token_urlsafe(_BYTES)}\n")
+    return line.decode(errors="replace").removeprefix(_HEADER)
+
+
+def token_file(settings: Settings) -> Path:
+    """Return the path of the launch token.
+
+    The file is the header that clients send, as `curl -H @FILE` takes it: every account of a machine can read the command lines
+    of the others, so the token must not be an argument.
+    """
+    return settings.home / "authorization"
 
 
 def chain_keys(settings: Settings) -> tuple[bytes, ...]:
@@ -63,14 +78,24 @@ def read_secrets(path: Path) -> list[bytes]:
     return keys
 
 
-def _create(path: Path) -> None:
+def _read_or_create(path: Path, text: str) -> list[bytes]:
+    """Return the lines of a file, which is written with `text` if there is none."""
+    try:
+        return read_secrets(path)
+    except FileNotFoundError:
+        _create(path, text)
+        return read_secrets(path)
+
+
+def _create(path: Path, text: str) -> None:
     """Write a new key next to `path` and link it there, so that a second process keeps the first one's key."""
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(secrets.token_hex(_BYTES).encode())
+                file.write(text.encode())
                 file.flush()
                 os.fsync(file.fileno())
             os.link(draft, path)

@@ -10,15 +10,18 @@ from graph_agent.api.server import BACKLOG, Server
 from graph_agent.errors import ConfigurationError
 
 
-async def serve_until_stopped(server: Server, listener: socket.socket) -> None:
+async def serve_until_stopped(server: Server, *listeners: socket.socket) -> None:
     """Serve until Ctrl-C or SIGTERM. Raises `ConfigurationError` if the application does not start."""
-    await server.serve(sockets=[listener])
+    await server.serve(sockets=list(listeners))
     if not server.started:
         raise ConfigurationError("the server could not be started")
 
 
-def open_listener(host: str, port: int) -> socket.socket:
-    """Return a listening socket, so that a taken port is reported before anything slow starts. Raises `ConfigurationError`."""
+def open_listener(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Return a listening socket, so that a taken port is reported before anything slow starts.
+
+    `option` is the one that takes another port. Raises `ConfigurationError`.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
         with ExitStack() as stack:
@@ -29,6 +32,6 @@ def open_listener(host: str, port: int) -> socket.socket:
             stack.pop_all()  # keep it open; only a failure above closes it
     except OSError as exc:
         reason = exc.strerror or "no such address"
-        advice = " (--port takes another one)" if exc.errno == errno.EADDRINUSE else ""
+        advice = f" ({option} takes another one)" if exc.errno == errno.EADDRINUSE else ""
         raise ConfigurationError(f"cannot listen on {host}, port {port}: {reason}{advice}") from exc
     return listener

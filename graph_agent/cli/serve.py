@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,17 +11,18 @@ from typing import Annotated
 
 import typer
 
-from graph_agent.api.static_page import LaunchSession, is_built
+from graph_agent.api.launch_session import LaunchSession
+from graph_agent.api.static_page import is_built
+from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.listening import open_listener
 from graph_agent.cli.log_lines import LogFormat, LogLevel
 from graph_agent.cli.loopback import is_loopback
-from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, print_stderr, wrong_usage
+from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, print_stderr, wrong_usage
 from graph_agent.cli.server_process import ServerOptions, run_server
 from graph_agent.cli.worker import run_worker
 from graph_agent.cli.workers import WorkerGroup
 from graph_agent.db import dialect_of
-from graph_agent.settings import Settings
 
 
 def serve(
@@ -36,6 +37,10 @@ def serve(
     no_page: Annotated[
         bool, typer.Option("--no-page", help="Serve the API only; the path / then lists its routes as JSON.")
     ] = False,
+    no_token: NoToken = False,
+    metrics_port: Annotated[
+        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve /metrics on this port (default: nowhere).")
+    ] = None,
     log_level: Annotated[
         LogLevel, typer.Option("--log-level", help="Write log lines of this level and above.")
     ] = LogLevel.WARNING,
@@ -44,8 +49,8 @@ def serve(
 ) -> None:
     """Serve the chat API and the page until Ctrl-C or SIGTERM; running turns are finished first.
 
-    Without bearer tokens configured (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it serves one local user, and only on a
-    loopback address.
+    Without bearer tokens configured (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it serves one local user on a loopback
+    address. Every client then needs the launch token, which is kept in a file of GRAPH_AGENT_HOME.
     """
     settings = command_settings(mcp, constitution)
     if not settings.authenticates and not is_loopback(host):
@@ -58,10 +63,26 @@ def serve(
             "several workers need PostgreSQL, because SQLite has one writer: set DATABASE_URL and LOG_DATABASE_URL, "
             "or serve without --workers"
         )
-    session = None if settings.authenticates or no_page else LaunchSession()
-    with closing(open_listener(host, port)) as listener, TemporaryDirectory(prefix="graph-agent-") as folder:
-        exchange = None if workers == 1 else Path(folder)
-        options = ServerOptions(settings, model, not no_page, session, log_level, log_format, access_log, workers, exchange)
+    if no_token and settings.authenticates:
+        wrong_usage("with bearer tokens there is no launch token: leave --no-token out")
+    with ExitStack() as stack:
+        listener = stack.enter_context(closing(open_listener(host, port)))
+        metrics = None
+        if metrics_port is not None:
+            metrics = stack.enter_context(closing(open_listener(host, metrics_port, "--metrics-port")))
+        folder = stack.enter_context(TemporaryDirectory(prefix="graph-agent-"))
+        options = ServerOptions(
+            settings,
+            model,
+            with_page=not no_page,
+            session=None if no_token or settings.authenticates else LaunchSession(launch_token(settings)),
+            log_level=log_level,
+            log_format=log_format,
+            access_log=access_log,
+            workers=workers,
+            metrics_folder=None if workers == 1 else Path(folder),
+            metrics_listener=metrics,
+        )
         if workers == 1:
             code = run_server(options, listener, lambda _: _announce(options, host, listener))
         else:
@@ -73,16 +94,26 @@ def serve(
 
 def _announce(options: ServerOptions, host: str, listener: socket.socket, model: str | None = None) -> None:
     """Print the address and the link of the page, and the model if it is given; a single process prints it itself."""
-    url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    url = _url(host, listener)
     if model is not None:
         print_stderr(f"model: {model}")
-    print_stderr(f"serving {url} ({_users(options.settings)}{'' if options.workers == 1 else f', {options.workers} workers'})")
+    print_stderr(f"serving {url} ({_users(options)}{'' if options.workers == 1 else f', {options.workers} workers'})")
+    if options.metrics_listener is not None:
+        print_stderr(f"metrics: {_url(host, options.metrics_listener)}/metrics")
+    if options.session is not None:
+        print_stderr(f"programs send the header in {token_file(options.settings)}")
     if options.with_page:
         print_stderr(_how_to_open(options.session, url))
 
 
-def _users(settings: Settings) -> str:
-    return "bearer tokens" if settings.authenticates else "one local user, no authentication"
+def _url(host: str, listener: socket.socket) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+def _users(options: ServerOptions) -> str:
+    if options.settings.authenticates:
+        return "bearer tokens"
+    return "one local user" if options.session is not None else "one local user: every program that reaches this port"
 
 
 def _how_to_open(session: LaunchSession | None, url: str) -> str:

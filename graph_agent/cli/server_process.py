@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graph_agent.api.app import create_app
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.server import HttpServerConfig, Server
-from graph_agent.api.static_page import LaunchSession, read_page
+from graph_agent.api.static_page import read_page
 from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.cli.listening import serve_until_stopped
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
@@ -35,13 +36,15 @@ class ServerOptions:
     model: str | None
     with_page: bool
     session: LaunchSession | None
-    """The session of the browsers that open the printed link; all workers accept it."""
+    """The session of the clients that know the launch token; None with bearer tokens, and if no token is required."""
     log_level: LogLevel
     log_format: LogFormat
     access_log: bool
     workers: int = 1
     metrics_folder: Path | None = None
     """The folder through which several workers exchange their metrics."""
+    metrics_listener: socket.socket | None = None
+    """The listening socket on which the metrics are served, if they are."""
 
 
 def run_server(
@@ -66,7 +69,9 @@ def run_server(
         closing(listener),
         open_command_runtime(settings, model=options.model, workers=options.workers) as (runtime, run),
     ):
-        page = read_page(options.session) if options.with_page else None
+        page = read_page() if options.with_page else None
+        listeners = [listener] if options.metrics_listener is None else [listener, options.metrics_listener]
+        metrics_port = None if options.metrics_listener is None else options.metrics_listener.getsockname()[1]
 
         def announce() -> None:
             # The modules are never garbage, but a full collection in a burst would stop all requests while it walks them.
@@ -75,13 +80,13 @@ def run_server(
             on_started(runtime.adapter_reason)
 
         exchange = None if options.metrics_folder is None else WorkerMetrics(options.metrics_folder, number)
-        app = create_app(runtime, page, with_metrics=True, worker_metrics=exchange)
+        app = create_app(runtime, page, options.session, metrics_port=metrics_port, worker_metrics=exchange)
         grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
         config = HttpServerConfig(app, admission=app.state.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
         server = Server(config, announce)
         # Uvicorn shuts down in order and then raises the signal once more.
         with suppress(KeyboardInterrupt):
-            run(_serve(server, listener, stopped_by))
+            run(_serve(server, listeners, stopped_by))
         count = app.state.open_turns
     if count != 0:
         print_stderr(f"graph-agent: {'an unknown number of' if count is None else count} turns were left open")
@@ -89,7 +94,7 @@ def run_server(
     return DONE
 
 
-async def _serve(server: Server, listener: socket.socket, stopped_by: int | None) -> None:
+async def _serve(server: Server, listeners: list[socket.socket], stopped_by: int | None) -> None:
     def stop() -> None:
         server.should_exit = True
 
@@ -97,7 +102,7 @@ async def _serve(server: Server, listener: socket.socket, stopped_by: int | None
     if stopped_by is not None:
         loop.add_reader(stopped_by, stop)
     try:
-        await serve_until_stopped(server, listener)
+        await serve_until_stopped(server, *listeners)
     finally:
         if stopped_by is not None:
             loop.remove_reader(stopped_by)

@@ -13,6 +13,7 @@ from rich.text import Text
 from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.bootstrap import LOCAL_USER, toolbox
 from graph_agent.bootstrap.definitions import diff_tools, pin_tools
+from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import call_tool, served_policy
 from graph_agent.bootstrap.tools_app import tools_app
@@ -24,6 +25,7 @@ from graph_agent.cli.running import (
     AsJson,
     ConstitutionFile,
     Mcp,
+    NoToken,
     User,
     open_in_loop,
     option,
@@ -130,13 +132,17 @@ def serve_tools(
         str | None,
         option("--url", "URL", "With bearer tokens: the URL that clients use, if it differs from --http."),
     ] = None,
+    no_token: NoToken = False,
 ) -> None:
     """Serve tasks to any MCP client, over stdio or HTTP.
 
-    Over stdio, and over HTTP without bearer tokens, it serves one user; over HTTP only on a loopback address. With bearer
-    tokens (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it serves the user of each token, on any address.
+    Over stdio, and over HTTP without bearer tokens, it serves one user; over HTTP only on a loopback address, to clients that
+    send the launch token in a file of GRAPH_AGENT_HOME. With bearer tokens (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it
+    serves the user of each token, on any address.
     """
     settings = read_settings()
+    if no_token and (http is None or settings.authenticates):
+        wrong_usage("a launch token is required only over HTTP without bearer tokens: leave --no-token out")
     if http is None:
         with open_in_loop(open_stores(settings)) as (stores, run), suppress(KeyboardInterrupt):
             print_stderr(f"serving the tasks of {user} over stdio")
@@ -152,11 +158,18 @@ def serve_tools(
         )
     with closing(open_listener(host, port)) as listener, open_in_loop(open_stores(settings)) as (stores, run):
         bound = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/mcp"
-        app = tools_app(settings, stores.main, user, url or bound)
+        token = None if no_token or settings.authenticates else launch_token(settings)
+        app = tools_app(settings, stores.main, user, url or bound, token)
         whose = "the tasks of each token's user" if settings.authenticates else f"the tasks of {user}"
         config = HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=SHUTDOWN_SECONDS)
+
+        def announce() -> None:
+            print_stderr(f"serving {whose} on {bound}")
+            if token is not None:
+                print_stderr(f"clients send the header in {token_file(settings)}")
+
         with suppress(KeyboardInterrupt):
-            run(serve_until_stopped(Server(config, lambda: print_stderr(f"serving {whose} on {bound}")), listener))
+            run(serve_until_stopped(Server(config, announce), listener))
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.ledger.requests import READ_SCOPE, WRITE_SCOPE
-from graph_agent.net.bearer_tokens import BearerTokens
+from graph_agent.net.bearer_tokens import BearerTokens, bearer_token, is_same
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -99,6 +99,21 @@ def protected_app(
     return _BearerGate(AuthContextMiddleware(app), app, resource, verifier, frozenset(read_tools))
 
 
+class LaunchTokenGate:
+    """ASGI middleware that admits requests with the launch token: every account of a machine reaches its loopback addresses."""
+
+    def __init__(self, app: AsgiApp, token: str) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or is_same(_bearer_token(scope), self._token):
+            await self._app(scope, receive, send)
+            return
+        body = {"error": "invalid_token", "error_description": "Send the launch token as a bearer token."}
+        await _respond(send, 401, body, "Bearer")
+
+
 class _BearerGate:
     """ASGI middleware that admits requests with a token, and serves the metadata that says where to get one."""
 
@@ -122,7 +137,7 @@ class _BearerGate:
     async def _admit(self, scope: Message, receive: Receive, send: Send) -> None:
         token = _bearer_token(scope)
         try:
-            access = None if token is None else await self._verifier.verify_token(token)
+            access = None if not token else await self._verifier.verify_token(token)
         except ServiceError as failure:
             await _respond(send, 503, {"error": "temporarily_unavailable", "error_description": failure.message})
             return
@@ -164,10 +179,10 @@ class _BearerGate:
         await _respond(send, status, {"error": error, "error_description": description}, challenge)
 
 
-def _bearer_token(scope: Message) -> str | None:
+def _bearer_token(scope: Message) -> str:
+    """Return the token of a request; empty if it has none or several."""
     values = [value for name, value in scope["headers"] if name == b"authorization"]
-    scheme, _, token = (values[0].decode("latin-1") if len(values) == 1 else "").partition(" ")
-    return token.strip() or None if scheme.lower() == "bearer" else None
+    return bearer_token(values[0].decode("latin-1") if len(values) == 1 else None)
 
 
 async def _read(receive: Receive) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import logging
 import time
@@ -27,13 +28,10 @@ CLOCK_LEEWAY_SECONDS = 60.0
 """The difference that is allowed between our clock and that of the token's issuer."""
 FETCH_SECONDS = 10.0
 """The longest wait for published keys; with a timeout for each read alone, a server could send a byte at a time for ever."""
+_SESSION = "graph-agent browser session"
 
 _ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signature algorithms accepted with a published key. HS256 is not among them: a published key must not serve as a secret."""
-
-
-AUDITOR = "auditor"
-"""The scope of a token whose caller may read the record of all users, and what is computed from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +40,32 @@ class Caller:
 
     user_id: str
     scopes: frozenset[str] = frozenset()
+    is_auditor: bool = False
 
     @property
     def reads(self) -> str | None:
         """The user whose decisions the caller may read; None if it may read those of all users."""
-        return None if AUDITOR in self.scopes else self.user_id
+        return None if self.is_auditor else self.user_id
+
+
+@dataclass(frozen=True, slots=True)
+class Auditors:
+    """The callers who may read the record of all users, and what is computed from it.
+
+    Scopes are not asked: clients request them for their users, and many issuers grant every scope that is requested.
+    """
+
+    subjects: frozenset[str] = frozenset()
+    claim: tuple[str, str] | None = None
+    """The name of a claim, and the value that it has or that is in its list."""
+
+    def include(self, claims: dict[str, Any]) -> bool:
+        if claims["sub"] in self.subjects:
+            return True
+        if self.claim is None:
+            return False
+        found = claims.get(self.claim[0])
+        return self.claim[1] in (found if isinstance(found, list) else [found])
 
 
 class PublishedKeys(jwt.PyJWKClient):
@@ -74,6 +93,17 @@ class PublishedKeys(jwt.PyJWKClient):
         return keys
 
 
+def bearer_token(authorization: str | None) -> str:
+    """Return the token of an Authorization header; empty if it has none."""
+    scheme, _, token = (authorization or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def is_same(sent: str, secret: str) -> bool:
+    """True for equal texts. The time does not depend on how much of `sent` is right."""
+    return hmac.compare_digest(sent.encode(), secret.encode())
+
+
 class BearerTokens:
     """Authenticates JSON Web Tokens, signed with the shared secret or with a key that a JWKS URL publishes."""
 
@@ -85,9 +115,11 @@ class BearerTokens:
         jwks_url: str | None = None,
         issuer: str | None = None,
         max_seconds: float = 86_400,
+        auditors: Auditors = Auditors(),
     ) -> None:
         """A token that is valid for more than `max_seconds` from now is refused, and so is one of another `issuer`."""
         self._audience = audience
+        self._auditors = auditors
         self._issuer = issuer
         self._secret = secret
         self._max_seconds = max_seconds
@@ -107,16 +139,16 @@ class BearerTokens:
             jwks_url=settings.jwks_url,
             issuer=settings.jwt_issuer or settings.oidc_issuer,
             max_seconds=3600 * settings.jwt_max_hours,
+            auditors=Auditors(frozenset(settings.auditors), _claim(settings.auditor_claim)),
         )
 
     async def caller(self, authorization: str | None) -> Caller:
-        scheme, _, token = (authorization or "").partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        token = bearer_token(authorization)
+        if not token:
             raise _unauthenticated("A bearer token is required.")
         try:
             claims = await self._claims(token)
-            return Caller(_subject(claims), _scopes(claims))
+            return Caller(_subject(claims), _scopes(claims), self._auditors.include(claims))
         except (jwt.PyJWKClientConnectionError, TimeoutError) as exc:
             _log.warning("the keys of the bearer tokens cannot be fetched", exc_info=exc)
             text = "The token cannot be checked right now. Please try again later."
@@ -148,6 +180,29 @@ class BearerTokens:
         if (expires - datetime.now(UTC)).total_seconds() > self._max_seconds + CLOCK_LEEWAY_SECONDS:
             raise ValueError("the token is valid for too long")
         return claims
+
+
+class BrowserSessions(BearerTokens):
+    """The sessions of browsers whose user has signed in at the issuer: tokens of our own, which fit into a cookie.
+
+    Every replica accepts them, because they are signed with a key that is derived from the shared secret.
+    """
+
+    def __init__(self, secret: bytes, seconds: float) -> None:
+        self.seconds = seconds
+        self._key = hmac.digest(secret, b"browser session", "sha256").hex()
+        super().__init__(_SESSION, secret=self._key, max_seconds=seconds, auditors=Auditors(claim=("auditor", "yes")))
+
+    def issue(self, caller: Caller) -> str:
+        """Return the session of a caller whose token was accepted."""
+        claims = {"sub": caller.user_id, "aud": _SESSION, "exp": int(time.time() + self.seconds)}
+        return jwt.encode({**claims, "auditor": "yes" if caller.is_auditor else "no"}, self._key, algorithm="HS256")
+
+
+def _claim(text: str | None) -> tuple[str, str] | None:
+    """Return the name and the value of `NAME=VALUE`."""
+    name, _, value = (text or "").partition("=")
+    return (name, value) if name else None
 
 
 def _subject(claims: dict[str, Any]) -> str:

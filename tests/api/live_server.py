@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 
 from graph_agent.api.app import create_app
+from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.server import HttpServerConfig
 from graph_agent.api.static_page import Page
 from graph_agent.bootstrap.runtime import Runtime
@@ -38,6 +39,7 @@ def live_server(
     template: Path,
     make: Callable[[Environment], Runtime],
     page: Page | None = None,
+    launch: LaunchSession | None = None,
     port: int = 0,
     **settings: Any,
 ) -> Iterator[LiveServer]:
@@ -50,7 +52,7 @@ def live_server(
 
     async def serve() -> None:
         async with open_environment(folder, template) as environment:
-            config = HttpServerConfig(create_app(make(environment), page), timeout_graceful_shutdown=1, **settings)
+            config = HttpServerConfig(create_app(make(environment), page, launch), timeout_graceful_shutdown=1, **settings)
             server = ServerWithoutSignals(config)
             started.append(LiveServer(f"http://127.0.0.1:{listening.getsockname()[1]}", server))
             listening.listen()

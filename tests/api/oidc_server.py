@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
+from pydantic import SecretStr
 
 CLIENT = "the-page"
 AUDIENCE = "graph-agent"
@@ -37,6 +38,8 @@ class Issuer:
     """Replaces the answer of the token endpoint."""
     asked: list[str] = field(default_factory=list)
     """The paths of all requests."""
+    unknown_codes: threading.Event = field(default_factory=threading.Event)
+    """Set unless a test lets the answers to unknown codes wait."""
     _codes: dict[str, dict[str, str]] = field(default_factory=dict)
     _key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
 
@@ -48,6 +51,7 @@ class Issuer:
             "oidc_client_id": CLIENT,
             "jwks_url": f"{self.url}/keys",
             "jwt_audience": AUDIENCE,
+            "secret": SecretStr("signs confirmations and sessions"),
         }
 
     def document(self) -> dict[str, Any]:
@@ -77,6 +81,8 @@ class Issuer:
     def exchange(self, sent: dict[str, str]) -> dict[str, Any] | None:
         """Return the tokens for a code, which works once and only with its verifier; None otherwise."""
         asked = self._codes.pop(sent.get("code", ""), None)
+        if asked is None:
+            assert self.unknown_codes.wait(60)
         verifier = hashlib.sha256(sent.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(verifier).rstrip(b"=").decode()
         expected = {"grant_type": "authorization_code", "client_id": CLIENT}
@@ -95,6 +101,7 @@ class Issuer:
 def oidc_issuer() -> Iterator[Issuer]:
     """Serve an issuer."""
     issuer = Issuer()
+    issuer.unknown_codes.set()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -390,16 +390,16 @@ async def test_comments_keep_a_silent_stream_alive(environment: Environment, mon
 
 async def test_a_decision_belongs_to_its_user_and_an_auditor_may_look(environment: Environment, served: Served) -> None:
     secret = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
-    client = served(environment.runtime(settings={"jwt_secret": SecretStr(secret), "jwt_audience": "x"}))
+    client = served(environment.runtime(settings={"jwt_secret": SecretStr(secret), "jwt_audience": "x", "auditors": ("eve",)}))
 
-    def bearer(user: str, **claims: str) -> dict[str, str]:
-        token = jwt.encode({"sub": user, "aud": "x", "exp": int(time.time()) + 86_400, **claims}, secret)
+    def bearer(user: str) -> dict[str, str]:
+        token = jwt.encode({"sub": user, "aud": "x", "exp": int(time.time()) + 86_400}, secret)
         return {"Authorization": f"Bearer {token}"}
 
     events = await _stream(client, "add milk", bearer("ann"))
     path = f"/api/decisions/{events[-1].data['decision_id']}/events"
     assert await heard(await client.get(path, headers=bearer("ann"))) == events
-    assert await heard(await client.get(path, headers=bearer("eve", scope="auditor"))) == events
+    assert await heard(await client.get(path, headers=bearer("eve"))) == events
     back = {"Last-Event-ID": f"{events[-1].data['decision_id']}:1"}
     for answer, expected in (
         (await client.get(path, headers=bearer("bob")), 404),

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from graph_agent.api import oidc
+from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import Runtime
-from tests.api.oidc_server import CLIENT, Issuer, oidc_issuer
+from tests.api.oidc_server import Issuer, oidc_issuer
 from tests.chat.environment import Environment
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
-VERIFIER = "v" * 43
-CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
 ADDRESS = "http://localhost/signed-in"
 
 
@@ -33,11 +32,12 @@ def client(issuer: Issuer, environment: Environment, served: Served) -> httpx.As
     return served(environment.runtime(settings=issuer.settings))
 
 
-def code_of(issuer: Issuer) -> dict[str, str]:
-    """Let the user sign in, and return what the page then sends."""
-    asked = {"response_type": "code", "client_id": CLIENT, "scope": "openid", "redirect_uri": ADDRESS}
-    code = issuer.authorize({**asked, "code_challenge": CHALLENGE, "code_challenge_method": "S256"})
-    return {"code": code, "code_verifier": VERIFIER, "redirect_uri": ADDRESS}
+async def begin(client: httpx.AsyncClient, issuer: Issuer) -> dict[str, str]:
+    """Begin a sign-in, let the user sign in at the issuer, and return what the page then sends."""
+    started = (await client.get("/api/sign-in")).json()
+    asked = {name: started[name] for name in ("client_id", "scope", "state", "code_challenge")}
+    code = issuer.authorize({**asked, "response_type": "code", "redirect_uri": ADDRESS, "code_challenge_method": "S256"})
+    return {"code": code, "state": started["state"], "redirect_uri": ADDRESS}
 
 
 async def error_of(client: httpx.AsyncClient, sent: Any) -> tuple[int, str]:
@@ -45,28 +45,89 @@ async def error_of(client: httpx.AsyncClient, sent: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
-async def test_a_code_becomes_a_token_that_the_api_accepts_and_works_once(client: httpx.AsyncClient, issuer: Issuer) -> None:
-    assert (await client.get("/api/sign-in")).json() == {
-        "authorization_endpoint": f"{issuer.url}/authorize",
-        "client_id": CLIENT,
-        "scope": "openid",
-    }
-    sent = code_of(issuer)
+async def test_a_code_becomes_a_session_in_a_cookie_and_works_once(client: httpx.AsyncClient, issuer: Issuer) -> None:
+    sent = await begin(client, issuer)
     answer = await client.post("/api/sign-in", json=sent)
-    token = answer.json()["token"]
-    assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
-    assert (await client.get("/api/conversations", headers={"Authorization": f"Bearer {token}"})).status_code == 200
-    assert (await client.get("/api/conversations")).status_code == 401
+    assert (answer.status_code, answer.content, answer.headers["cache-control"]) == (204, b"", "no-store")
+    (session,) = (cookie for cookie in answer.headers.get_list("set-cookie") if cookie.startswith("graph_agent_session="))
+    assert {part.split("=")[0] for part in session.split("; ")[1:]} == {"HttpOnly", "Path", "SameSite"}
+    assert (await client.get("/api/session")).json() == {"user_id": "ann", "auditor": False}
+    assert (await client.get("/api/session", headers={"Authorization": "Bearer nonsense"})).status_code == 401
+    # The browser has forgotten the sign-in, and the issuer the code.
     assert await error_of(client, sent) == (401, "UNAUTHENTICATED")
+    assert await error_of(client, {**await begin(client, issuer), "code": sent["code"]}) == (401, "UNAUTHENTICATED")
+
+    await client.delete("/api/session")
+    assert (await client.get("/api/session")).status_code == 401
 
 
-async def test_a_code_without_its_verifier_is_refused(client: httpx.AsyncClient, issuer: Issuer) -> None:
-    assert await error_of(client, {**code_of(issuer), "code_verifier": "w" * 43}) == (401, "UNAUTHENTICATED")
+async def test_a_session_is_accepted_by_the_next_process_and_only_with_the_secret(
+    client: httpx.AsyncClient, issuer: Issuer, environment: Environment, served: Served
+) -> None:
+    await client.post("/api/sign-in", json=await begin(client, issuer))
+    for secret, status in (({}, 200), ({"secret": SecretStr("x" * 32)}, 401), ({"oidc_issuer": None}, 401)):
+        other = served(environment.runtime(settings={**issuer.settings, **secret}))
+        cookie = {"Cookie": f"graph_agent_session={client.cookies['graph_agent_session']}"}
+        assert (await other.get("/api/session", headers=cookie)).status_code == status
+    # A session is no bearer token, and the issuer's token is no session.
+    session = client.cookies["graph_agent_session"]
+    client.cookies.clear()
+    for headers in ({"Authorization": f"Bearer {session}"}, {"Cookie": f"graph_agent_session={issuer.token()}"}):
+        assert (await client.get("/api/session", headers=headers)).status_code == 401
+
+
+async def test_over_https_the_cookie_is_never_sent_in_the_clear(client: httpx.AsyncClient, issuer: Issuer) -> None:
+    client.headers.update({"host": "agent.example", "origin": "https://agent.example"})
+    answer = await client.post("/api/sign-in", json=await begin(client, issuer))
+    assert all("; Secure" in cookie for cookie in answer.headers.get_list("set-cookie") if "session=" in cookie)
+
+
+async def test_an_auditor_who_signs_in_is_one_for_the_session(issuer: Issuer, environment: Environment, served: Served) -> None:
+    client = served(environment.runtime(settings={**issuer.settings, "auditor_claim": "groups=auditors"}))
+    for groups, expected in (("auditors", True), (["staff", "auditors"], True), (["staff"], False)):
+        issuer.claims = {"groups": groups, "scope": "openid auditors auditor"}
+        await client.post("/api/sign-in", json=await begin(client, issuer))
+        assert (await client.get("/api/session")).json()["auditor"] is expected
+
+
+async def test_a_code_without_the_cookie_of_its_sign_in_reaches_no_issuer(client: httpx.AsyncClient, issuer: Issuer) -> None:
+    sent = await begin(client, issuer)
+    number = client.cookies["graph_agent_sign_in"]
+    client.cookies.clear()
+    for cookie, status in (("", 401), ("guessed", 401), (f"{number}x", 401), (number, 204)):
+        assert "/token" not in issuer.asked
+        headers = {"Cookie": f"graph_agent_sign_in={cookie}"}
+        assert (await client.post("/api/sign-in", json=sent, headers=headers)).status_code == status
+
+
+@pytest.mark.parametrize("with_cookies", [True, False])
+async def test_junk_of_many_clients_keeps_nobody_from_signing_in(
+    issuer: Issuer, environment: Environment, with_cookies: bool
+) -> None:
+    app = create_app(environment.runtime(settings=issuer.settings))
+
+    def client_at(address: str) -> httpx.AsyncClient:
+        return httpx.AsyncClient(transport=httpx.ASGITransport(app, client=(address, 1)), base_url="http://localhost")
+
+    # The issuer answers none of the junk until the user is signed in.
+    issuer.unknown_codes.clear()
+    sent: list[asyncio.Task[httpx.Response]] = []
+    junk = [client_at("203.0.113.7") for _ in range(16)] + [client_at(f"2001:db8::{n:x}") for n in range(16)]
+    for client in junk:
+        state = (await client.get("/api/sign-in")).json()["state"] if with_cookies else "guessed"
+        body = {"code": "junk", "state": state, "redirect_uri": ADDRESS}
+        sent.append(asyncio.create_task(client.post("/api/sign-in", json=body)))
+    user = client_at("198.51.100.1")
+    try:
+        assert (await user.post("/api/sign-in", json=await begin(user, issuer))).status_code == 204
+    finally:
+        issuer.unknown_codes.set()
+    assert {answer.status_code for answer in await asyncio.gather(*sent)} == {401}
 
 
 async def test_a_code_for_another_address_is_refused(client: httpx.AsyncClient, issuer: Issuer) -> None:
     elsewhere = "http://evil.example/signed-in"
-    assert await error_of(client, {**code_of(issuer), "redirect_uri": elsewhere}) == (401, "UNAUTHENTICATED")
+    assert await error_of(client, {**await begin(client, issuer), "redirect_uri": elsewhere}) == (401, "UNAUTHENTICATED")
 
 
 @pytest.mark.parametrize("claims", [{"aud": "another"}, {"iss": "http://other.example"}, {"sub": ""}, {"exp": 1}])
@@ -74,12 +135,13 @@ async def test_a_token_that_the_api_would_refuse_is_not_given_out(
     client: httpx.AsyncClient, issuer: Issuer, claims: dict[str, Any]
 ) -> None:
     issuer.claims = claims
-    assert await error_of(client, code_of(issuer)) == (401, "UNAUTHENTICATED")
+    assert await error_of(client, await begin(client, issuer)) == (401, "UNAUTHENTICATED")
 
 
 async def test_an_opaque_access_token_leaves_the_id_token(client: httpx.AsyncClient, issuer: Issuer) -> None:
     issuer.tokens = {"access_token": "opaque", "id_token": issuer.token()}
-    assert (await client.post("/api/sign-in", json=code_of(issuer))).json() == {"token": issuer.tokens["id_token"]}
+    assert (await client.post("/api/sign-in", json=await begin(client, issuer))).status_code == 204
+    assert (await client.get("/api/session")).json()["user_id"] == "ann"
 
 
 async def test_only_tokens_of_the_issuer_are_accepted(client: httpx.AsyncClient, issuer: Issuer) -> None:
@@ -101,22 +163,24 @@ async def test_metadata_that_do_not_fit_are_not_used(
     client: httpx.AsyncClient, issuer: Issuer, metadata: dict[str, Any]
 ) -> None:
     issuer.metadata = metadata
-    assert (await client.get("/api/sign-in")).status_code == 503
-    assert await error_of(client, code_of(issuer)) == (503, "SERVICE_UNAVAILABLE")
-    assert "/token" not in issuer.asked
+    answer = await client.get("/api/sign-in")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
+    issuer.metadata = {}
+    assert (await client.get("/api/sign-in")).status_code == 200
 
 
 async def test_a_token_endpoint_at_a_link_local_address_is_not_asked(client: httpx.AsyncClient, issuer: Issuer) -> None:
     issuer.metadata = {"token_endpoint": "http://169.254.169.254/token"}
-    assert await error_of(client, code_of(issuer)) == (503, "SERVICE_UNAVAILABLE")
+    assert await error_of(client, await begin(client, issuer)) == (503, "SERVICE_UNAVAILABLE")
 
 
 async def test_a_long_answer_is_not_read(client: httpx.AsyncClient, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = await begin(client, issuer)
     monkeypatch.setattr(oidc, "MAX_ANSWER_BYTES", 10)
-    assert await error_of(client, code_of(issuer)) == (503, "SERVICE_UNAVAILABLE")
+    assert await error_of(client, sent) == (503, "SERVICE_UNAVAILABLE")
 
 
-@pytest.mark.parametrize("sent", [{}, {"code": "c", "code_verifier": "short", "redirect_uri": ADDRESS}, {"code": 1}])
+@pytest.mark.parametrize("sent", [{}, {"code": "c", "state": "", "redirect_uri": ADDRESS}, {"code": 1}])
 async def test_an_incomplete_request_reaches_no_issuer(client: httpx.AsyncClient, issuer: Issuer, sent: Any) -> None:
     assert await error_of(client, sent) == (422, "VALIDATION_ERROR")
     assert issuer.asked == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import jwt
@@ -23,8 +24,8 @@ SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains o
 Served = Callable[[Runtime], httpx.AsyncClient]
 
 
-def headers(user: str, scope: str | None = None) -> dict[str, str]:
-    claims = {"sub": user, "aud": "graph-agent", "exp": int(time.time()) + 86_400, **({"scope": scope} if scope else {})}
+def headers(user: str, role: str | None = None, **more: Any) -> dict[str, str]:
+    claims = {"sub": user, "aud": "graph-agent", "exp": int(time.time()) + 86_400, "roles": [role] if role else [], **more}
     return {"authorization": f"Bearer {jwt.encode(claims, SECRET, algorithm='HS256')}"}
 
 
@@ -34,6 +35,8 @@ def guarded(environment: Environment, served: Served) -> httpx.AsyncClient:
     settings = {
         "jwt_secret": SecretStr(SECRET),
         "jwt_audience": "graph-agent",
+        "auditor_claim": "roles=auditor",
+        "auditors": ("auditing@example.org",),
         "secret": SecretStr("signs confirmations, and is long enough"),
     }
     return served(environment.runtime(settings=settings))
@@ -148,7 +151,7 @@ async def test_an_invalid_filter_is_a_422(client: httpx.AsyncClient, path: str, 
 async def test_users_see_their_own_decisions_and_an_auditor_sees_all(guarded: httpx.AsyncClient) -> None:
     of_ann = await said(guarded, "add a task to call mom", headers=headers("ann"))
     await said(guarded, "hello", headers=headers("bob"))
-    auditor = headers("eve", "openid auditor")
+    auditor = headers("eve", "auditor")
 
     async def totals(**options: dict[str, str]) -> list[int]:
         paths = ("/api/decisions", "/api/metrics")
@@ -159,9 +162,19 @@ async def test_users_see_their_own_decisions_and_an_auditor_sees_all(guarded: ht
     assert await totals(headers=headers("eve", "not-an-auditor")) == [0, 0]
     assert await totals(headers=auditor) == [2, 2]
     assert await totals(headers=auditor, params={"user_id": "bob"}) == [1, 1]
+    assert await totals(headers=headers("auditing@example.org")) == [2, 2]
     for path in ("/api/decisions", "/api/metrics"):
         foreign = await guarded.get(path, headers=headers("bob"), params={"user_id": "ann"})
         assert (foreign.status_code, foreign.json()["error"]["code"]) == (403, "ACCESS_DENIED")
         assert (await guarded.get(path)).status_code == 401
     assert (await guarded.get(f"/api/decisions/{of_ann}", headers=headers("bob"))).status_code == 404
     assert (await guarded.get(f"/api/decisions/{of_ann}", headers=auditor)).status_code == 200
+
+
+async def test_a_scope_that_a_user_requests_makes_no_auditor(guarded: httpx.AsyncClient) -> None:
+    of_ann = await said(guarded, "add a task to call mom", headers=headers("ann"))
+    for claims in ({"scope": "openid auditor"}, {"scp": ["auditor"]}, {"roles": "no auditor"}, {"groups": ["auditor"]}):
+        eve = headers("eve", **claims)
+        assert (await guarded.get("/api/session", headers=eve)).json() == {"user_id": "eve", "auditor": False}
+        assert (await guarded.get(f"/api/decisions/{of_ann}", headers=eve)).status_code == 404
+        assert (await guarded.get("/api/verify", headers=eve)).status_code == 403

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import stat
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,17 +18,18 @@ import pytest
 from graph_agent.cli.main import main
 from graph_agent.cli.serve import is_loopback
 from tests.cli.conftest import Cli
+from tests.serving import address_of, launch_header
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_a_signal(monkeypatch: pytest.MonkeyPatch, sent: signal.Signals) -> None:
+def test_it_serves_until_a_signal(monkeypatch: pytest.MonkeyPatch, home: Path, sent: signal.Signals) -> None:
     reading, writing = os.pipe()
     answers: list[httpx.Response] = []
 
     def ask() -> None:
         with os.fdopen(reading, encoding="utf-8") as stderr:
             url = next(line for line in stderr if line.startswith("serving ")).split()[1]
-            with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+            with httpx.Client(base_url=url, headers=launch_header(home), trust_env=False, timeout=60) as client:
                 answers.append(client.get("/readyz"))
                 answers.append(client.post("/api/chat", json={"content": "add a task to call mom"}))
             os.kill(os.getpid(), sent)
@@ -67,3 +72,55 @@ def test_a_port_in_use_is_reported_before_anything_starts(cli: Cli) -> None:
     assert ended.err == (
         f"graph-agent: cannot listen on 127.0.0.1, port {port}: Address already in use (--port takes another one)\n"
     )
+
+
+def test_any_other_account_of_the_machine_is_refused_without_the_token_in_the_home_folder(home: Path, tmp_path: Path) -> None:
+    command = [Path(sys.executable).with_name("graph-agent"), "serve", "--port", "0", "--model", "rules"]
+    tokens: list[dict[str, str]] = []
+    for options in ((), ("--no-page",)):
+        log = tmp_path / "stderr"
+        with log.open("wb") as errors, subprocess.Popen([*command, *options], stderr=errors) as server:
+            try:
+                with httpx.Client(base_url=address_of(server, log), trust_env=False, timeout=60) as client:
+                    tokens.append(launch_header(home))
+                    for path in ("/api/tasks", "/api/decisions", "/api/topology", "/openapi.json", "/docs", "/anything"):
+                        assert client.get(path).status_code == 401, path
+                    for path in ("/api/chat", "/api/chat/stream", "/agui", "/api/replay"):
+                        assert client.post(path, json={"content": "add a task to call mom"}).status_code == 401, path
+                    assert [client.get(path).status_code for path in ("/healthz", "/readyz")] == [200, 200]
+                    assert client.get("/api/decisions", headers=tokens[-1]).json()["items"] == []
+                    assert client.get("/api/tasks", headers={"Authorization": "Bearer guessed"}).status_code == 401
+            finally:
+                server.terminate()
+    # A restart keeps the token.
+    assert tokens[0] == tokens[1]
+    assert stat.S_IMODE((home / "authorization").stat().st_mode) == 0o600
+
+
+def test_without_the_token_every_program_of_the_machine_is_the_user_and_the_server_says_so(home: Path, tmp_path: Path) -> None:
+    log = tmp_path / "stderr"
+    command = [Path(sys.executable).with_name("graph-agent"), "serve", "--port", "0", "--model", "rules", "--no-token"]
+    with log.open("wb") as errors, subprocess.Popen(command, stderr=errors) as server:
+        try:
+            url = address_of(server, log)
+            assert httpx.get(f"{url}/api/tasks", trust_env=False, timeout=60).status_code == 200
+        finally:
+            server.terminate()
+    assert "every program that reaches this port" in log.read_text(encoding="utf-8")
+    assert not (home / "authorization").exists()
+
+
+def test_with_bearer_tokens_there_is_no_launch_token(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_JWT_SECRET", "k" * 32)
+    monkeypatch.setenv("GRAPH_AGENT_JWT_AUDIENCE", "tests")
+    monkeypatch.setenv("GRAPH_AGENT_SECRET", "s" * 32)
+    ended = cli("serve", "--no-token")
+    assert (ended.code, "--no-token" in ended.err) == (2, True)
+
+
+def test_a_token_file_that_others_can_read_is_refused(cli: Cli, home: Path) -> None:
+    file = home / "authorization"
+    file.write_text(f"Authorization: Bearer {'t' * 43}\n", encoding="utf-8")
+    file.chmod(0o644)
+    ended = cli("serve", "--port", "0")
+    assert (ended.code, "chmod 600" in ended.err) == (1, True)

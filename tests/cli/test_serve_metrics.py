@@ -12,11 +12,23 @@ from pathlib import Path
 import httpx
 
 from tests.otlp_collector import collecting
-from tests.serving import address_of
+from tests.serving import address_of, launch_header
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "from graph_agent.cli.main import main; main()"
-OPTIONS = ("serve", "--port", "0", "--model", "rules", "--no-page", "--access-log", "--log-format", "json")
+OPTIONS = (
+    "serve",
+    "--port",
+    "0",
+    "--model",
+    "rules",
+    "--no-page",
+    "--access-log",
+    "--log-format",
+    "json",
+    "--metrics-port",
+    "0",
+)
 
 
 def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_query(home: Path, tmp_path: Path) -> None:
@@ -25,11 +37,15 @@ def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_que
     command = [sys.executable, "-c", COMMAND, *OPTIONS]
     with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
         try:
-            with httpx.Client(base_url=address_of(server, log), trust_env=False, timeout=60) as client:
+            url, metrics_url = address_of(server, log), address_of(server, log, "metrics:")
+            with httpx.Client(base_url=url, headers=launch_header(home), trust_env=False, timeout=60) as client:
                 assert client.post("/api/chat", json={"content": "add a task to call mom"}).status_code == 200
                 assert client.post("/api/chat", json={"content": " "}).status_code == 422
                 assert client.get("/healthz?token=a-secret").status_code == 200
-                text = client.get("/metrics").text
+                assert client.get("/metrics").status_code == 404
+                assert client.get(metrics_url.replace("/metrics", "/healthz")).status_code == 404
+            # Prometheus has no token.
+            text = httpx.get(metrics_url, trust_env=False, timeout=60).text
             server.terminate()
             assert server.wait(60) == 0
         finally:
@@ -60,6 +76,8 @@ def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_que
         ("POST", "/api/chat", 200),
         ("POST", "/api/chat", 422),
         ("GET", "/healthz", 200),
+        ("GET", "/metrics", 404),
+        ("GET", "/healthz", 404),
         ("GET", "/metrics", 200),
     ]
 
@@ -76,9 +94,10 @@ def test_a_server_exports_traces_metrics_and_logs_with_one_configuration(home: P
         command = [sys.executable, "-c", COMMAND, *OPTIONS, "--log-level", "info"]
         with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env={**os.environ, **variables}) as server:
             try:
-                with httpx.Client(base_url=address_of(server, log), trust_env=False, timeout=60) as client:
+                url, metrics_url = address_of(server, log), address_of(server, log, "metrics:")
+                with httpx.Client(base_url=url, headers=launch_header(home), trust_env=False, timeout=60) as client:
                     assert client.post("/api/chat", json={"content": "add a task to call mom"}).status_code == 200
-                    scraped = client.get("/metrics").text
+                    scraped = client.get(metrics_url).text
                 server.terminate()
                 assert server.wait(60) == 0
             finally:

@@ -14,6 +14,7 @@ from mcp import StdioServerParameters
 
 from graph_agent.tools.executor import McpToolExecutor
 from tests.cli.conftest import Cli
+from tests.serving import launch_header
 
 TOKENS = {"GRAPH_AGENT_JWT_SECRET": "j" * 32, "GRAPH_AGENT_JWT_AUDIENCE": "tasks", "GRAPH_AGENT_SECRET": "s" * 32}
 
@@ -112,6 +113,30 @@ def test_with_tokens_tools_are_served_on_any_address(home: Path) -> None:
             server.terminate()
     assert metadata["resource"] == public
     assert refused.status_code == 401
+    assert server.wait() == 0
+
+
+def test_without_tokens_tools_are_served_to_clients_with_the_token_in_the_home_folder(home: Path) -> None:
+    command = [Path(sys.executable).with_name("graph-agent"), "tools", "serve", "--http", "127.0.0.1:0"]
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "add_task", "arguments": {"description": "a"}},
+    }
+    accepted = {"Accept": "application/json, text/event-stream"}
+    with subprocess.Popen(command, text=True, stderr=subprocess.PIPE) as server:
+        try:
+            assert server.stderr is not None
+            url = server.stderr.readline().strip().rpartition(" on ")[2]
+            for headers in ({}, {"Authorization": "Bearer guessed"}):
+                for method in ("POST", "GET", "DELETE"):
+                    refused = httpx.request(method, url, json=call, headers={**accepted, **headers}, timeout=60)
+                    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+            authorized = {**accepted, **launch_header(home)}
+            assert httpx.post(url, json={**call, "method": "ping"}, headers=authorized, timeout=60).status_code != 401
+        finally:
+            server.terminate()
     assert server.wait() == 0
 
 

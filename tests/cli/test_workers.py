@@ -20,7 +20,7 @@ import pytest
 
 from graph_agent.cli.workers import MAX_FAILED_STARTS, WorkerGroup
 from tests.cli.conftest import Cli
-from tests.serving import address_of
+from tests.serving import address_of, launch_header
 
 COMMAND = "from graph_agent.cli.main import main; main()"
 
@@ -89,10 +89,12 @@ def test_several_workers_are_refused_on_sqlite(cli: Cli, monkeypatch: pytest.Mon
 class Serving:
     """A running `graph-agent serve --workers 2`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, home: Path) -> None:
         self.process = process
         self.log = log
         self.url = address_of(process, log)
+        self.metrics_url = address_of(process, log, "metrics:")
+        self.headers = launch_header(home)
 
     def workers(self) -> list[int]:
         """Return the processes that serve requests, one of which answers each request."""
@@ -111,10 +113,10 @@ class Serving:
 
     def post(self, content: str) -> httpx.Response:
         """Send a message on a connection of its own, which any worker may accept."""
-        return httpx.post(f"{self.url}/api/chat", json={"content": content}, trust_env=False, timeout=60)
+        return httpx.post(f"{self.url}/api/chat", json={"content": content}, headers=self.headers, trust_env=False, timeout=60)
 
     def metrics(self) -> list[str]:
-        return httpx.get(f"{self.url}/metrics", trust_env=False, timeout=60).text.splitlines()
+        return httpx.get(self.metrics_url, trust_env=False, timeout=60).text.splitlines()
 
     def measured_workers(self) -> set[str]:
         """Return the workers whose metrics a scrape shows."""
@@ -126,9 +128,10 @@ def serving(folder: Path, url: str, *options: str) -> Iterator[Serving]:
     log = folder / "stderr"
     environment = {**os.environ, "DATABASE_URL": url, "LOG_DATABASE_URL": url}
     command = [sys.executable, "-c", COMMAND, "serve", "--port", "0", "--workers", "2", "--model", "rules", *options]
+    command += ["--metrics-port", "0"]
     with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as process:
         try:
-            yield Serving(process, log)
+            yield Serving(process, log, Path(os.environ["GRAPH_AGENT_HOME"]))
         finally:
             process.kill()
 
@@ -158,10 +161,12 @@ def test_two_workers_serve_as_one_server(tmp_path: Path, fresh_postgresql_url: s
         assert server.process.wait(120) == 0
     lines = server.log.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "model: rules: chosen on the command line"
-    assert lines[1] == f"serving {server.url} (one local user, no authentication, 2 workers)"
-    assert lines[2].startswith(f"open {server.url}/?token=") or "not built" in lines[2]
+    assert lines[1] == f"serving {server.url} (one local user, 2 workers)"
+    assert lines[2] == f"metrics: {server.metrics_url}"
+    assert lines[3].startswith("programs send the header in ")
+    assert lines[4].startswith(f"open {server.url}/?token=") or "not built" in lines[4]
     restarted = re.compile(r"graph-agent: worker [01] has been ended by SIGKILL and is restarted in [0-9.]+ s")
-    assert [line for line in lines[3:] if not restarted.fullmatch(line)] == []
+    assert [line for line in lines[5:] if not restarted.fullmatch(line)] == []
 
 
 @pytest.mark.postgresql

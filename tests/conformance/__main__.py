@@ -116,7 +116,7 @@ def main() -> None:
         home = Path(folder)
         with running([sys.executable, "-m", "tests.conformance.fixture_server"], home) as url:
             passed, total = conformance(url, home)
-        with running([GRAPH_AGENT, "tools", "serve", "--http", "127.0.0.1:0"], home) as url:
+        with running([GRAPH_AGENT, "tools", "serve", "--http", "127.0.0.1:0", "--no-token"], home) as url:
             own = scenarios_of_the_task_server(url, home)
             inspected = inspection([url, "--transport", "http"], "http", home)
         inspected += inspection([GRAPH_AGENT, "tools", "serve"], "stdio", home)

@@ -33,7 +33,7 @@ THEN = {
     ("AGENTS.md", "make setup                    # .venv with everything, in pinned versi"): "! grep import unused.py",
     ("docs/analytics.md", "pip install 'graph-agent[analytics]'"): "~/venv/bin/graph-agent log sql 'SELECT 1' --help",
     ("docs/cluster.md", "python3 -m venv ~/cluster-venv"): "graph-agent --version && pg_config --version",
-    # The three secrets, which the page asks its reader to set.
+    # The four secrets, which the page asks its reader to set.
     ("docs/deployment.md", "cp deploy/example.env deploy/.env"): "sed s/=$/=secret/ deploy/example.env > deploy/.env",
     ("docs/evaluation_in_ci.md", "graph-agent baseline create satisfied --since 30d"): CHAT,
     ("docs/measuring.md", "graph-agent baseline create before-the-change --since 7d"): CHAT,
@@ -52,7 +52,7 @@ PREPARED = {
     "docs/analytics.md": "graph-agent ask 'add a task to buy milk' && python3 -m venv venv",
     "docs/api.md": "SERVE",
     "docs/cluster.md": "cp -r $ROOT/deploy $PIP_FIND_LINKS/*.whl .",
-    "docs/deployment.md": "cp -r $ROOT/deploy $ROOT/constitution.md .",
+    "docs/deployment.md": "cp -r $ROOT/deploy $ROOT/constitution.md $ROOT/examples/notes/servers.json .",
     "docs/auditing.md": "graph-agent ask 'add a task to buy milk' && graph-agent ask 'delete the milk task'",
     "docs/evaluation_in_ci.md": (
         "CHAT && python3 -m venv venv && graph-agent ask 'add a task to buy milk' && cp $ROOT/constitution.md ."
@@ -70,7 +70,7 @@ PROGRAMS = {"docs/cluster.md": ("haproxy", "openssl", "pgbouncer")}
 """The programs of Debian packages that a page runs; it is skipped without them."""
 
 PORTS = {
-    "docs/cluster.md": ("5433", "5434", "6432", "8001", "8002", "8080"),
+    "docs/cluster.md": ("5433", "5434", "6432", "8001", "8002", "8080", "9101", "9102"),
     "docs/mcp.md": ("8100", "8200"),
     "docs/page.md": ("8001",),
 }

@@ -24,7 +24,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browser(template: Path) -> Iterator[Browser]:  # noqa: ARG001 (it must be made before the event loop of the browser runs)
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on the PATH")
-    if read_page(None) is None:
+    if read_page() is None:
         pytest.skip("the page is not built, because its packages cannot be fetched")
     with chromium() as browser:
         yield browser

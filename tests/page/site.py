@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
-from graph_agent.api.static_page import LaunchSession, read_page
+from graph_agent.api.launch_session import LaunchSession
+from graph_agent.api.static_page import read_page
 from graph_agent.bootstrap.runtime import Runtime
 from tests.api.live_server import live_server
 from tests.chat.environment import Environment
@@ -87,10 +89,10 @@ def open_site(
     browser: Browser, folder: Path, template: Path, make: Callable[[Environment], Runtime], *, bearer: bool = False
 ) -> Iterator[Site]:
     """A server over `make`'s runtime. On exit every problem that a page has reported fails the test."""
-    session = None if bearer else LaunchSession()
-    built = read_page(session)
+    session = None if bearer else LaunchSession(secrets.token_urlsafe(32))
+    built = read_page()
     assert built is not None, "the page is not built: run `make page`"
-    with live_server(folder, template, make, built) as server:
+    with live_server(folder, template, make, built, session) as server:
         site = Site(server.url, session, browser)
         yield site
         assert site.problems == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from graph_agent.api.static_page import LaunchSession, read_page
+from graph_agent.api.launch_session import LaunchSession
+from graph_agent.api.static_page import read_page
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.llm.scripted import ScriptedAdapter
 from tests.api.live_server import live_server
@@ -143,10 +145,10 @@ def test_a_decision_that_does_not_exist_says_so(site: Site) -> None:
 
 
 def test_the_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_path: Path, template: Path) -> None:
-    session = LaunchSession()
-    built = read_page(session)
+    session = LaunchSession(secrets.token_urlsafe(32))
+    built = read_page()
     with ExitStack() as running:
-        server = running.enter_context(live_server(tmp_path / "first", template, Environment.runtime, built))
+        server = running.enter_context(live_server(tmp_path / "first", template, Environment.runtime, built, session))
         site = Site(server.url, session, browser)
         with site.page() as page:
             say(page, "add a task to call mom")
@@ -156,7 +158,9 @@ def test_the_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_pa
             expect(lost).to_be_visible()
             port = int(server.url.rpartition(":")[2])
             # The next server has the databases of the first one.
-            running.enter_context(live_server(tmp_path / "second", tmp_path / "first", Environment.runtime, built, port))
+            running.enter_context(
+                live_server(tmp_path / "second", tmp_path / "first", Environment.runtime, built, session, port)
+            )
             expect(lost).to_have_count(0)
             page.reload()
             expect(page.locator(".row-text")).to_have_text(["add a task to call mom"])

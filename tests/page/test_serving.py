@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from graph_agent.api.app import create_app
-from graph_agent.api.static_page import PAGE_POLICY, VIEWS, LaunchSession, Page
+from graph_agent.api.launch_session import LaunchSession
+from graph_agent.api.static_page import PAGE_POLICY, VIEWS, Page
 from tests.chat.environment import Environment, open_environment
 
 NAMED = "main-0ABC12DE.js"
@@ -17,7 +20,7 @@ SUFFIXES = {"br": ".br", "gzip": ".gz", None: ""}
 COMPRESSED = {NAMED + suffix: f"main{suffix}".encode() for suffix in SUFFIXES.values()}
 DOCUMENT = b'<html data-sign-in="SIGN-IN"></html>'
 FILES = {"index.html": DOCUMENT, "app.js": b"1", "app.css": b"p{}", "notes.txt": b"no", **COMPRESSED}
-SESSION = LaunchSession()
+SESSION = LaunchSession("t" * 43)
 BROWSER = {"Sec-Fetch-Site": "same-origin"}
 
 
@@ -27,14 +30,21 @@ async def environment(tmp_path: Path, template: Path) -> AsyncGenerator[Environm
         yield environment
 
 
-def client_of(environment: Environment, page: Page | None) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(create_app(environment.runtime(), page))
+def client_of(
+    environment: Environment, page: Page | None, launch: LaunchSession | None = None, **settings: Any
+) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(create_app(environment.runtime(settings=settings), page, launch))
     return httpx.AsyncClient(transport=transport, base_url="http://localhost:8000")
+
+
+def cookies_of(client: httpx.AsyncClient) -> dict[str, str]:
+    """Return the header with which a browser sends its cookies."""
+    return {"Cookie": "; ".join(f"{name}={value}" for name, value in client.cookies.items())}
 
 
 @pytest.fixture
 def client(environment: Environment) -> httpx.AsyncClient:
-    return client_of(environment, Page(FILES, SESSION))
+    return client_of(environment, Page(FILES), SESSION)
 
 
 @pytest.mark.parametrize("path", ["/", "/chat/4b", "/decisions/4b?outcome=ERROR", "/replay/4b", "/behavior"])
@@ -83,7 +93,7 @@ async def test_a_signed_in_browser_is_told_what_a_view_begins_with(client: httpx
 
 @pytest.mark.parametrize("path", ["/page/other.js", "/page/notes.txt", f"/page/{NAMED}.br", "/page/..%2fapp.py", "/replays"])
 async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> None:
-    assert (await client.get(path)).status_code == 404
+    assert (await client.get(path, headers={"Authorization": f"Bearer {SESSION.token}"})).status_code == 404
 
 
 async def test_without_the_page_the_root_describes_the_api(environment: Environment) -> None:
@@ -110,14 +120,15 @@ async def test_without_the_page_the_root_describes_the_api(environment: Environm
     ],
 )
 async def test_a_post_from_another_origin_is_refused(environment: Environment, headers: dict[str, str]) -> None:
-    for client in (client_of(environment, None), client_of(environment, Page(FILES, SESSION))):
+    for client in (client_of(environment, None), client_of(environment, Page(FILES), SESSION)):
         answer = await client.post("/api/chat", json={"content": "add a task to call mom"}, headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "ACCESS_DENIED")
     assert await environment.decisions() == []
 
 
-async def test_a_browser_needs_the_cookie_and_other_clients_do_not(client: httpx.AsyncClient) -> None:
-    assert (await client.get("/api/conversations")).status_code == 200
+async def test_a_browser_that_has_opened_the_link_has_a_cookie_that_outlives_a_restart(
+    client: httpx.AsyncClient, environment: Environment
+) -> None:
     refused = await client.get("/api/conversations", headers=BROWSER)
     assert (refused.status_code, refused.json()["error"]["code"]) == (401, "UNAUTHENTICATED")
 
@@ -137,6 +148,12 @@ async def test_a_browser_needs_the_cookie_and_other_clients_do_not(client: httpx
     posted = await client.post("/api/chat", json=sent, headers={**BROWSER, "Origin": "http://localhost:8000"})
     assert posted.status_code == 200
 
+    restarted = client_of(environment, Page(FILES), LaunchSession(SESSION.token))
+    assert (await restarted.get("/api/conversations", headers=cookies_of(client))).status_code == 200
+    other = client_of(environment, Page(FILES), LaunchSession("u" * 43))
+    assert (await other.get("/api/conversations", headers=cookies_of(client))).status_code == 401
+
 
 async def test_with_bearer_tokens_the_document_says_so(environment: Environment) -> None:
-    assert (await client_of(environment, Page(FILES, None)).get("/")).text == '<html data-sign-in="bearer"></html>'
+    tokens = {"jwt_secret": SecretStr("k" * 32), "jwt_audience": "tests"}
+    assert (await client_of(environment, Page(FILES), **tokens).get("/")).text == '<html data-sign-in="bearer"></html>'

@@ -79,15 +79,14 @@ def issuer() -> Iterator[Issuer]:
 @pytest.fixture
 def oidc_site(browser: Browser, tmp_path: Path, template: Path, issuer: Issuer) -> Iterator[Site]:
     """A server whose users sign in at an issuer."""
-    settings = {**issuer.settings, "secret": SecretStr("signs confirmations")}
     with open_site(
-        browser, tmp_path, template, lambda environment: environment.runtime(settings=settings), bearer=True
+        browser, tmp_path, template, lambda environment: environment.runtime(settings=issuer.settings), bearer=True
     ) as site:
         yield site
 
 
 def test_a_user_signs_in_at_the_issuer_and_comes_back_to_the_same_view(oidc_site: Site, issuer: Issuer) -> None:
-    with oidc_site.context() as context:
+    with oidc_site.context(refusals=True) as context:
         page = context.new_page()
         fetched: list[str] = []
         page.on("request", lambda request: fetched.append(request.url) if request.resource_type == "fetch" else None)
@@ -103,14 +102,31 @@ def test_a_user_signs_in_at_the_issuer_and_comes_back_to_the_same_view(oidc_site
         stored = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
         assert stored == '[{},{},""]'
         assert [url for url in fetched if not url.startswith(f"{oidc_site.url}/")] == []
-        page.get_by_role("button", name="ann").click()
-        page.get_by_role("button", name="Sign out").click()
-        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     assert "/token" in issuer.asked
 
 
+def test_the_session_of_the_issuer_survives_a_reload_and_a_second_tab_until_the_user_signs_out(oidc_site: Site) -> None:
+    with oidc_site.context(refusals=True) as context:
+        page = context.new_page()
+        page.goto(f"{oidc_site.url}/decisions")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("link", name="Continue as ann").click()
+        expect(page.get_by_text("No decision yet.")).to_be_visible()
+        page.reload()
+        expect(page.get_by_text("No decision yet.")).to_be_visible()
+        second = context.new_page()
+        second.goto(f"{oidc_site.url}/chat")
+        say(second, "add a task to call mom")
+
+        second.get_by_role("button", name="ann").click()
+        second.get_by_role("button", name="Sign out").click()
+        expect(second.get_by_role("heading", name="Sign in")).to_be_visible()
+        page.reload()
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
 def test_a_sign_in_that_is_cancelled_or_not_begun_here_says_so(oidc_site: Site, issuer: Issuer) -> None:
-    with oidc_site.context() as context:
+    with oidc_site.context(refusals=True) as context:
         page = context.new_page()
         page.goto(f"{oidc_site.url}/chat")
         page.get_by_role("button", name="Sign in").click()

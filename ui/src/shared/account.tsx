@@ -20,7 +20,7 @@ export function Account(): VNode {
     return () => window.clearTimeout(timer);
   }, []);
   const leave = async (): Promise<void> => {
-    if (signInWay === "link") await request("/api/session", { method: "DELETE" });
+    if (signInWay !== "bearer") await request("/api/session", { method: "DELETE" });
     signOut();
   };
   return (

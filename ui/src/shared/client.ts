@@ -33,19 +33,24 @@ export interface SignInStart {
   readonly authorization_endpoint: string;
   readonly client_id: string;
   readonly scope: string;
+  readonly state: string;
+  readonly code_challenge: string;
 }
 export type Comparison = Schemas["Comparison"];
 
 /** How a user signs in: with the `link` that `serve` prints, with a `bearer` token, or at an `oidc` issuer. */
 export const signInWay = document.documentElement.dataset["signIn"] ?? "link";
-export const signedIn = signal(signInWay === "link");
+/** The address at which the browser comes back from the issuer. */
+export const RETURN_PATH = "/signed-in";
+// A cookie that scripts cannot read may have the session; the first request that is refused says that it does not.
+export const signedIn = signal(signInWay !== "bearer" && window.location.pathname !== RETURN_PATH);
 /** False after a request that got no answer, until one gets an answer. */
 export const online = signal(true);
 
-// In memory only: another page, another tab and a reload do not have it.
+// In memory only: another page, another tab and a reload do not have it. Without one the browser may have a cookie.
 let bearerToken = "";
 
-export function signIn(token: string): void {
+export function signIn(token = ""): void {
   bearerToken = token;
   signedIn.value = true;
 }
@@ -68,10 +73,6 @@ export class ApiError extends Error {
 
 export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
   return (await request(url, signal ? { signal } : {})).json() as Promise<T>;
-}
-
-export async function postJson<T>(url: string, body: unknown, headers: Record<string, string> = {}): Promise<T> {
-  return (await request(url, post(body, headers))).json() as Promise<T>;
 }
 
 export function post(body: unknown, headers: Record<string, string> = {}): RequestInit {

@@ -1,17 +1,15 @@
-// Signing in at an OIDC issuer with an authorization code and PKCE. Our own server exchanges the code, so that the page sends no
-// request to another origin.
-import { getJson, postJson, signIn } from "./client";
+// Signing in at an OIDC issuer with an authorization code and PKCE. Our own server exchanges the code and keeps the secret of
+// PKCE in a cookie, so that the page sends no request to another origin and sees no token.
+import { RETURN_PATH, getJson, post, request, signIn } from "./client";
 import type { SignInStart } from "./client";
 import { navigate, path } from "./router";
 
 const STORAGE_KEY = "graph_agent.sign_in";
-const RETURN_PATH = "/signed-in";
 const RETURN_ADDRESS = window.location.origin + RETURN_PATH;
 
-/** What a sign-in must know when the browser comes back. It is of no use without the code, and is deleted then. */
+/** What this tab must know when the browser comes back. */
 interface Started {
   readonly state: string;
-  readonly verifier: string;
   /** The address to show afterwards. */
   readonly address: string;
 }
@@ -24,25 +22,24 @@ export function returned(): boolean {
 /** Send the browser to the issuer. */
 export async function beginSignIn(): Promise<void> {
   if (!window.isSecureContext) throw new Error("Signing in needs https.");
-  const { authorization_endpoint, client_id, scope } = await getJson<SignInStart>("/api/sign-in");
-  const started: Started = { state: random(), verifier: random(), address: window.location.pathname + window.location.search };
+  const { authorization_endpoint, client_id, scope, state, code_challenge } = await getJson<SignInStart>("/api/sign-in");
+  const started: Started = { state, address: window.location.pathname + window.location.search };
   sessionStorage.setItem(STORAGE_KEY, JSON.stringify(started));
-  const challenge = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(started.verifier));
   const url = new URL(authorization_endpoint);
   const asked = {
     response_type: "code",
     client_id,
     scope,
     redirect_uri: RETURN_ADDRESS,
-    state: started.state,
-    code_challenge: base64(new Uint8Array(challenge)),
+    state,
+    code_challenge,
     code_challenge_method: "S256",
   };
   for (const [name, value] of Object.entries(asked)) url.searchParams.set(name, value);
   window.location.assign(url);
 }
 
-/** Exchange the code in the address for a token. */
+/** Exchange the code in the address for a session. */
 export async function finishSignIn(): Promise<void> {
   const answer = new URLSearchParams(window.location.search);
   const stored = sessionStorage.getItem(STORAGE_KEY);
@@ -54,15 +51,6 @@ export async function finishSignIn(): Promise<void> {
   // Without this check a link from elsewhere could sign the user in to another account.
   if (!started || answer.get("state") !== started.state) throw new Error("That sign-in was not begun in this tab. Please sign in here.");
   if (code === null) throw new Error("You were not signed in.");
-  const sent = { code, code_verifier: started.verifier, redirect_uri: RETURN_ADDRESS };
-  signIn((await postJson<{ token: string }>("/api/sign-in", sent)).token);
-}
-
-function random(): string {
-  return base64(crypto.getRandomValues(new Uint8Array(32)));
-}
-
-/** Base64 as in URLs, without padding. */
-function base64(bytes: Uint8Array): string {
-  return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  await request("/api/sign-in", post({ code, state: started.state, redirect_uri: RETURN_ADDRESS }));
+  signIn();
 }

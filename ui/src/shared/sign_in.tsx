@@ -20,7 +20,7 @@ function LaunchLink(): VNode {
     <SignInPage title="Open the link from your terminal">
       <p>
         This server serves one local user. When it started, it printed a link with a token in the terminal. Open that link in this
-        browser: it is then signed in until the server stops or you sign out. A server that was started again has a new link.
+        browser: it is then signed in until you close it or sign out. A server that was started again has the same link.
       </p>
       <p>
         The link looks like this; its token is in your terminal only. The sign-in belongs to the host in it: <code>localhost</code> and{" "}
@@ -75,7 +75,7 @@ function IssuerSignIn(): VNode {
   }, []);
   return (
     <SignInPage title="Sign in">
-      <p>You sign in with your account and come back here. The token is kept in the memory of this tab only.</p>
+      <p>You sign in with your account and come back here. Every tab of this browser is then signed in.</p>
       <button type="button" class="primary" disabled={busy} onClick={() => run(beginSignIn)}>
         {busy ? "Signing in…" : "Sign in"}
       </button>

@@ -1,0 +1,65 @@
+"""The order in which clients that are not signed in yet may cause requests to the issuer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+
+from fastapi import Request
+
+from graph_agent.api.errors import busy
+
+MAX_RUNNING = 8
+MAX_RUNNING_OF_ADDRESS = 2
+"""The others of an address wait for these, and take no place from other addresses meanwhile."""
+MAX_REQUESTS_OF_ADDRESS = 64
+QUEUE_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class _Address:
+    running: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_RUNNING_OF_ADDRESS))
+    requests: int = 0
+
+
+class ExchangeQueue:
+    """Lets a few requests run at the same time, and only two of the same address; the others wait."""
+
+    def __init__(self) -> None:
+        self._running = asyncio.Semaphore(MAX_RUNNING)
+        self._addresses: dict[str, _Address] = {}
+
+    @asynccontextmanager
+    async def place(self, request: Request) -> AsyncGenerator[None]:
+        """Wait for a place. Raises `ServiceError` SERVICE_UNAVAILABLE if the wait or the queue of the address is too long."""
+        address = _address(request)
+        own = self._addresses.setdefault(address, _Address())
+        if own.requests >= MAX_REQUESTS_OF_ADDRESS:
+            raise busy()
+        own.requests += 1
+        try:
+            async with AsyncExitStack() as held:
+                try:
+                    async with asyncio.timeout(QUEUE_SECONDS):
+                        await held.enter_async_context(own.running)
+                        await held.enter_async_context(self._running)
+                except TimeoutError:
+                    raise busy() from None
+                yield
+        finally:
+            own.requests -= 1
+            if not own.requests:
+                del self._addresses[address]
+
+
+def _address(request: Request) -> str:
+    """Return the address of the client, or the network of an IPv6 address: one client has many addresses in it."""
+    host = request.client.host if request.client else ""
+    try:
+        ip = ip_address(host)
+    except ValueError:
+        return host
+    return str(int(ip) >> 64) if isinstance(ip, IPv6Address) and ip.ipv4_mapped is None else host
