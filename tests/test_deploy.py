@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -10,7 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
+import pytest
 import yaml
+from sqlalchemy import make_url
 
 from graph_agent.settings import Settings
 
@@ -48,9 +52,8 @@ def test_the_replicas_of_compose_can_write_only_to_their_own_volumes() -> None:
     services = read_compose()["services"]
     replicas = {name: service for name, service in services.items() if service["image"] == "graph-agent"}
     assert len(replicas) == 2
-    homes = [volume for service in replicas.values() for volume in service["volumes"]]
-    assert sorted(homes) == [f"{name}:/data" for name in sorted(replicas)]
-    for service in replicas.values():
+    for name, service in replicas.items():
+        assert service["volumes"] == [f"{name}:/data", "./config:/etc/graph-agent:ro"]
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
         assert float(service["stop_grace_period"].removesuffix("s")) >= Settings().timeout_seconds + 5
@@ -63,9 +66,61 @@ def test_compose_sets_only_variables_that_are_read_and_names_the_required_ones_i
     example = (DEPLOY / "example.env").read_text(encoding="utf-8")
     known = {field.alias for field in Settings.model_fields.values()}
     set_here = set(read_compose()["services"]["replica-1"]["environment"])
-    assert set_here <= known
+    # The last one is read by uvicorn: whose X-Forwarded-For it believes.
+    assert set_here <= known | {"FORWARDED_ALLOW_IPS"}
     required = set(re.findall(r"\$\{(\w+):\?", compose))
     assert required == set(re.findall(r"^(\w+)=$", example, re.MULTILINE))
+
+
+def test_a_client_cannot_choose_the_address_that_the_proxy_reports() -> None:
+    proxy = (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8")
+    assert "http-request set-header X-Forwarded-For %[src]" in proxy
+    assert "option forwardfor" not in proxy
+    assert "ports" not in read_compose()["services"]["replica-1"]
+
+
+def test_every_package_of_the_image_has_a_hash() -> None:
+    dockerfile = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
+    installations = [part for part in re.split(r"&&|\n", dockerfile) if re.search(r"\b(pip install|uv build)\b", part)]
+    assert len(installations) == 3
+    assert all("--require-hashes" in part for part in installations)
+
+
+def test_npm_runs_no_script_of_a_package() -> None:
+    ui = DEPLOY.parent / "ui"
+    assert "ignore-scripts=true" in (ui / ".npmrc").read_text(encoding="utf-8").splitlines()
+    packages = json.loads((ui / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    # Its script only checks and shortens the way to the binary, which is a package of its own.
+    assert [name for name, package in packages.items() if package.get("hasInstallScript")] == ["node_modules/esbuild"]
+
+
+@pytest.mark.postgresql
+def test_the_replicas_of_compose_get_a_role_without_rights_beyond_their_own_database(postgresql_url: str) -> None:
+    services = read_compose()["services"]
+    url = services["replica-1"]["environment"]["DATABASE_URL"]
+    assert re.match(r"postgresql://graph_agent:\$\{DATABASE_PASSWORD:", url)
+    assert "./postgres.sh:/docker-entrypoint-initdb.d/graph-agent.sh:ro" in services["postgres"]["volumes"]
+    admin = make_url(postgresql_url)
+    environment = {
+        **os.environ,
+        "PGHOST": str(admin.host or admin.query.get("host", "")),
+        "PGPORT": str(admin.port or ""),
+        "PGPASSWORD": admin.password or "",
+        "POSTGRES_USER": admin.username or "postgres",
+        "DATABASE_PASSWORD": 'it\'s a "password"',
+    }
+    role = (
+        "SELECT rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls FROM pg_roles WHERE rolname = 'graph_agent'"
+    )
+    owner = "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'graph_agent'"
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        try:
+            subprocess.run(["sh", DEPLOY / "postgres.sh"], env=environment, check=True)
+            assert connection.execute(role).fetchone() == (False,) * 5
+            assert connection.execute(owner).fetchone() == ("graph_agent",)
+        finally:
+            connection.execute("DROP DATABASE IF EXISTS graph_agent")
+            connection.execute("DROP ROLE IF EXISTS graph_agent")
 
 
 def read_compose() -> dict[str, Any]:

@@ -21,9 +21,11 @@ VALUES: dict[str, dict[str, Any]] = {
     "everything": {
         "secrets": SECRETS,
         "constitution": "# Rules\n\n- add_task: Adds a task\n",
+        "mcp": '{"mcpServers": {"notes": {"command": "python", "args": ["/etc/graph-agent/notes.py"]}}}\n',
+        "files": {"notes.py": "print('notes')\n"},
         "autoscaling": {"enabled": False},
         "storage": {"className": "fast"},
-        "networkPolicy": {"enabled": True, "from": [{"podSelector": {}}]},
+        "networkPolicy": {"from": [{"podSelector": {}}], "egress": [{"ports": [{"port": 8080}]}]},
         "imagePullSecrets": [{"name": "registry"}],
         "nodeSelector": {"disk": "ssd"},
         "tolerations": [{"key": "a", "operator": "Exists"}],
@@ -101,18 +103,47 @@ def test_a_replica_has_time_to_finish_its_turns_and_a_place_for_its_constitution
     (container,) = replica["containers"]
     variables = {variable["name"]: variable["value"] for variable in container["env"]}
     assert variables["GRAPH_AGENT_TIMEOUT_SECONDS"] == "45"
-    (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "constitution")
-    (name,) = of_kind(values, "ConfigMap")["data"]
-    assert variables["GRAPH_AGENT_CONSTITUTION"] == f"{mount['mountPath']}/{name}"
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "config")
+    files = {f"{mount['mountPath']}/{name}": text for name, text in of_kind(values, "ConfigMap")["data"].items()}
+    assert files[variables["GRAPH_AGENT_CONSTITUTION"]] == values["constitution"]
+    assert files[variables["GRAPH_AGENT_MCP"]] == values["mcp"]
+    assert files["/etc/graph-agent/notes.py"] == "print('notes')\n"
     assert variables.keys() <= {field.alias for field in Settings.model_fields.values()}
 
 
-def test_a_changed_constitution_restarts_the_replicas() -> None:
+def test_a_changed_file_restarts_the_replicas() -> None:
     annotations = [
-        of_kind({"existingSecret": "ours", "constitution": text}, "StatefulSet")["spec"]["template"]["metadata"]["annotations"]
-        for text in ("", "# One\n", "# Two\n")
+        of_kind({"existingSecret": "ours", **changed}, "StatefulSet")["spec"]["template"]["metadata"]["annotations"]
+        for changed in ({}, {"constitution": "# One\n"}, {"constitution": "# Two\n"}, {"mcp": "{}"}, {"files": {"a": "b"}})
     ]
-    assert len({one["checksum/constitution"] for one in annotations}) == 3
+    assert len({one["checksum/config"] for one in annotations}) == 5
+
+
+def test_the_network_policy_is_on_and_allows_only_what_a_replica_needs() -> None:
+    policy = of_kind(VALUES["own secret"], "NetworkPolicy")["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    api, metrics = policy["ingress"]
+    assert (api, metrics["ports"]) == ({"ports": [{"port": "http"}]}, [{"port": "metrics"}])
+    # Pods of the cluster, whichever: nobody else reads the metrics.
+    assert metrics["from"] == [{"namespaceSelector": {}}]
+    dns, services = policy["egress"]
+    assert {rule["port"] for rule in dns["ports"]} == {53}
+    assert {rule["port"] for rule in services["ports"]} == {443, 5432}
+    assert "169.254.0.0/16" in services["to"][0]["ipBlock"]["except"]
+    (selected,) = policy["podSelector"]["matchExpressions"]
+    for kind in ("StatefulSet", "Job"):
+        labels = of_kind(VALUES["own secret"], kind)["spec"]["template"]["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] in selected["values"]
+
+
+def test_the_metrics_are_on_a_port_that_the_service_of_the_api_does_not_have() -> None:
+    (container,) = pods(VALUES["own secret"])[0]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    dockerfile = (CHART.parents[1] / "Dockerfile").read_text(encoding="utf-8")
+    assert f'"--port", "{ports["http"]}", "--metrics-port", "{ports["metrics"]}"' in dockerfile
+    api, replicas = (resource for resource in render(VALUES["own secret"]) if resource["kind"] == "Service")
+    assert [port["name"] for port in api["spec"]["ports"]] == ["http"]
+    assert [port["name"] for port in replicas["spec"]["ports"]] == ["http", "metrics"]
 
 
 def test_values_without_secrets_or_with_a_misspelt_name_are_refused() -> None:

@@ -18,6 +18,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.existingSecret | default (include "graph-agent.name" .) }}
 {{- end }}
 
+{{- /* The files of the ConfigMap by name, as JSON. */}}
+{{- define "graph-agent.files" -}}
+{{- $files := deepCopy .Values.files }}
+{{- with .Values.constitution }}{{ $_ := set $files "constitution.md" . }}{{ end }}
+{{- with .Values.mcp }}{{ $_ := set $files "servers.json" . }}{{ end }}
+{{- toJson $files }}
+{{- end }}
+
 {{- define "graph-agent.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
@@ -49,6 +57,10 @@ env:
   {{- if .Values.constitution }}
   - name: GRAPH_AGENT_CONSTITUTION
     value: /etc/graph-agent/constitution.md
+  {{- end }}
+  {{- if .Values.mcp }}
+  - name: GRAPH_AGENT_MCP
+    value: /etc/graph-agent/servers.json
   {{- end }}
 resources:
   {{- toYaml .Values.resources | nindent 2 }}
