@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.rules_model.scoring import measure
+from tests.llm.rules_model.scoring import measure
 
 
 def main(arguments: list[str]) -> None:

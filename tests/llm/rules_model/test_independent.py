@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.rules_model.environment import Environment, Turn
+from tests.llm.rules_model.environment import Environment, Turn
 
 UNSEEN = Path(__file__).parent / "unseen"
 

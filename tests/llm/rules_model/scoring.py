@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tests.rules_model.environment import Environment, Turn
+from tests.llm.rules_model.environment import Environment, Turn
 
 UNSEEN = Path(__file__).parent / "unseen"
 UNRELATED_COUNT = 10_000

@@ -10,7 +10,7 @@ from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDe
 from graph_agent.models.llm import select_declarations as select
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS as REPLY_FORMS
 from graph_agent.task_server.declarations import TASK_TOOLS
-from tests.rules_model.environment import Environment
+from tests.llm.rules_model.environment import Environment
 
 
 def _batches(batches: tuple[tuple[FunctionCall, ...], ...]) -> list[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graph_agent.llm.rules_model import replies
-from tests.rules_model.environment import Environment
+from tests.llm.rules_model.environment import Environment
 
 
 async def test_a_bare_phrase_is_asked_about_and_yes_adds_it() -> None:

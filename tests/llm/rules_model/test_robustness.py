@@ -16,7 +16,7 @@ from graph_agent.llm.rules_model.wording import clause_of
 from graph_agent.llm.rules_model.words import ACTION_VERBS, FOREIGN, SHOW_WORDS
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
-from tests.rules_model.environment import MUTATING, Environment
+from tests.llm.rules_model.environment import MUTATING, Environment
 from tests.scaling import grows_with_length
 
 LONGEST = 4000

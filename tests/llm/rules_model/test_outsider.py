@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.rules_model.environment import Environment, Turn
+from tests.llm.rules_model.environment import Environment, Turn
 
 FOLDER = Path(__file__).parent / "unseen" / "outsider"
 TASKS = (

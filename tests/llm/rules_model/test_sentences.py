@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules_model.environment import Environment, Turn
-from tests.rules_model.scoring import UNSEEN, measure, measure_unrelated, read_lines, unrelated_sentences
+from tests.llm.rules_model.environment import Environment, Turn
+from tests.llm.rules_model.scoring import UNSEEN, measure, measure_unrelated, read_lines, unrelated_sentences
 
 _DEVELOPMENT = Path(__file__).parent / "development"
 _RECORDED = os.environ.get("GRAPH_AGENT_RECORDED")
