@@ -1,4 +1,4 @@
-"""The embedded model against the requests, dialogues and sentences of to-do users (docs/embedded_model_test.md).
+"""The embedded model against the requests, dialogues and sentences of to-do users.
 
 A case that fails today has `known_failure` in the data file. It is run like the others and must still fail, so that the list of
 known failures stays complete and true.

@@ -1,9 +1,8 @@
-"""The embedded model: cues of English task talk, behind the same interface as a language model.
+"""The embedded model: sentence templates, behind the same interface as a language model.
 
-A request goes through five steps, one module each: `wording` gives the message a normal form, `splitting` separates its
-requests, `reading` compares each one with the cues in `cues/` (built by `adding`, `changing`, `questions`, `reports`),
-`planning` finds the tasks that are meant (by `matching`) and plans the calls, `replies` composes the reply. `dialogue` reads
-from the conversation so far what a short answer like "yes" or "the second one" refers to.
+`templates` compiles `sentences.yaml` and `lists.yaml`; `reading` finds the parts of a message and the template of each;
+`dialogue` reads what the conversation left open; `references` finds the tasks that words name; `planning` plans the calls, and
+`replies` composes the reply.
 """
 
 from graph_agent.llm.rules_model.adapter import RuleBasedAdapter

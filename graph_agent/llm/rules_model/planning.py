@@ -6,46 +6,51 @@ The plan is computed anew in every round, from the same messages; the calls that
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
-from graph_agent.llm.rules_model import replies
-from graph_agent.llm.rules_model.dialogue import Context, interpret, place_in, read_context
-from graph_agent.llm.rules_model.matching import KnownTask, exact_matches, find
-from graph_agent.llm.rules_model.references import is_time, merged, read_reference, starts_with_action
-from graph_agent.llm.rules_model.replies import Reply, answer, ask, fixed, listing, of_status, which
-from graph_agent.llm.rules_model.requests import Add, Change, Complete, Delete, Offer, Reference, Request, Say, Show, Update
-from graph_agent.llm.rules_model.wording import clause_of, shown
+from graph_agent.llm.rules_model import references, replies
+from graph_agent.llm.rules_model.dialogue import VERBS, Context, read_context, resolve
+from graph_agent.llm.rules_model.reading import Reading, items_of, parts_of, read
+from graph_agent.llm.rules_model.references import KnownTask, bare, exact, find_named
+from graph_agent.llm.rules_model.replies import Reply, answer, ask, which
+from graph_agent.llm.rules_model.templates import begins_with, contains, is_rule, meanings
 from graph_agent.models.llm import FunctionCall, FunctionResponse
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
 
 CALLS_PER_ROUND: Final = 5
+MAX_CHANGES: Final = 9
 MAX_DESCRIPTION: Final = 1000
-TASK_TOOLS: Final = frozenset({"list_tasks", *replies.CHANGED})
+TASK_TOOLS: Final = frozenset({"list_tasks", "add_task", "complete_task", "update_task", "delete_task"})
+_TOOLS: Final = {"Complete": "complete_task", "Delete": "delete_task", "Update": "update_task"}
 
 Step = list[FunctionCall] | Reply
-_Result = FunctionCall | Show | Reply
+_Result = FunctionCall | Reading | Reply
 
 
 def next_step(said: Sequence[str], message: str, responses: Sequence[FunctionResponse], offered: frozenset[str]) -> Step:
     """Return the next calls of the turn, or its reply. `said` are earlier replies, `responses` answer the calls made so far."""
     if not TASK_TOOLS & offered:
-        return fixed("no_tasks_here")
+        return replace(answer("no_tasks_here"), form=DECLINE)
     context = read_context(said)
-    requests = interpret(clause_of(message), context)
+    found = read(message, context.facts)
+    if isinstance(found, str):
+        return replies.not_understood(message, found)
+    requests = [request for reading in found for request in resolve(reading, context)]
     listed = next((one.response for one in responses if one.name == "list_tasks"), None)
     if listed is not None and listed.get("success") is not True:
-        return fixed("list_failed")
+        return answer("list_failed")
     tasks = _tasks_in(listed or {})
     made = [one.response for one in responses if one.name != "list_tasks"]
-    results = _Planner(tasks, context).results(requests)
-    calls = [result for result in results if isinstance(result, FunctionCall)][len(made) :]
-    if listed is None and any(isinstance(request, Show | Change) for request in requests):
-        status = requests[0].status if len(requests) == 1 and isinstance(requests[0], Show) else None
+    results = _plan(requests, tasks, context)
+    calls = [one for one in results if isinstance(one, FunctionCall)][len(made) :]
+    if listed is None and any(isinstance(one, Reading) and one.intent in {"Show", "Find", *_TOOLS} for one in requests):
+        status = requests[0].metadata.get("status") if len(requests) == 1 and isinstance(requests[0], Reading) else None
         calls = [FunctionCall(name="list_tasks", arguments={"status": status} if status else {})]
     if not offered.issuperset(call.name for call in calls):
-        return fixed("unavailable")
+        return replace(answer("not_possible"), form=DECLINE)
     return calls[:CALLS_PER_ROUND] or _reply(results, tasks, made)
 
 
@@ -59,27 +64,18 @@ def _tasks_in(response: dict[str, Any]) -> list[KnownTask]:
     return []
 
 
-def _reply(results: Sequence[_Result], tasks: Sequence[KnownTask], responses: Sequence[dict[str, Any]]) -> Reply:
-    """Compose the reply in the order of the requests; the first question comes last."""
-    waiting = iter(responses)
-    before = {task.id: task for task in reversed(tasks)}
-    after = before | {task.id: task for response in responses for task in _tasks_in(response)}
-    parts: list[Reply] = []
-    for result in results:
-        match result:
-            case FunctionCall():
-                parts.append(replies.report(result, before.get(result.arguments.get("task_id", "")), next(waiting)))
-            case Show():
-                parts.append(listing(result, list(reversed(after.values()))))
-            case Reply():
-                parts.append(result)
-    questions = [part for part in parts if part.form == ASK_USER][:1]
-    parts = [part for part in parts if part.form != ASK_USER] + questions
-    text = "\n".join(dict.fromkeys(part.text for part in parts))
-    if questions:
-        return replace(questions[0], text=text)
-    form = DECLINE if all(part.form == DECLINE for part in parts) else ANSWER
-    return Reply(form, text, reports_change=any(response.get("success") is True for response in responses))
+def _plan(requests: Sequence[Reading | Reply], tasks: Sequence[KnownTask], context: Context) -> list[_Result]:
+    """Return the results of all requests, a deletion last. As long as one of them is a question, nothing is changed."""
+    planner = _Planner(tasks, context)
+    found = [one for request in requests for one in ([request] if isinstance(request, Reply) else planner.results(request))]
+    results = [one for place, one in enumerate(found) if one not in found[:place]]
+    results.sort(key=lambda one: isinstance(one, FunctionCall) and one.name == "delete_task")
+    calls = [one for one in results if isinstance(one, FunctionCall)]
+    if len(calls) > MAX_CHANGES:
+        return [ask("too_many")]
+    if calls and any(isinstance(one, Reply) and one.form == ASK_USER for one in results):
+        return [answer("nothing_yet"), *(one for one in results if not isinstance(one, FunctionCall))]
+    return results
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,151 +83,168 @@ class _Planner:
     tasks: Sequence[KnownTask]
     context: Context
 
-    def results(self, requests: Sequence[Request]) -> list[_Result]:
-        """Return the results of the requests in their order, without repetitions; deletions come last."""
-        # "we sold the boat so delete clean the boat": what explains a deletion may, but need not, report a task.
-        explained = any(isinstance(request, Delete) for request in requests)
-        found = [
-            result
-            for request in requests
-            for result in self._results(request)
-            if not (explained and isinstance(request, Complete) and request.instead and isinstance(result, Reply))
-        ]
-        results = sorted((result for place, result in enumerate(found) if result not in found[:place]), key=_deletes)
-        if any(map(_deletes, results)) and any(isinstance(one, Reply) and one.form == ASK_USER for one in results):
-            return [fixed("not_deleted"), *(result for result in results if not _deletes(result))]
-        excess = [result for result in results if isinstance(result, FunctionCall)][replies.MAX_CHANGES :]
-        return [*(one for one in results if one not in excess), fixed("too_many")] if excess else results
+    def results(self, one: Reading) -> list[_Result]:
+        """Return the calls of a request, or what is to be said about it."""
+        match one.intent:
+            case "Add":
+                return self._add(one)
+            case "Complete" | "Delete" | "Update":
+                return self._change(one)
+            case "Show" | "Find":
+                return [one]
+            case _:
+                form = {"decline": DECLINE, "ask": ASK_USER}.get(one.metadata.get("form", ""), ANSWER)
+                return [Reply(form, one.metadata["response"], "missing_context" if form == ASK_USER else "")]
 
-    def _results(self, request: Request) -> list[_Result]:
-        match request:
-            case Add(texts, timed):
-                return self._add(texts, timed)
-            case Complete() | Delete() | Update():
-                return self._change(request)
-            case Show(about=str(about)) if places := read_reference(clause_of(about)).places:
-                task = self._at(places[0], self.tasks)
-                return [replace(request, about=task.description) if task else request]
-            case Show():
-                return [request]
-            case Offer():
-                return [replies.offer(request)]
-            case Say(kind):
-                return [fixed(kind)]
+    def _add(self, one: Reading) -> list[_Result]:
+        slots, metadata = one.slots, one.metadata
+        text = slots.get("text") or slots.get("bare") or f"{slots.get('chore', '')} {slots['task']}".strip()
+        when = slots.get("day") or f"{slots.get('when_word', '')} {slots.get('when', '')}".strip()
+        if "bare" not in slots and (not re.search(r"\w", text) or is_rule("vague", text) or is_rule("time", text)):
+            return [ask("what_to_add")]
+        if len(text) > MAX_DESCRIPTION:
+            return [ask("too_long")]
+        if metadata.get("offer") or not (metadata.get("clear") or _is_clear(one, text)):
+            return [self._offer(slots, text)]
+        items = [text] if metadata.get("one") else parts_of(text) if metadata.get("several") else items_of(text)
+        calls = [FunctionCall(name="add_task", arguments={"description": f"{item} {when}".strip()}) for item in items]
+        timed = metadata.get("reminder") and (when or contains("time", text))
+        return [*calls, answer("no_alarm")] if timed else [*calls]
 
-    def _add(self, texts: Sequence[str], timed: bool) -> list[_Result]:
-        if not texts:
-            return [ask(replies.WHAT_TO_ADD)]
-        pending = of_status(self.tasks, "pending")
-        results = [_call("add_task", description=text) for text in texts]
-        results += [answer(replies.ALREADY_ADDED, text) for text in texts if exact_matches(text, pending)]
-        return [*results, fixed("no_alarm")] if timed else [*results]
+    def _offer(self, slots: Mapping[str, str], text: str) -> Reply:
+        if "container" in slots or "other_list" in slots:
+            other = " ".join(["my", *slots.get("other_list", "").split(), slots.get("container", "list")])
+            return ask("other_list", other, text, reason="unclear_intent")
+        if len(items := items_of(text, bare="bare" in slots)) > 1:
+            return ask("offer_items", text, str(len(items)), reason="unclear_intent")
+        unlike = "bare" in slots and (is_rule("time", text) or len(text.split()) > 3 or not re.fullmatch(r"[\w' -]+", text))
+        if unlike or len(text) > references.SHOWN_LENGTH:
+            return replies.not_understood(text)
+        return ask("offer_or_find" if "bare" in slots else "offer", text, text, reason="unclear_intent")
 
-    def _change(self, request: Change) -> list[_Result]:
-        """Return the changes of the tasks that are meant, and the questions that have to be asked."""
-        verb, tasks = _VERBS[type(request)], self.tasks
-        if isinstance(request, Complete):
-            tasks = of_status(tasks, "pending")
-        if isinstance(request, Update):
-            request = next((one for one in (request, *request.others) if exact_matches(one.target.words, tasks)), request)
-            verb += f" to '{shown(request.new)}'" if request.new else ""
-        found = self._find(request, tasks, verb)
-        several = [one for one in found if isinstance(one, KnownTask)] if len(found) > 1 else []
-        if several and isinstance(request, Update):
-            return [which(several, "change")]
-        if several and request == Delete(Reference(every=True)):
-            return [which(several, "", replies.WHICH_DELETED_FIRST)]
-        nothing = listing(Show("pending" if isinstance(request, Complete) else request.target.status), ())
-        return [_changed(one, request) if isinstance(one, KnownTask) else one for one in found] or [nothing]
+    def _change(self, one: Reading) -> list[_Result]:
+        """Return the changes of the tasks that are meant, or the question that has to be asked."""
+        one = self._divided(one) if one.slots.get("new") else one
+        found = self._reported(one) if one.metadata.get("report") else self._meant(one)
+        if isinstance(found, Reply):
+            return [found]
+        every = one.intent == "Delete" and is_rule("every", one.slots.get("ref", ""))
+        if len(found) > 1 and (every or one.intent == "Update"):
+            return [which(found, VERBS[one.intent], "which_first" if every else "which")]
+        return [self._changed(one, task) for task in found]
 
-    def _find(self, request: Change, tasks: Sequence[KnownTask], verb: str) -> list[KnownTask | Reply]:
-        """Return the tasks that are meant, and the questions that have to be asked."""
-        target, instead = request.target, request.instead
-        # In "I packed it" the verb shows which task is meant.
-        if target.pronoun and instead and len(named := find(instead, tasks)[0]) == 1:
-            return [*named]
-        unknown = target.told and self.context.together and not any(find(target.words, tasks))
-        if exact := self.context.mentioned if target.pronoun or unknown else target.exact:
-            same = find(exact, tasks)[0] or find(exact, self.tasks)[0]
-            return [same[0] if same else ask(replies.NOT_FOUND, exact, verb)]
-        if target.every:
-            but = replace(request, target=read_reference(clause_of(target.but)))
-            kept = self._find(but, tasks, verb) if target.but else []
-            questions = [one for one in kept if isinstance(one, Reply)]
-            return [*questions] or [task for task in of_status(tasks, target.status) if task not in kept]
-        if target.places:
-            return [self._at(place, tasks) or ask(replies.NO_SUCH_PLACE, str(abs(place)), verb) for place in target.places]
-        if not target.words:
-            return [which(tasks, verb) if tasks else fixed("which")]
-        parts = self._parts(target.words)
-        if len(parts) > 1:
-            each = [replace(request, target=Reference(words=part), instead=part if instead else "") for part in parts]
-            return [found for one in each for found in self._find(one, tasks, verb)]
-        return self._named(request, tasks, verb)
+    def _divided(self, one: Reading) -> Reading:
+        """Return the update divided at the "to" before which a task ends: "change go to gym to go to pool"."""
+        words = f"{one.slots.get('ref', '')} to {one.slots['new']}"
+        joints = islice(re.finditer(" to ", words), MAX_CHANGES)
+        parts = ((words[: joint.start()], words[joint.end() :]) for joint in joints)
+        divided = next(({"ref": ref, "new": new} for ref, new in parts if exact(ref, self.tasks)), one.slots)
+        return replace(one, slots=divided)
 
-    def _at(self, place: int, tasks: Sequence[KnownTask]) -> KnownTask | None:
-        """A number means the list that the user saw last; without one, the list as it would be shown."""
-        if self.context.listed:
-            text = place_in(place, self.context.listed) or ""
-            return next(iter(exact_matches(text, tasks) or exact_matches(text, self.tasks)), None)
-        task = place_in(place, self.tasks)
-        return task if task in tasks else place_in(place, tasks) or task
+    def _changed(self, one: Reading, task: KnownTask) -> FunctionCall | Reply:
+        if one.intent == "Complete" and task.completed:
+            return answer("already_done", task.description)
+        if one.intent != "Update":
+            return FunctionCall(name=_TOOLS[one.intent], arguments={"task_id": task.id})
+        new, ref = one.slots.get("new", ""), one.slots.get("ref", "")
+        # "Change the milk task to oat milk" does not say if "buy" is to stay; "change it to 8" would lose the rest.
+        by_name = ref and not references.places_of(ref)
+        clear = references.has_no_other_word(task, ref) if by_name else references.share_a_word(task.description, new)
+        sure = clear or new.split()[:1] == task.description.split()[:1] or ("exact" in one.slots and not one.metadata)
+        if not new or not sure or len(new) > MAX_DESCRIPTION or contains("doubt", new):
+            return ask("new_words", task.description)
+        return FunctionCall(name="update_task", arguments={"task_id": task.id, "description": new})
 
-    def _parts(self, words: str) -> list[str]:
-        """Return "milk" and "rent" for "milk and rent", if one of them names a task and they do not name one together."""
-        parts = re.split(r"\s*(?:\band\b|[&,])\s*", words.removeprefix("both "))
-        parts = [part for part in parts if part][: replies.MAX_CHANGES]
-        named = [find(part, self.tasks)[0] for part in parts]
-        together = bool(exact_matches(words, self.tasks)) or len(set(named)) == 1
-        return [words] if together or all(len(tasks) != 1 for tasks in named) else parts
+    def _reported(self, one: Reading) -> list[KnownTask] | Reply:
+        """A report completes only a task that says the same: "I called mom" is not about "call mom about the car"."""
+        ref = bare(f"{meanings('past')[one.slots['past'].lower()]} {one.slots.get('rest') or one.slots['thing']}")
+        found = self._meant(replace(one, slots={"ref": ref}))
+        if isinstance(found, list) and len(found) == 1 and not references.has_no_other_word(found[0], ref):
+            return ask("match", ref, found[0].description, VERBS["Complete"])
+        return found
 
-    def _named(self, request: Change, tasks: Sequence[KnownTask], verb: str) -> list[KnownTask | Reply]:
-        """Return the tasks that the words of the reference name, or the question that has to be asked."""
-        target, instead = request.target, request.instead
-        named, possible = find(target.words, tasks)
-        named = named or find(target.words, self.tasks)[0]
-        if len(named) == 1 or (len(named) == 2 and target.words.lower().startswith("both ")):
-            return [*named]
-        # "Got the milk" reports "almond milk", but it may not report "return the milk".
-        thing = instead and possible and not starts_with_action(clause_of(possible[0].description))
-        if len(possible) == 1 and (target.told or thing or isinstance(request, Delete)):
-            return [*possible]
-        if named or possible:
-            return [which(named or possible, verb)]
-        return [ask(replies.OFFER_REPORTED, instead) if instead else ask(replies.NOT_FOUND, target.words, verb)]
+    def _meant(self, one: Reading) -> list[KnownTask] | Reply:
+        """Return the tasks that a reference means, or the question that has to be asked."""
+        verb, ref = VERBS[one.intent], one.slots.get("exact") or one.slots["ref"]
+        wanted = [task for task in self.tasks if one.intent != "Complete" or not task.completed]
+        among = [task for text in one.metadata.get("among", ()) for task in exact(text, self.tasks)]
+        if same := exact(ref, wanted) or exact(ref, self.tasks):
+            return same[:1]
+        if "exact" in one.slots:
+            return ask("not_found", ref, verb)
+        if is_rule("every", ref):
+            chosen = among or wanted
+            both = ref.lower().startswith("both") and len(chosen) != 2
+            if not chosen:
+                return answer("none", "pending") if self.tasks else answer("empty")
+            return ask("which_to", verb) if both else chosen
+        if is_rule("every_finished", ref):
+            return [task for task in self.tasks if task.completed] or answer("none", "completed")
+        if places := references.places_of(ref):
+            return self._at(places, verb)
+        parts = parts_of(ref.removeprefix("both "))
+        if len(parts) > 1 and not find_named(ref, self.tasks):
+            each = [self._meant(replace(one, slots={"ref": part})) for part in parts[:MAX_CHANGES]]
+            question = next((found for found in each if isinstance(found, Reply)), None)
+            return question or [task for found in each if isinstance(found, list) for task in found]
+        return self._named(bare(ref), among or wanted, verb, reported=bool(one.metadata.get("report")))
 
+    def _named(self, ref: str, wanted: Sequence[KnownTask], verb: str, *, reported: bool) -> list[KnownTask] | Reply:
+        found = find_named(ref, wanted) or find_named(ref, self.tasks)
+        if len(found) > 1:
+            return which(found, verb)
+        similar = references.find_similar(ref, found or wanted)
+        # "Call" alone names "call mom" by its verb only, so it is asked about.
+        if found and (similar or not begins_with("chores", found[0].description)):
+            return found
+        if len(similar := found or similar) == 1:
+            return ask("match", ref, similar[0].description, verb)
+        return ask("offer_reported", ref) if reported else ask("not_found", ref, verb)
 
-_VERBS: Final[dict[type[Change], str]] = {Complete: "mark as done", Delete: "delete", Update: "change"}
-
-
-def _deletes(result: _Result) -> bool:
-    return isinstance(result, FunctionCall) and result.name == "delete_task"
-
-
-def _call(tool: str, **arguments: str) -> FunctionCall | Reply:
-    if len(arguments.get("description", "")) > MAX_DESCRIPTION:
-        return ask(replies.TOO_LONG)
-    return FunctionCall(name=tool, arguments=arguments)
-
-
-def _changed(task: KnownTask, request: Change) -> FunctionCall | Reply:
-    match request:
-        case Complete():
-            return answer(replies.ALREADY_DONE, task.description) if task.completed else _call("complete_task", task_id=task.id)
-        case Update(target, new=str(new)):
-            description = _new_words(task.description, target.words if request.inside else "", new)
-            return _call("update_task", task_id=task.id, description=description)
-        case Update():
-            return ask(replies.NEW_WORDS, task.description)
-    # The runtime asks about the first one and says that the others come next.
-    return _call("delete_task", task_id=task.id)
+    def _at(self, places: Sequence[int], verb: str) -> list[KnownTask] | Reply:
+        """Return the tasks at these places of the list that the user saw last, or as it would be shown."""
+        shown = self.context.listed or [task.description for task in self.tasks]
+        found: list[KnownTask] = []
+        for place in places:
+            if not 0 < abs(place) <= len(shown):
+                return ask("no_such_place", str(abs(place)), verb)
+            index = range(len(shown))[place - (place > 0)]
+            if not (same := exact(shown[index], self.tasks)):
+                return ask("not_found", shown[index], verb)
+            # Of equal tasks the one at the same place among them is meant.
+            found += same[shown[:index].count(shown[index]) :][:1] or same[-1:]
+        return found
 
 
-def _new_words(old: str, replaced: str, new: str) -> str:
-    """A time is added to the description; "change milk to oat milk" changes "buy milk" to "buy oat milk"."""
-    clause = clause_of(new)
-    parameter = f" {new.partition(' ')[0]} " in old and re.search(r" (?:\S*\d|\w)$", new)
-    if is_time(clause) or parameter:
-        return merged(old, new)
-    start = old.casefold().find(replaced.casefold()) if replaced else -1
-    return new if start <= 0 or starts_with_action(clause) else f"{old[:start]}{new}{old[start + len(replaced) :]}"
+def _is_clear(one: Reading, text: str) -> bool:
+    """True if the text can hardly be anything but a task; in "add X to my Y" and "add 5 to 17" it can."""
+    if contains("doubt", text) or begins_with("leftover", text):
+        return False
+    elsewhere = contains("elsewhere", text) and not begins_with("chores", text)
+    counted = re.match(r"\d[\d.,]* (?:and|to|plus) ", text)
+    plain = not {"one", "several", "reminder"}.intersection(one.metadata)
+    return not (plain and (elsewhere or counted or contains("leftover", text) or begins_with("unclear", text)))
+
+
+def _reply(results: Sequence[_Result], tasks: Sequence[KnownTask], responses: Sequence[dict[str, Any]]) -> Reply:
+    """Compose the reply in the order of the requests; the first question comes last."""
+    waiting = iter(responses)
+    before = {task.id: task for task in reversed(tasks)}
+    after = list(reversed((before | {task.id: task for response in responses for task in _tasks_in(response)}).values()))
+    parts: list[Reply] = []
+    for one in results:
+        if isinstance(one, FunctionCall):
+            parts.append(replies.report(one, before.get(one.arguments.get("task_id", "")), next(waiting)))
+        elif isinstance(one, Reading):
+            verb = meanings("past").get(one.slots.get("past", "").lower(), "")
+            about = one.slots.get("ref") or f"{verb} {one.slots.get('rest') or one.slots.get('thing', '')}".strip()
+            parts.append(replies.listing(after, one.metadata.get("status", ""), bare(about)))
+        else:
+            parts.append(one)
+    questions = [part for part in parts if part.form == ASK_USER][:1]
+    parts = [part for part in parts if part.form != ASK_USER] + questions
+    text = "\n".join(dict.fromkeys(part.text for part in parts))
+    if questions:
+        return replace(questions[0], text=text)
+    form = DECLINE if all(part.form == DECLINE for part in parts) else ANSWER
+    return Reply(form, text, reports_change=any(response.get("success") is True for response in responses))

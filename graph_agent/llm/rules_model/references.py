@@ -1,132 +1,104 @@
-"""Reading of references: numbers, ordinals, pronouns and words of a description."""
+"""The tasks that a few words name. A task is named only if it has every word; the words of a guess are asked about."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from rapidfuzz import fuzz
 
-from graph_agent.llm.rules_model.patterns import part
-from graph_agent.llm.rules_model.requests import Reference
-from graph_agent.llm.rules_model.wording import Clause, clause_of
-from graph_agent.llm.rules_model.words import ACTION_VERBS, CARDINALS, DIGITAL, FOREIGN, ORDINALS, base_form, is_action
+from graph_agent.llm.rules_model.templates import begins_with, is_rule, meanings
 
-_NUMBER: Final = re.compile(rf"(\d{{1,3}}|\b(?:{'|'.join((*CARDINALS, *ORDINALS))})\b)(?:st|nd|rd|th)?(?: one\b)?")
-"""A number; in "the first one" the second word is none."""
-PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "on", "to", "with"})
+SHOWN_LENGTH: Final = 200
+"""The number of characters of a description that a reply shows."""
+_SPAN: Final = re.compile(r"(?:the |my )?(first|last) (\w+)(?: ones| tasks| items)?", re.IGNORECASE)
+_ENDINGS: Final = (("ies", "y"), ("es", ""), ("s", ""), ("ing", ""), ("ing", "e"), ("ed", ""), ("ed", "e"))
 
 
-def read_reference(clause: Clause) -> Reference:
-    """Return what `clause` refers to; an empty reference if it names nothing."""
-    key = clause.key.strip(" .!?,:;")
-    if not key or part("UNNAMED").fullmatch(key):
-        return Reference()
-    if part("PRONOUN").fullmatch(key):
-        return Reference(pronoun=True, other="other" in key)
-    if part("PLACES").fullmatch(key):
-        return Reference(places=tuple(dict.fromkeys(map(_number, _NUMBER.findall(key)))))
-    if found := part("SPAN").fullmatch(key):
-        sign = -1 if ORDINALS.get(found["end"], 1) < 0 else 1
-        return Reference(places=tuple(sorted(sign * place for place in range(1, min(_number(found["count"]), 20) + 1))))
-    if found := part("EVERY_BUT").fullmatch(key):
-        return Reference(every=True, but=found["but"] or "")
-    found = part("DESCRIPTION").fullmatch(clause.key.rstrip(" .!?,"))
-    return Reference(words=clause.cut(*found.span("text")).text.strip(' .!?,;:"') if found else "")
+@dataclass(frozen=True, slots=True)
+class KnownTask:
+    id: str
+    description: str
+    completed: bool
 
 
-def _number(word: str) -> int:
-    """Return the number that a word stands for; "both" and "a couple" are two."""
-    return int(word) if word.isdigit() else CARDINALS.get(word) or ORDINALS.get(word, 2)
+def shown(text: str) -> str:
+    """Return the text on one line, shortened if it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_LENGTH else f"{line[: SHOWN_LENGTH - 1]}…"
 
 
-def names_task(clause: Clause) -> bool:
-    """True if the words can hardly mean anything but a task of the list."""
-    reference = read_reference(clause)
-    sure = reference.places or reference.pronoun or reference.every or part("MENTIONS_TASK").search(clause.key)
-    return bool(sure) or starts_with_action(clause)
+def bare(ref: str) -> str:
+    """Return a reference without the words around the name of the task: "the milk one now" names "milk"."""
+    words = ref.strip(" .!?,:;\"'").split()
+    while len(words) > 1 and (begins_with("around", words[0]) or begins_with("after", words[-1])):
+        words = words[1:] if begins_with("around", words[0]) else words[:-1]
+    return " ".join(words)
 
 
-def may_name_task(clause: Clause) -> bool:
-    """True if the words may mean a task, and nothing that another service has, such as a browser's history.
-
-    A bare name means a task ("blog post"); with an article it does not, if its noun is one of another service.
-    """
-    if part("SENTENCE").match(clause.key):
-        return False
-    if names_task(clause) or not read_reference(clause).words:
-        return True
-    words = clause.key.split()
-    if words[0] not in {"the", "a", "an"}:
-        return not part("OWN").match(clause.key)
-    nouns = FOREIGN if len(words) == 2 or {"my", "a"}.intersection(words) else DIGITAL
-    # "The history essay" is an essay.
-    noun = clause.cut(clause.key.rfind(" ")) if part("COMPOUND").fullmatch(clause.key) else clause
-    return not (part("OWN").match(clause.key) or is_foreign(noun, nouns))
+def exact(text: str, tasks: Sequence[KnownTask]) -> list[KnownTask]:
+    """Return the tasks with this whole description, in any case, also where a reply showed it shortened."""
+    wanted = shown(text).casefold().strip(" .!?")
+    return [task for task in tasks if shown(task.description).casefold().strip(" .!?") == wanted]
 
 
-def starts_with_action(clause: Clause) -> bool:
-    """True if the first word is a verb of a chore and something follows: "buy eggs", "calling mom"."""
-    first, _, rest = clause.key.partition(" ")
-    return bool(rest) and is_action(first)
+def find_named(ref: str, tasks: Sequence[KnownTask]) -> list[KnownTask]:
+    """Return the tasks that have all the words of `ref`; only one that has no others, if there is one."""
+    wanted = _words(ref)
+    found = [task for task in tasks if wanted and all(_is_one_of(word, _words(task.description)) for word in wanted)]
+    whole = [task for task in found if has_no_other_word(task, ref)]
+    return whole if len(whole) == 1 else found
 
 
-def is_time(clause: Clause) -> bool:
-    return bool(part("ONLY_TIME").fullmatch(clause.key.strip(" .!?,")))
+def has_no_other_word(task: KnownTask, ref: str) -> bool:
+    return all(_is_one_of(word, _words(ref)) for word in _words(task.description))
 
 
-def merged(old: str, new: str) -> str:
-    """Return the corrected description: "buy milk" and "oat milk" give "buy oat milk", a time replaces a time.
-
-    The first or the last of the new words shows their place: "bed 6" for "bed 4", "windows" for "window". Otherwise they stand
-    between the verb and the next preposition: "email anna about the contract" and "ben".
-    """
-    if (number := new.removeprefix("at ")).isdigit() and re.search(r"\d", old):
-        return re.sub(r"\d+(?!.*\d)", number, old)
-    if is_time(clause_of(new)):
-        return _retimed(old, new)
-    words, fresh = old.split(), new.split()
-    there, (first, *_, last) = [word.casefold() for word in words], [*new.casefold().split(), new.casefold().split()[-1]]
-    if first in ACTION_VERBS:
-        return new
-    verbs = int(there[0] in ACTION_VERBS)
-    alike = [place for place, word in enumerate(there) if place and fuzz.ratio(word, last) > 85 and len(fresh) == 1]
-    ends = PREPOSITIONS.union({"about"}).difference(new.casefold().split())
-    if first in there[1:]:
-        start = there.index(first, 1)
-        end = next(
-            (place for place in range(start, len(there)) if there[place] in ends or place == start + len(fresh)), len(there)
-        )
-    elif alike:
-        start, end = alike[0], alike[0] + 1
-    elif last in there[1:]:
-        end = there.index(last, 1) + 1
-        start = max(verbs, end - len(fresh))
-    elif first in PREPOSITIONS - {"to"}:
-        start = end = len(words)
-    else:
-        start = verbs
-        end = next((place for place, word in enumerate(there) if place > start and word in ends), len(words))
-    return " ".join([*words[:start], *fresh, *words[end:]])
+def share_a_word(text: str, other: str) -> bool:
+    return any(_is_one_of(word, _words(other)) for word in _words(text))
 
 
-def _retimed(old: str, new: str) -> str:
-    """An hour replaces an hour, and a day a day."""
-    hour, only_hour = part("AT_CLOCK").search(new.casefold()), part("AT_CLOCK").fullmatch(new.casefold())
-    kept = old
-    for found in reversed(list(part("TIMES").finditer(old.casefold()))):
-        if hour if part("AT_CLOCK").fullmatch(found[0]) else not only_hour:
-            kept = kept[: found.start()].rstrip() + kept[found.end() :]
-    return f"{kept or old} {new}"
+def find_similar(ref: str, tasks: Sequence[KnownTask]) -> list[KnownTask]:
+    """Return the tasks that share a word with `ref`, or nearly; their first word, mostly a verb, does not count."""
+    near = [one for one in tasks for word in _words(ref) for other in _words(one.description)[1:] if _is_near(word, other)]
+    return list(dict.fromkeys(near))
 
 
-def as_plan(clause: Clause) -> str:
-    """Return a report of something done as a description: "called mom" gives "call mom"."""
-    first, _, rest = clause.text.partition(" ")
-    verb = first.lower()
-    return f"{base_form(verb)} {rest}".strip() if is_action(verb) else clause.text
+def places_of(ref: str) -> list[int]:
+    """Return the numbers of a reference that consists of nothing else; those from the end are negative."""
+    if (span := _SPAN.fullmatch(ref)) and (count := _number(span[2])):
+        return list(range(1, count + 1) if span[1].lower() == "first" else range(-count, 0))
+    words = re.findall(r"\w+", ref.lower())
+    numbers = [_number(word) for word in words if not is_rule("beside_numbers", word)]
+    other = re.search(r"[^\w\s,&#.]", ref) or None in numbers
+    return [] if other else list(dict.fromkeys(filter(None, numbers))) or [1] * (words in (["task", "one"], ["number", "one"]))
 
 
-def is_foreign(clause: Clause, nouns: frozenset[str] = FOREIGN) -> bool:
-    """True if one of the nouns of other services occurs, also in the plural."""
-    return any(word in nouns or word.removesuffix("s") in nouns for word in re.findall(r"[a-z][\w']*", clause.key))
+def _number(word: str) -> int | None:
+    digits = re.fullmatch(r"(\d{1,3})(?:st|nd|rd|th)?", word)
+    return int(digits[1] if digits else meanings("number").get(word.lower(), 0)) or None
+
+
+@lru_cache(maxsize=1024)
+def _words(text: str) -> tuple[str, ...]:
+    """Return the words that carry a meaning; all of them, if none does."""
+    found = re.findall(r"[^\W_]+", re.sub(r"['’]s?\b", "", text.casefold()))
+    return tuple(meanings("synonym").get(word, word) for word in [one for one in found if not is_rule("empty", one)] or found)
+
+
+def _is_one_of(word: str, others: Sequence[str]) -> bool:
+    return any(not _forms(word).isdisjoint(_forms(other)) for other in others)
+
+
+def _is_near(word: str, other: str) -> bool:
+    return _is_one_of(word, [other]) or (min(len(word), len(other)) > 3 and fuzz.ratio(word, other) >= 80)
+
+
+@lru_cache(maxsize=1024)
+def _forms(word: str) -> frozenset[str]:
+    """Return the words that `word` can be a plural or a verb form of."""
+    ends = [(end, new) for end, new in _ENDINGS if word.endswith(end) and len(word) > len(end) + 2]
+    return frozenset({word, *(word.removesuffix(end) + new for end, new in ends)})

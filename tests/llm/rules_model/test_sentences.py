@@ -1,90 +1,92 @@
-"""Single sentences with an empty list, and the shares that must be understood of sentences that are kept for measuring."""
+"""What the embedded model does with single sentences, and what it does not do with sentences about other things."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from collections import Counter
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from tests.llm.rules_model.environment import Environment, Turn
-from tests.llm.rules_model.scoring import UNSEEN, measure, measure_unrelated, read_lines, unrelated_sentences
+from tests.llm.rules_model.effects import effects_of, grade
+from tests.llm.rules_model.environment import Environment
 
-_DEVELOPMENT = Path(__file__).parent / "development"
+_FOLDER = Path(__file__).parent
 _RECORDED = os.environ.get("GRAPH_AGENT_RECORDED")
+_TASKS = ("buy milk", "call mom", "pay rent", "water the plants", "book dentist appointment")
+_LONGER = (*_TASKS, "email Sarah about the party", "fix the kitchen tap", "return library books")
+_CASES = [line for line in (_FOLDER / "sentences.txt").read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
+_UNSEEN = yaml.safe_load((_FOLDER / "unseen.yaml").read_text(encoding="utf-8"))
+
+_THINGS = (
+    "my flight to Oslo",
+    "the lights",
+    "a pizza",
+    "my bank account",
+    "jazz music",
+    "the meeting with Ann",
+    "mom's birthday",
+)
+_ABOUT_OTHER_THINGS = """
+what is {} | how much is {} | tell me about {} | where can i find {} | is {} expensive | cancel {} | book {}
+order {} | turn off {} | play {} | i love {} | i lost {} | {} is great | {} is done for | who made {}
+why is {} late | change {} to something else | update {} | send {} to Bob | mark is bringing {} | call me about {}
+check {} for errors | don't forget {} | was {} finished by the others
+i finished with {} years ago when i was young and foolish
+finish {} for me tonight by ten if you possibly can manage | put {} away | can you remove {} | i need {} now
+new {} please | remind him of {} | set {} to high | take {} off | delete {} from my phone
+list everything about {} in europe | {}
+""".strip()
+_FRAMES = ("{}", "hey, {}", "{} please", "could you say {}", "{}?", "well, {} i think", "{} and that is all i know")
 
 
-def _lines(name: str) -> list[str]:
-    return read_lines(_DEVELOPMENT / f"{name}.txt")
+@pytest.mark.parametrize("case", _CASES)
+async def test_a_message_does_what_the_file_says(case: str) -> None:
+    conversation, _, wanted = case.rpartition(" => ")
+    environment, effects = Environment.of(*_TASKS), set[str]()
+    for message in conversation.split(" // "):
+        effects = await effects_of(environment, message.replace("\\n", "\n"))
+    assert effects == set(wanted.split("; ")), environment.history[-1].content
 
 
-async def _turn(message: str) -> Turn:
-    return await Environment().says(message)
+async def test_requests_written_before_the_templates_are_carried_out_and_none_does_harm() -> None:
+    grades: Counter[str] = Counter()
+    for case in _UNSEEN["requests"]:
+        graded = grade(await effects_of(Environment.of(*_LONGER), case["say"]), case)
+        assert graded != "harmful", case
+        grades[graded] += 1
+    assert grades["right"] + grades["acceptable"] >= 50, grades
 
 
-@pytest.mark.parametrize("line", _lines("add"))
-async def test_a_request_to_add_adds_one_task_with_the_words_of_the_user(line: str) -> None:
-    message, description = line.split(" => ")
-    environment = Environment()
-    turn = await environment.says(message)
-    assert (turn.kind, turn.called, environment.open) == ("answer", ["add_task"], [description])
-    assert f"'{description}'" in turn.text
-    assert turn.reports_change
+async def test_dialogues_written_before_the_templates_do_no_harm() -> None:
+    grades: Counter[str] = Counter()
+    for dialogue in _UNSEEN["dialogues"]:
+        environment = Environment.of(*_LONGER)
+        for case in dialogue:
+            graded = grade(await effects_of(environment, case["say"]), case)
+            assert graded != "harmful", (case, environment.history)
+            grades[graded] += 1
+    assert grades["right"] + grades["acceptable"] >= 37, grades
 
 
-@pytest.mark.parametrize("message", _lines("add_nothing"))
-async def test_a_request_that_names_nothing_is_asked_what_to_add(message: str) -> None:
-    turn = await _turn(message)
-    assert (turn.kind, turn.called, turn.text) == ("question", [], "What should I add?")
-
-
-@pytest.mark.parametrize("message", _lines("show"))
-async def test_a_question_about_the_list_reads_it_and_answers(message: str) -> None:
-    turn = await _turn(message)
-    assert (turn.kind, turn.called, turn.reports_change) == ("answer", ["list_tasks"], False)
-
-
-@pytest.mark.parametrize("message", _lines("remove"))
-async def test_a_request_to_remove_something_unknown_changes_nothing(message: str) -> None:
-    turn = await _turn(message)
-    assert (turn.called, turn.mutated) == (["list_tasks"], False)
-
-
-@pytest.mark.parametrize("message", _lines("change"))
-async def test_a_request_to_change_something_unknown_asks_which_task_is_meant(message: str) -> None:
-    turn = await _turn(message)
-    assert (turn.kind, turn.called) == ("question", ["list_tasks"])
-
-
-@pytest.mark.parametrize("message", _lines("unrelated"))
-async def test_an_unrelated_message_calls_no_tool(message: str) -> None:
-    turn = await _turn(message)
-    assert turn.called == []
-    assert turn.text
-
-
-@pytest.mark.parametrize("name", ["add", "show", "delete", "complete", "update"])
-async def test_at_least_95_of_100_commands_are_carried_out(name: str) -> None:
-    (score,) = await measure([name], None)
-    assert score.share >= 0.95, score.failures
-
-
-async def test_nine_of_ten_requests_and_dialogues_end_as_the_user_wants() -> None:
-    for score in await measure(["requests", "dialogues"], None):
-        assert score.share >= 0.9, (score.name, score.failures)
-
-
-async def test_unrelated_sentences_change_nothing_and_hardly_ever_call_a_tool() -> None:
-    written = read_lines(UNSEEN / "unrelated.txt")
-    sentences = unrelated_sentences(None)
-    changes, calls = await measure_unrelated([*written, *sentences[len(written) :: 5]])
-    assert changes.failures == []
-    assert calls.share >= 0.997, calls.failures
+async def test_sentences_about_other_things_change_nothing() -> None:
+    for template, thing, frame in product(re.split(r" \| |\n", _ABOUT_OTHER_THINGS), _THINGS, _FRAMES):
+        message = frame.format(template.format(thing))
+        turn = await Environment.of(*_TASKS).says(message)
+        assert not turn.mutated, (message, turn.text)
 
 
 @pytest.mark.skipif(_RECORDED is None, reason="needs the folder of recorded material")
-async def test_recorded_sentences_are_understood() -> None:
+async def test_recorded_sentences_change_nothing_that_was_not_asked_for() -> None:
     assert _RECORDED is not None
-    shares = {score.name: score.share for score in await measure(["recorded"], Path(_RECORDED) / "utterances.jsonl")}
-    assert min(shares[f"recorded: {kind}"] for kind in ("add", "list", "remove")) >= 0.95
-    assert shares["recorded: other"] >= 0.995
+    lines = (Path(_RECORDED) / "utterances.jsonl").read_text(encoding="utf-8").splitlines()
+    cases: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    allowed = {"add": {"add_task"}, "remove": {"delete_task"}, "list": set[str](), "other": set[str]()}
+    for case in cases:
+        turn = await Environment.of(*_TASKS).says(case["text"])
+        assert set(turn.called) <= {"list_tasks", *allowed[case["expect"]]}, (case, turn.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graph_agent.errors import ToolNotFoundError
-from graph_agent.llm.rules_model import RuleBasedAdapter, replies
+from graph_agent.llm.rules_model import RuleBasedAdapter
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.llm import select_declarations as select
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS as REPLY_FORMS
@@ -27,7 +27,7 @@ def _batches(batches: tuple[tuple[FunctionCall, ...], ...]) -> list[list[str]]:
         ("list my tasks and complete laundry", [["list_tasks"], ["complete_task"]]),
         ("add call mom and delete the groceries task", [["list_tasks"], ["add_task", "delete_task"]]),
         ("mark groceries as done and show my list", [["list_tasks"], ["complete_task"]]),
-        ("rename laundry to wash the towels and mark groceries as done", [["list_tasks"], ["update_task", "complete_task"]]),
+        ("rename do laundry to wash the towels and mark groceries as done", [["list_tasks"], ["update_task", "complete_task"]]),
         ("remind me to call mom. Remind me to call dad.", [["add_task", "add_task"]]),
         ("add these tasks: a1, b2, c3, d4, e5, f6 and g7", [["add_task"] * 5, ["add_task"] * 2]),
         ("complete 1 and 2", [["list_tasks"], ["complete_task", "complete_task"]]),
@@ -46,16 +46,12 @@ async def test_the_list_is_read_first_and_the_changes_follow_in_order(message: s
         ("add buy milk, eggs and bread", ["buy milk, eggs and bread"]),
         ("add milk and bread as separate tasks", ["milk", "bread"]),
         ("add three tasks: call Jo, buy soap, sweep", ["call Jo", "buy soap", "sweep"]),
+        ("add Recital, Sat 18:00, St Mary's", ["Recital, Sat 18:00, St Mary's"]),
+        ('add a task called "literature review, part II"', ["literature review, part II"]),
         ("add the following to my list:\n- call Jo\n- buy soap, and milk", ["call Jo", "buy soap, and milk"]),
         ("add task buy pens and add task buy paper", ["buy pens", "buy paper"]),
-        ("add flowers for mum and also a card", ["flowers for mum", "a card"]),
-        ("todo: 1. feed fish 2. homework with ella 3. bath", ["feed fish", "homework with ella", "bath"]),
         ("add delete old photos off phone", ["delete old photos off phone"]),
         ("add book babysitter then show me everything", ["book babysitter"]),
-        ("add call the nursery re thursday, also 2x pints of milk", ["call the nursery re thursday", "2x pints of milk"]),
-        ("we r out of washing powder, put it on", ["washing powder"]),
-        ("put down optician 10am thursday, er make that 11", ["optician 11am thursday"]),
-        ('new: ask ben "whats the word limit?"', ['ask ben "whats the word limit?"']),
         ("add clean the house and then show the guests around", ["clean the house and then show the guests around"]),
         ("remind me to read the book and then list the names", ["read the book and then list the names"]),
     ],
@@ -77,12 +73,21 @@ async def test_the_list_is_shown_as_it_is_after_the_changes() -> None:
     assert turn.text.splitlines()[:4] == ["You have 3 tasks:", "1. [ ] c", "2. [x] b", "3. [ ] a"]
 
 
-async def test_what_is_clear_is_done_and_the_rest_is_asked() -> None:
+async def test_as_long_as_something_is_unclear_nothing_is_changed() -> None:
     environment = Environment.of("buy milk", "buy oat milk", "walk the dog")
     turn = await environment.says("mark the dog one as done and delete the milk task")
-    assert environment.done == ["walk the dog"]
+    assert environment.done == []
     assert turn.kind == "question"
-    assert turn.text.startswith("Marked 'walk the dog' as done.")
+    assert turn.text.startswith("Nothing was changed yet.\nWhich task should I delete?")
+
+
+async def test_a_part_that_is_not_understood_is_named_and_nothing_of_the_message_is_done() -> None:
+    for message in ("mark buy milk as done and fly", "fly, and mark buy milk as done", "mark buy milk as done. fly!"):
+        environment = Environment.of("buy milk", "call mom")
+        turn = await environment.says(message)
+        assert (turn.kind, turn.called) == ("question", []), message
+        assert turn.text.startswith("I didn't understand 'fly"), message
+        assert "so nothing was changed" in turn.text
 
 
 async def test_two_deletions_are_taken_one_at_a_time() -> None:
@@ -97,17 +102,6 @@ async def test_the_list_is_readable() -> None:
     assert turn.text == "You have 2 tasks:\n1. [x] buy milk\n2. [ ] call mom"
     assert (await Environment().says("show my tasks")).text == "Your list is empty: you have no tasks yet."
     assert (await Environment().says("show completed tasks")).text == "You have no completed tasks."
-
-
-async def test_a_task_that_was_on_the_list_already_is_added_again_and_the_reply_says_so() -> None:
-    environment = Environment.of("buy milk", "call mom", completed=("call mom",))
-    turn = await environment.says("mark call mom as done, add Buy milk and add call mom")
-    assert turn.text.splitlines() == [
-        "'call mom' is already marked as done.",
-        "Added 'Buy milk' to your list.",
-        "'Buy milk' was on your list already.",
-        "Added 'call mom' to your list.",
-    ]
 
 
 async def test_a_completed_task_is_reported_as_already_done() -> None:
@@ -127,19 +121,19 @@ async def test_nothing_is_completed_on_half_a_match() -> None:
         assert (turn.kind, turn.mutated) == ("question", False), message
 
 
-async def test_the_only_task_that_a_deletion_may_mean_is_named_in_the_confirmation() -> None:
+async def test_a_task_that_has_not_all_the_words_is_only_asked_about() -> None:
     environment = Environment.of("buy groceries", "wash the dishes")
-    turn = await environment.says("delete the grocery shopping task")
-    assert (turn.kind, turn.text) == ("confirm", "Delete 'buy groceries'. Should I go ahead? Please answer yes or no.")
-    assert environment.open == ["buy groceries", "wash the dishes"]
+    turn = await environment.says("delete the dirty dishes")
+    assert (turn.kind, turn.mutated) == ("question", False)
+    assert turn.text == "I don't see 'dirty dishes' on your list. Is it 'wash the dishes' that I should delete?"
+    turn = await environment.says("yes")
+    assert (turn.kind, turn.text) == ("confirm", "Delete 'wash the dishes'. Should I go ahead? Please answer yes or no.")
 
 
-@pytest.mark.parametrize(
-    "message", ["delete it, the thing with the umbrella", "Delete: buy umbrella", "no more umbrella on my list"]
-)
-async def test_a_deletion_finds_its_task_behind_punctuation(message: str) -> None:
-    turn = await Environment.of("buy umbrella", "call mom").says(message)
-    assert (turn.kind, "'buy umbrella'" in turn.text) == ("confirm", True)
+async def test_the_verb_alone_does_not_name_a_task() -> None:
+    turn = await Environment.of("call mom", "buy milk").says("mark call as done")
+    assert (turn.kind, turn.mutated) == ("question", False)
+    assert "Is it 'call mom' that I should mark as done?" in turn.text
 
 
 @pytest.mark.parametrize(
@@ -220,21 +214,6 @@ def test_declarations_are_chosen_by_name_in_order() -> None:
     assert RuleBasedAdapter([own]).get_tool_declarations(["fly"]) == [own]
 
 
-@pytest.mark.parametrize(
-    ("message", "kind", "done"),
-    [
-        ("i finished the laundry so check it off", "answer", ["the laundry"]),
-        ("the laundry is done so remove it", "confirm", []),
-        ("i changed my mind about the laundry, take it off the list", "confirm", []),
-    ],
-)
-async def test_a_report_and_an_order_to_strike_it_are_one_request(message: str, kind: str, done: list[str]) -> None:
-    environment = Environment.of("call mom", "the laundry")
-    turn = await environment.says(message)
-    assert (turn.kind, environment.done) == (kind, done)
-    assert "the laundry" in turn.text
-
-
 async def test_the_number_of_a_time_is_no_place_on_the_list() -> None:
     turn = await Environment.of("a", "b", "c", "d", "e").says("cancel my reminder for 5")
     assert (turn.kind, turn.mutated) == ("question", False)
@@ -245,24 +224,3 @@ async def test_completing_and_deleting_in_one_message_are_two_changes() -> None:
     turn = await environment.says("mark the laundry as done and then delete the first one")
     assert (turn.kind, environment.done) == ("confirm", ["the laundry"])
     assert "'call mom'" in turn.text
-
-
-@pytest.mark.parametrize(
-    ("message", "reply"),
-    [
-        ("did i put the piano teacher on already?", "No, I don't see 'piano teacher' on your list."),
-        ("any invoices left?", "I see 2 tasks like that:\n1. [ ] invoice 1\n2. [ ] invoice 2"),
-        ("delete invoice 1, wait no keep that", "All right, nothing was changed."),
-        ("can you bring back the task i deleted yesterday", replies.fixed("undo").text),
-        ("how can i say that something is finished?", replies.fixed("how_to").text),
-        ("how do u work", replies.fixed("capabilities").text),
-        ("we're out of napkins", replies.OFFER.format("napkins")),
-        ("sort my list alphabetically", replies.fixed("sorting").text),
-        ("what does my sister have to do", replies.fixed("others").text),
-        ("add a task to my wifes list: buy nappies", replies.OTHER_LIST.format("my wifes list", "buy nappies")),
-    ],
-)
-async def test_what_changes_nothing_gets_an_honest_answer(message: str, reply: str) -> None:
-    environment = Environment.of("invoice 1", "invoice 2")
-    assert (await environment.says(message)).text == reply
-    assert environment.open == ["invoice 1", "invoice 2"]
