@@ -25,7 +25,7 @@ _JOINT: Final = re.compile(r",? (?:and then|and also|and|then|but) |, ")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a template read: its intent, the slots as the user typed them, and how much of the text is the template's own."""
+    """The match of a template: its intent, the slots as the user typed them, and how much of the text is the template's own."""
 
     intent: str
     slots: Mapping[str, str] = field(default_factory=dict)

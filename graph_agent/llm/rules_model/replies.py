@@ -17,7 +17,7 @@ _EXAMPLES: Final = {
     "done": "mark call mom as done", "finish": "complete task 2", "mark": "mark call mom as done", "delete": "delete call mom",
     "remove": "delete task 2", "change": "rename call mom to call dad", "rename": "rename task 2 to call dad",
 }  # fmt: skip
-"""What can be said, by a word that the user may have in mind."""
+"""Examples of what can be said, by a word that the user may have in mind."""
 
 
 @dataclass(frozen=True, slots=True)
