@@ -80,6 +80,8 @@ class Settings(BaseModel):
     """The longest remaining lifetime of a bearer token that is accepted."""
     oidc_issuer: str | None = Field(default=None, alias="GRAPH_AGENT_OIDC_ISSUER")
     """The issuer at which users of the page sign in; without `jwt_issuer` the bearer tokens must be this issuer's."""
+    allow_http: bool = Field(default=False, alias="GRAPH_AGENT_ALLOW_HTTP")
+    """Allow plain `http:` for the issuer and the public keys on other machines, if a network of your own protects them."""
     oidc_client_id: str | None = Field(default=None, alias="GRAPH_AGENT_OIDC_CLIENT_ID")
     """The client id of the page at that issuer."""
     oidc_scope: str = Field(default="openid", alias="GRAPH_AGENT_OIDC_SCOPE")
@@ -116,14 +118,6 @@ class Settings(BaseModel):
             raise ValueError("must not be a scope, which users request for themselves")
         return value
 
-    @field_validator("oidc_issuer")
-    @classmethod
-    def _encrypted(cls, value: str | None) -> str | None:
-        # The code and the token travel between this server and the issuer.
-        if value is not None and not re.match(r"https://[^/]|http://(localhost|127\.0\.0\.1|\[::1\])(:|/|$)", value):
-            raise ValueError("must be an https URL, or an http URL of this machine")
-        return value
-
     @model_validator(mode="after")
     def _authentication_is_complete(self) -> Self:
         if self.authenticates and not self.jwt_audience:
@@ -132,6 +126,17 @@ class Settings(BaseModel):
             raise ValueError("GRAPH_AGENT_SECRET is required with bearer tokens: every replica must sign with the same key")
         if self.jwt_secret is not None and self.jwks_url is not None:
             raise ValueError("set either GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _issuer_is_protected(self) -> Self:
+        # The code and the token travel between this server and the issuer, and the keys decide which tokens are accepted.
+        this_machine = r"http://(localhost|127\.0\.0\.1|\[::1\])(:|/|$)"
+        allowed = r"https?://[^/]" if self.allow_http else rf"https://[^/]|{this_machine}"
+        for name, url in (("GRAPH_AGENT_OIDC_ISSUER", self.oidc_issuer), ("GRAPH_AGENT_JWKS_URL", self.jwks_url)):
+            if url is not None and not re.match(allowed, url):
+                text = "must be an https URL, or an http URL of this machine (GRAPH_AGENT_ALLOW_HTTP allows others)"
+                raise ValueError(f"{name}: {text}")
         return self
 
     @model_validator(mode="after")

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-import httpx
+import httpx2
 from fastapi import APIRouter, Request
 from pydantic import Field, ValidationError
 from starlette.responses import Response
@@ -31,8 +31,9 @@ from graph_agent.api.exchange_queue import ExchangeQueue
 from graph_agent.api.schemas import errors
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
-from graph_agent.net.addresses import require_allowed_host
+from graph_agent.net.addresses import require_allowed_host, require_protected
 from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, is_same
+from graph_agent.net.connections import checked_async_transport
 from graph_agent.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -192,10 +193,14 @@ class OidcIssuer:
         """Return the status and the JSON object of an answer, which is limited in time and size."""
         try:
             async with asyncio.timeout(FETCH_SECONDS):
+                # The issuer's answers name further addresses: they are as protected as its own.
+                require_protected(url, allow_http=self._issuer.startswith("http:"))
                 await asyncio.to_thread(require_allowed_host, url)
                 headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
                 async with (
-                    httpx.AsyncClient(headers=headers, timeout=FETCH_SECONDS, follow_redirects=False) as client,
+                    httpx2.AsyncClient(
+                        headers=headers, timeout=FETCH_SECONDS, follow_redirects=False, transport=checked_async_transport()
+                    ) as client,
                     client.stream(method, url, data=form) as response,
                 ):
                     body = bytearray()
@@ -204,7 +209,7 @@ class OidcIssuer:
                         if len(body) > MAX_ANSWER_BYTES:
                             raise ValueError("the answer is too long")
             answer = json.loads(body)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, RecursionError) as exc:
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, RecursionError) as exc:
             _log.warning("the OIDC issuer does not answer as it should", exc_info=exc)
             raise _unavailable() from exc
         return response.status_code, answer if isinstance(answer, dict) else {}

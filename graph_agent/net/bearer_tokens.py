@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
-import httpx
+import httpx2
 import jwt
 
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import unstorable
 from graph_agent.net.addresses import require_allowed_host
+from graph_agent.net.connections import checked_transport
 from graph_agent.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -76,9 +77,10 @@ class PublishedKeys(jwt.PyJWKClient):
         try:
             require_allowed_host(self.uri)
             uncompressed = {"Accept-Encoding": "identity"}
-            with httpx.stream(
-                "GET", self.uri, headers=uncompressed, timeout=FETCH_SECONDS / 2, follow_redirects=False
-            ) as response:
+            with (
+                httpx2.Client(transport=checked_transport(), timeout=FETCH_SECONDS / 2, follow_redirects=False) as client,
+                client.stream("GET", self.uri, headers=uncompressed) as response,
+            ):
                 response.raise_for_status()
                 body = bytearray()
                 for chunk in response.iter_raw():
@@ -86,7 +88,7 @@ class PublishedKeys(jwt.PyJWKClient):
                     if len(body) > MAX_KEYS_BYTES or time.monotonic() > ends:
                         raise TimeoutError("the published keys are too long or take too long")
             keys = self._as_jwk_set_payload(json.loads(body))
-        except (httpx.HTTPError, OSError, ValueError) as exc:
+        except (httpx2.HTTPError, OSError, ValueError) as exc:
             raise jwt.PyJWKClientConnectionError("the published keys cannot be fetched") from exc
         # The base class reads this time to limit how often an unknown key leads to another fetch.
         self._last_successful_fetch = time.monotonic()

@@ -2,19 +2,23 @@
 
     {"mcpServers": {
         "files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/data"]},
+        "notes": {"python": "notes.py", "args": ["notes.db"]},
         "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN}"}}
     }}
 
-`${NAME}` in any text is replaced by that variable of the environment. Keys that `_Entry` does not have belong to other clients
-and are ignored.
+VS Code's name for the object, `servers`, is accepted too. `${NAME}` in any text is replaced by that variable of the
+environment. Keys that `_Entry` does not have belong to other clients and are ignored, unless they look like a misspelt one.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -23,6 +27,7 @@ from mcp import StdioServerParameters
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.net.addresses import InsecureUrlError, require_protected
 from graph_agent.tools.identity import ClientCredentials, invalid_header
 from graph_agent.tools.transport import HttpServer, Server
 
@@ -75,6 +80,8 @@ class _Entry(BaseModel):
 
     type: Literal["stdio", "http", "streamable-http", "streamableHttp"] | None = None
     command: str | None = Field(default=None, min_length=1)
+    python: str | None = Field(default=None, min_length=1)
+    """A script that runs with the interpreter of this process, and so with its packages."""
     args: list[str] = []
     env: dict[str, str] = {}
     cwd: str | None = None
@@ -82,7 +89,10 @@ class _Entry(BaseModel):
     headers: dict[str, str] = {}
     oauth: _OAuth | None = None
     trusted: bool = False
+    allow_http: bool = False
+    """The URLs may be plain `http:` although they lead to another machine."""
     prefix: bool = False
+    disabled: bool = False
     timeout: float = Field(default=DEFAULT_TIMEOUT_SECONDS, gt=0, le=MAX_TIMEOUT_SECONDS)
 
 
@@ -93,14 +103,17 @@ def read_server_file(path: Path, environment: Mapping[str, str]) -> list[ServerC
     """
     try:
         with path.open(encoding="utf-8") as file:
-            document = json.loads(file.read(MAX_FILE_CHARS))
+            document = json.loads(file.read(MAX_FILE_CHARS), object_pairs_hook=_without_duplicates)
     except OSError as exc:
         raise ConfigurationError(f"the file of MCP servers {path} cannot be read") from exc
+    except json.JSONDecodeError as exc:
+        raise ConfigurationError(f"the file of MCP servers {path} is not JSON: line {exc.lineno}: {exc.msg}") from None
     except (ValueError, RecursionError) as exc:
         raise ConfigurationError(f"the file of MCP servers {path} is not JSON") from exc
-    entries = document.get("mcpServers") if isinstance(document, dict) else None
-    if not isinstance(entries, dict):
-        raise ConfigurationError(f'{path} has no object "mcpServers"')
+    keys = [key for key in ("mcpServers", "servers") if isinstance(document, dict) and isinstance(document.get(key), dict)]
+    if len(keys) != 1:
+        raise ConfigurationError(f'{path} has {"two objects" if keys else "no object"} "mcpServers" (or "servers")')
+    entries = document[keys[0]]
     servers = [_read_server(name, entry, environment) for name, entry in entries.items()]
     configured = [server for server in servers if server is not None]
     if not configured:
@@ -108,11 +121,31 @@ def read_server_file(path: Path, environment: Mapping[str, str]) -> list[ServerC
     return configured
 
 
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of `pairs`. Raises `ConfigurationError` for a key that appears twice: the last one would win."""
+    twice = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+    if twice:
+        raise ConfigurationError(f"the file of MCP servers has the key {twice[0]!r} twice in one object")
+    return dict(pairs)
+
+
+def _require_known_keys(name: str, entry: dict[str, Any]) -> None:
+    """Raise `ConfigurationError` for a key that looks like a misspelt one of ours, and for a transport that we do not have."""
+    if "sse" in (entry.get("type"), entry.get("transport")):
+        raise ConfigurationError(f"the MCP server '{name}': SSE is not supported; use its address for streamable HTTP")
+    known = {re.sub(r"[^a-z]", "", key): key for key in _Entry.model_fields}
+    for key in entry.keys() - known.values():
+        if meant := get_close_matches(re.sub(r"[^a-z]", "", key.lower()), known, 1, 0.85):
+            raise ConfigurationError(f"the MCP server '{name}': {key!r} is no key; the key is '{known[meant[0]]}'")
+
+
 def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> ServerConfig | None:
     if not _SERVER_NAME.fullmatch(name):
         raise ConfigurationError(f"the name of an MCP server has 1 to 64 letters, digits, '_', '-' or spaces, unlike {name!r}")
-    if isinstance(entry, dict) and entry.get("disabled") is True:
-        return None
+    if isinstance(entry, dict):
+        _require_known_keys(name, entry)
+        if entry.get("disabled") is True:
+            return None
     values: list[str] = []
     try:
         read = _Entry.model_validate(_replace_variables(entry, name, environment, values))
@@ -120,11 +153,20 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         where = ".".join(str(part) for part in exc.errors(include_input=False)[0]["loc"])
         raise ConfigurationError(f"the MCP server '{name}': {where or 'its entry'} is not valid") from None
     over_http = read.url is not None
-    if over_http is (read.command is not None) or (read.type is not None and over_http is (read.type == "stdio")):
-        raise ConfigurationError(f"the MCP server '{name}' needs either a command or a url, and a type that fits")
+    ways = (read.command, read.python, read.url)
+    if ways.count(None) != len(ways) - 1 or (read.type is not None and over_http is (read.type == "stdio")):
+        needed = "either a command, a python script or a url, and a type that fits"
+        raise ConfigurationError(f"the MCP server '{name}' needs {needed}")
     if read.oauth is not None and not over_http:
         raise ConfigurationError(f"the MCP server '{name}': oauth is for a url")
-    credentials = None if read.oauth is None else ClientCredentials(**read.oauth.model_dump())
+    try:
+        for url in filter(None, (read.url, read.oauth.token_url if read.oauth else "")):
+            require_protected(url, allow_http=read.allow_http)
+    except InsecureUrlError:
+        text = f"the MCP server '{name}' has an http: URL of another machine: use https:, or \"allow_http\": true"
+        raise ConfigurationError(text) from None
+    oauth = read.oauth
+    credentials = None if oauth is None else ClientCredentials(**oauth.model_dump(), allow_http=read.allow_http)
     secrets = {*values, *read.env.values(), *read.headers.values(), credentials.client_secret if credentials else ""}
     secrets |= {text for text in (*_argument_values(read.args), *_url_values(read.url or "")) if len(text) >= _MIN_SECRET}
     # An explanation quotes one line, so the lines of a longer value, such as a private key, are hidden by themselves.
@@ -165,12 +207,13 @@ def _url_values(url: str) -> Iterator[str]:
 
 
 def _server(name: str, read: _Entry) -> Server:
-    if read.command is not None:
-        return StdioServerParameters(command=read.command, args=read.args, env=read.env, cwd=read.cwd)
+    if (command := read.command or (read.python and sys.executable)) is not None:
+        arguments = [read.python, *read.args] if read.python else read.args
+        return StdioServerParameters(command=command, args=arguments, env=read.env, cwd=read.cwd)
     assert read.url is not None
     if (header := invalid_header(read.headers)) is not None:
         raise ConfigurationError(f"the MCP server '{name}': the header {header!r} is not valid")
-    return HttpServer(read.url, read.headers)
+    return HttpServer(read.url, read.headers, read.allow_http)
 
 
 def _replace_variables(value: Any, server: str, environment: Mapping[str, str], values: list[str]) -> Any:

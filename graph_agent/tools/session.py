@@ -20,9 +20,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import CONNECTION_CLOSED, Tool, ToolListChangedNotification
 
 from graph_agent.clock import wait_for_task
+from graph_agent.net.addresses import InsecureUrlError, RefusedAddressError
 from graph_agent.tools.stdio import MAX_STDERR_BYTES
 from graph_agent.tools.tool_list import ToolListError, all_tools
-from graph_agent.tools.transport import Server, transport_to
+from graph_agent.tools.transport import Server, SignInRequiredError, transport_to
 
 logger = logging.getLogger(__name__)
 
@@ -184,6 +185,9 @@ _REASONS: Mapping[type[BaseException], str] = {
     PermissionError: "the command may not be run",
     TimeoutError: "it does not answer in time",
     httpx2.ConnectError: "nothing answers at its address",
+    RefusedAddressError: "its address is not allowed",
+    SignInRequiredError: "it asks for a sign-in or another token (`graph-agent tools sign-in`)",
+    InsecureUrlError: "its URL is plain http: and leads to another machine",
 }
 
 

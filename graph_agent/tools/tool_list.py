@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 from mcp import ClientSession
-from mcp.types import PaginatedRequestParams, Tool
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCResponse, PaginatedRequestParams, Tool
+from pydantic import ValidationError
+
+logger = logging.getLogger(__name__)
 
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
@@ -34,3 +40,21 @@ async def all_tools(session: ClientSession) -> list[Tool]:
         if cursor is None:
             return list(tools.values())
     raise ToolListError("its list of tools does not end")
+
+
+def drop_invalid_tools(message: object) -> None:
+    """Leave the tools with an invalid definition out of a list, for which the session would refuse the whole list."""
+    if isinstance(message, SessionMessage) and isinstance(message.message, JSONRPCResponse):
+        result = message.message.result
+        if isinstance(tools := result.get("tools"), list):
+            result["tools"] = [tool for tool in tools if _is_valid(tool)]
+
+
+def _is_valid(listed: object) -> bool:
+    try:
+        Tool.model_validate(listed, by_name=False)
+    except ValidationError:
+        name = listed.get("name") if isinstance(listed, dict) else None
+        logger.warning("an MCP server lists the tool %.100r, whose definition is not valid: it is left out", name)
+        return False
+    return True

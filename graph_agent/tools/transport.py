@@ -16,8 +16,10 @@ from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 
-from graph_agent.net.addresses import require_allowed_host
+from graph_agent.net.addresses import require_allowed_host, require_protected
+from graph_agent.net.connections import checked_async_transport
 from graph_agent.tools.stdio import stdio_transport
+from graph_agent.tools.tool_list import drop_invalid_tools
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class HttpServer:
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allow_http: bool = False
+    """The URL, and those to which its sign-in leads, may be plain `http:` although they lead to another machine."""
 
 
 Server: TypeAlias = MCPServer[Any] | StdioServerParameters | HttpServer | str
@@ -53,27 +57,39 @@ def transport_to(server: Server, on_closed: Callable[[], None], on_stderr: Calla
 @asynccontextmanager
 async def _over_http(server: HttpServer) -> AsyncIterator[Any]:
     await asyncio.to_thread(require_allowed_host, server.url)
-    async with (
-        size_limited_client(server.headers) as client,
-        streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
-    ):
-        yield streams
+    async with size_limited_client(server) as client:
+        client.event_hooks = {**client.event_hooks, "response": [_limit_body, _require_credentials]}
+        async with streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams:
+            yield streams
 
 
-def size_limited_client(
-    headers: Mapping[str, str] | None = None, transport: httpx2.AsyncBaseTransport | None = None
-) -> httpx2.AsyncClient:
+class SignInRequiredError(ConnectionError):
+    """The server refuses to answer without credentials, or with those that it got."""
+
+
+async def _require_credentials(response: httpx2.Response) -> None:
+    """Raise `SignInRequiredError` for status 401, which the SDK reports as an internal error."""
+    if response.status_code == 401:
+        raise SignInRequiredError("the server asks for credentials")
+
+
+def size_limited_client(server: HttpServer, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
     """Return an HTTP client that reads at most `MAX_MESSAGE_BYTES` of a body; the SDK limits the size of each event."""
 
+    own = httpx2.URL(server.url)
+
     async def add_headers(request: httpx2.Request) -> None:
-        request.headers.update(headers or {})
+        require_protected(str(request.url), allow_http=server.allow_http)
+        # A sign-in leads to other servers, which must not see these headers.
+        if (request.url.scheme, request.url.netloc) == (own.scheme, own.netloc):
+            request.headers.update(server.headers)
 
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": "identity"},
         # An event stream can be idle for a long time; every call has its own deadline.
         timeout=httpx2.Timeout(30, read=300),
         event_hooks={"request": [add_headers], "response": [_limit_body]},
-        transport=transport,
+        transport=transport or checked_async_transport(),
     )
 
 
@@ -112,7 +128,7 @@ async def _observed(transport: Any, on_closed: Callable[[], None]) -> AsyncItera
 
 
 class _ObservedStream:
-    """A read stream that calls `on_closed` at its end."""
+    """A read stream that calls `on_closed` at its end, and leaves invalid tools out."""
 
     def __init__(self, stream: Any, on_closed: Callable[[], None]) -> None:
         self._stream = stream
@@ -126,10 +142,12 @@ class _ObservedStream:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._stream.__anext__()
+            message = await self._stream.__anext__()
         except BaseException:
             self._on_closed()
             raise
+        drop_invalid_tools(message)
+        return message
 
     async def __aenter__(self) -> _ObservedStream:
         await self._stream.__aenter__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,22 +63,52 @@ def test_commands_and_urls_are_read_with_their_variables(tmp_path: Path) -> None
     assert "s3cret" not in repr(command) + repr(url)
 
 
+ONE_WAY = "the MCP server 'a' needs either a command, a python script or a url, and a type that fits"
+NO_SSE = "the MCP server 'a': SSE is not supported; use its address for streamable HTTP"
+PLAIN_HTTP = "the MCP server 'a' has an http: URL of another machine: use https:, or \"allow_http\": true"
+
+
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
         ({"a": {"command": "${GONE}"}}, "the MCP server 'a' needs the variable GONE, which is not set"),
         ({"a": {"command": "${GONE:-x}"}}, "the MCP server 'a': '${GONE:-x}' names no variable of the environment"),
-        ({"a": {}}, "the MCP server 'a' needs either a command or a url, and a type that fits"),
+        ({"a": {}}, ONE_WAY),
         (
             {"a": {"command": "x", "url": "https://x"}},
-            "the MCP server 'a' needs either a command or a url, and a type that fits",
+            ONE_WAY,
         ),
-        ({"a": {"type": "http", "command": "x"}}, "the MCP server 'a' needs either a command or a url, and a type that fits"),
-        ({"a": {"type": "sse", "url": "https://x"}}, "the MCP server 'a': type is not valid"),
+        (
+            {"a": {"type": "http", "command": "x"}},
+            ONE_WAY,
+        ),
+        (
+            {"a": {"type": "sse", "url": "https://x"}},
+            NO_SSE,
+        ),
         ({"a": {"url": "file:///etc/passwd"}}, "the MCP server 'a': url is not valid"),
         ({"a": {"command": "x", "args": "-y"}}, "the MCP server 'a': args is not valid"),
         ({"a": {"command": "x", "trusted": "yes"}}, "the MCP server 'a': trusted is not valid"),
         ({"a": {"url": "https://x", "headers": {"X": "${LINES}"}}}, "the MCP server 'a': the header 'X' is not valid"),
+        (
+            {"a": {"transport": "sse", "url": "https://x"}},
+            NO_SSE,
+        ),
+        ({"a": {"command": "x", "timeOut": 9}}, "the MCP server 'a': 'timeOut' is no key; the key is 'timeout'"),
+        ({"a": {"command": "x", "trused": True}}, "the MCP server 'a': 'trused' is no key; the key is 'trusted'"),
+        ({"a": {"command": "x", "disabled": "yes"}}, "the MCP server 'a': disabled is not valid"),
+        (
+            {"a": {"command": "x", "python": "y.py"}},
+            ONE_WAY,
+        ),
+        (
+            {"a": {"url": "http://wiki.example/mcp"}},
+            PLAIN_HTTP,
+        ),
+        (
+            {"a": {"url": "https://x", "oauth": {"token_url": "http://x/t", "client_id": "a", "client_secret": "b"}}},
+            PLAIN_HTTP,
+        ),
         ({"a": 7}, "the MCP server 'a': its entry is not valid"),
         ({"a.b": {"command": "x"}}, "the name of an MCP server has 1 to 64 letters, digits, '_', '-' or spaces, unlike 'a.b'"),
     ],
@@ -92,6 +123,9 @@ def test_a_file_without_servers_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "servers.json"
     for text, message in {
         "{": "is not JSON",
+        '{"mcpServers": {\n"a": {},\n}}': "line 3: Illegal trailing comma|line 3: Expecting property name",
+        '{"mcpServers": {"a": {"command": "x", "command": "y"}}}': "the key 'command' twice",
+        '{"mcpServers": {}, "servers": {}}': 'two objects "mcpServers"',
         "[]": 'has no object "mcpServers"',
         '{"mcpServers": {}}': "lists no MCP server",
     }.items():
@@ -100,6 +134,15 @@ def test_a_file_without_servers_is_refused(tmp_path: Path) -> None:
             read_server_file(file, {})
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_server_file(tmp_path / "none.json", {})
+
+
+def test_a_file_of_vs_code_and_a_script_for_our_own_interpreter_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    entries = {"notes": {"python": "notes.py", "args": ["notes.db"]}, "wiki": {"url": "http://wiki:80/mcp", "allow_http": True}}
+    file.write_text(json.dumps({"servers": entries, "inputs": []}), encoding="utf-8")
+    notes, wiki = read_server_file(file, {})
+    assert notes.server == StdioServerParameters(command=sys.executable, args=["notes.py", "notes.db"], env={})
+    assert wiki.server == HttpServer("http://wiki:80/mcp", {}, allow_http=True)
 
 
 def test_each_line_of_a_value_is_a_secret(tmp_path: Path) -> None:

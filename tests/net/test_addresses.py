@@ -6,9 +6,13 @@ import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import httpx2
 import pytest
 
-from graph_agent.net.addresses import RefusedAddressError, require_allowed_host
+from graph_agent.errors import ConfigurationError
+from graph_agent.net.addresses import InsecureUrlError, RefusedAddressError, require_allowed_host
+from graph_agent.net.connections import checked_async_transport, checked_transport
+from graph_agent.settings import read_settings
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.identity import ClientCredentials, TokenSource
 
@@ -69,3 +73,99 @@ async def test_a_redirect_of_an_mcp_server_is_not_followed() -> None:
         thread.join()
     assert "/mcp" in asked
     assert "/stolen" not in asked
+
+
+TUNNELS = (
+    "[64:ff9b::169.254.169.254]",
+    "[64:ff9b::10.0.0.1]",
+    "[64:ff9b::100.100.100.200]",
+    "[64:ff9b:1::1]",
+    "[2002:a9fe:a9fe::]",
+    "[2001:0:1::1]",
+    "[::169.254.169.254]",
+    "[::ffff:0:169.254.169.254]",
+    "[::ffff:168.63.129.16]",
+    "168.63.129.16",
+    "[fd20:ce::254]",
+)
+
+
+@pytest.mark.parametrize("host", TUNNELS)
+def test_an_address_within_another_one_does_not_hide_where_it_leads(host: str) -> None:
+    with pytest.raises(RefusedAddressError):
+        require_allowed_host(f"https://{host}/keys")
+
+
+def test_a_public_address_behind_a_translator_is_allowed() -> None:
+    require_allowed_host("https://[64:ff9b::8.8.8.8]/keys")
+
+
+class Rebinding:
+    """A name server that answers with each of `addresses` once, then with the last one."""
+
+    def __init__(self, *addresses: str) -> None:
+        self._addresses = list(addresses)
+        self.asked: list[str] = []
+
+    def __call__(self, host: str, port: int | None = None, *_: object, **__: object) -> list[tuple[object, ...]]:
+        if host.replace(".", "").isdigit():
+            address = host
+        else:
+            self.asked.append(host)
+            address = self._addresses.pop(0) if len(self._addresses) > 1 else self._addresses[0]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port or 0))]
+
+
+async def test_the_address_that_was_checked_is_the_one_that_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+
+    class Keys(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers["Host"])
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Keys) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://keys.example:{server.server_port}/keys"
+        try:
+            # A second lookup would get the address of a metadata service.
+            lookup = Rebinding("127.0.0.1", "169.254.169.254")
+            monkeypatch.setattr(socket, "getaddrinfo", lookup)
+            async with httpx2.AsyncClient(transport=checked_async_transport()) as client:
+                assert (await client.get(url)).status_code == 200
+            assert lookup.asked == ["keys.example"]
+            monkeypatch.setattr(socket, "getaddrinfo", Rebinding("127.0.0.1", "169.254.169.254"))
+            with httpx2.Client(transport=checked_transport()) as blocking:
+                assert blocking.get(url).status_code == 200
+        finally:
+            server.shutdown()
+            thread.join()
+    assert seen == [f"keys.example:{server.server_port}"] * 2
+
+
+async def test_a_name_that_leads_elsewhere_after_the_check_is_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", Rebinding("127.0.0.1", "169.254.169.254"))
+    require_allowed_host("http://keys.example/keys")
+    with pytest.raises(RefusedAddressError):
+        async with httpx2.AsyncClient(transport=checked_async_transport()) as client:
+            await client.get("http://keys.example/keys")
+    with pytest.raises(RefusedAddressError), httpx2.Client(transport=checked_transport()) as blocking:
+        blocking.get("http://keys.example/keys")
+
+
+async def test_plain_http_to_another_machine_needs_an_option() -> None:
+    async with McpToolExecutor("http://wiki.example/mcp", timeout=60) as tools:
+        assert tools.failure == "its URL is plain http: and leads to another machine"
+    with pytest.raises(InsecureUrlError):
+        await TokenSource(ClientCredentials("http://8.8.8.8/token", "me", "hunter2"))()
+    tokens = {"GRAPH_AGENT_JWKS_URL": "http://keys.example/", "GRAPH_AGENT_JWT_AUDIENCE": "a", "GRAPH_AGENT_SECRET": "x" * 32}
+    with pytest.raises(ConfigurationError, match="GRAPH_AGENT_JWKS_URL: must be an https URL"):
+        read_settings(tokens)
+    assert read_settings({**tokens, "GRAPH_AGENT_ALLOW_HTTP": "1"}).jwks_url == "http://keys.example/"

@@ -49,7 +49,6 @@ async def hostile(what: str, *arguments: str, seconds: float = 120) -> AsyncIter
         "dies at the greeting",
         "speaks an unknown version",
         "dies at the list",
-        "lists a schema that is none",
     ],
 )
 async def test_a_server_with_an_invalid_tool_list_is_not_used(what: str) -> None:
@@ -58,6 +57,17 @@ async def test_a_server_with_an_invalid_tool_list_is_not_used(what: str) -> None
         assert not await executor.ready()
         result = await executor.execute("act", {}, "ann", operation_key="k")
         assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_UNAVAILABLE, False)
+
+
+@pytest.mark.parametrize(
+    ("what", "used"), [("lists a schema that is none", []), ("lists an unusable tool beside a good one", ["act"])]
+)
+async def test_a_tool_with_an_unusable_definition_is_left_out_with_a_warning(
+    what: str, used: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with hostile(what) as executor:
+        assert (executor.get_available_tools(), await executor.ready()) == (used, True)
+        assert "whose definition is not valid: it is left out" in caplog.text
 
 
 @pytest.mark.parametrize("what", ["says nothing", "never greets", "never lists", "lists a schema without ground"])
@@ -272,7 +282,7 @@ async def test_the_size_of_an_http_answer_is_limited(
 ) -> None:
     monkeypatch.setattr(transport, "MAX_MESSAGE_BYTES", 100)
     wire = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, stream=httpx2.ByteStream(body)))
-    async with transport.size_limited_client(transport=wire) as client:
+    async with transport.size_limited_client(transport.HttpServer("http://127.0.0.1/mcp"), wire) as client:
         if too_large:
             with pytest.raises(httpx2.HTTPError):
                 await client.get("http://127.0.0.1/mcp")
