@@ -10,7 +10,7 @@ from typing import Any
 
 from graph_agent.bootstrap.secret import signing_keys
 from graph_agent.bootstrap.stores import Stores, open_audit, open_stores
-from graph_agent.bootstrap.toolbox import open_tools, pins_of
+from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.llm.config import LLMConfig
@@ -62,18 +62,10 @@ async def open_services(
 ) -> AsyncGenerator[tuple[AgentServices, Stores]]:
     """Open the databases, the signing key and the tools. Raises `ConfigurationError`."""
     constitution = Constitution.load(settings.constitution)
-    clock, ids, pins = clock or SystemClock(), ids or RandomIds(), pins_of(settings)
+    clock, ids = clock or SystemClock(), ids or RandomIds()
     async with (
         open_stores(settings) as stores,
-        open_tools(
-            stores.main,
-            file=settings.mcp,
-            constitution=constitution,
-            pins=pins,
-            user_headers=user_headers,
-            clock=clock,
-            ids=ids,
-        ) as tools,
+        open_tools(stores.main, settings, constitution, user_headers=user_headers, clock=clock, ids=ids) as tools,
     ):
         services = AgentServices(
             constitution=constitution.text,

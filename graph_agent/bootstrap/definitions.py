@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 from graph_agent.bootstrap.toolbox import checked_tools, connect, open_tools, pins_of
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
-from graph_agent.policy.rules import Policy, ToolRule
+from graph_agent.policy.rules import NOT_SERVED, Policy, ToolRule, compile_policy
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
 from graph_agent.tools.pins import lock_file
-from graph_agent.tools.server_group import McpServerGroup
+from graph_agent.tools.server_group import Claims, McpServerGroup
 
 _SUMMARY_CHARS = 100
+_NO_MARKUP = str.maketrans("<>", "()")
 
 _TEMPLATE = """# Constitution
 
@@ -51,7 +54,7 @@ nothing else that you write.
 async def pin_tools(settings: Settings, database: Database) -> tuple[Path, int]:
     """Write the lock file beside the constitution; return its path and the number of tools. Raises `ConfigurationError`."""
     file = _lock_file(settings)
-    async with open_tools(database, file=settings.mcp) as tools:
+    async with open_tools(database, settings) as tools:
         await connect(tools)
         pins = tools.pins()
     pins.save(file)
@@ -63,36 +66,46 @@ async def diff_tools(settings: Settings, database: Database) -> list[str]:
     pinned = pins_of(settings)
     if pinned is None:
         raise ConfigurationError(f"there is no lock file {_lock_file(settings)}: `graph-agent tools pin` writes it")
-    async with open_tools(database, file=settings.mcp) as tools:
+    async with open_tools(database, settings) as tools:
         await connect(tools)
         return pinned.differences(tools.pins())
 
 
-async def draft_constitution(settings: Settings, database: Database) -> tuple[str, list[str]]:
-    """Return a constitution with every tool that the servers list, and the names that no constitution can grant.
+async def draft_constitution(settings: Settings, database: Database) -> tuple[str, dict[str, str]]:
+    """Return a constitution with every tool that the servers list, and the tools that cannot be granted, with the reason.
 
-    A tool that its server does not declare as a read requires confirmation. Raises `ConfigurationError`.
+    Every tool requires confirmation, but for those that a trusted server declares as a read. What another server says about its
+    tools is only shown, as a comment. Raises `ConfigurationError`.
     """
-    async with open_tools(database, file=settings.mcp) as tools:
+    drafted, left_out = [], {}
+    async with open_tools(database, settings) as tools:
         await connect(tools)
-        lines = {
-            tool.name: grant_line(
-                tool.name,
-                _summary(tools.traits(tool.name).title or tool.description or tool.name),
-                "(reads)" if tools.declared_read(tool.name) else "(requires confirmation)",
-            )
-            for tool in tools.declarations()
-        }
-    left_out = [name for name, line in lines.items() if not _can_be_granted(line)]
-    return _TEMPLATE.format(grants="\n".join(line for name, line in lines.items() if name not in left_out)), left_out
+        for tool in tools.declarations():
+            claims = tools.claims(tool.name)
+            assert claims is not None
+            # With several servers a name says whose it is, so that no other server can take it over.
+            name = tool.name if len(tools.executors) == 1 else f"{claims.server.name}.{claims.tool}"
+            line = _draft_line(name, claims)
+            try:
+                granted = Constitution.parse(f"{SECTION}\n{line}\n")
+                compile_policy(granted, [tool.replace(name=name)], {name: tools.traits(tool.name)})
+            except ConfigurationError as exc:
+                left_out[name] = str(exc)
+            else:
+                drafted.append(line)
+    if not drafted:
+        raise ConfigurationError("no tool of these servers can be granted")
+    return _TEMPLATE.format(grants="\n".join(drafted)), left_out
 
 
-def _can_be_granted(line: str) -> bool:
-    """Return False for a name with letters that could be taken for others."""
-    try:
-        return bool(Constitution.parse(f"{SECTION}\n{line}\n").grants)
-    except ConfigurationError:
-        return False
+def _draft_line(name: str, claims: Claims) -> str:
+    says = [_first_sentence(text) for text in (claims.title, claims.description) if text]
+    if claims.server.trusted:
+        return grant_line(name, (says or [claims.tool])[0], "(reads)" if claims.reads else "(requires confirmation)")
+    says += [f"{hint}: {json.dumps(value)}" for hint, value in claims.hints.items()]
+    comment = f"the server '{claims.server.name}' says: {'; '.join(says) or 'nothing'}".translate(_NO_MARKUP)
+    summary = re.sub(r"[^A-Za-z0-9]+", " ", claims.tool).strip().capitalize() or claims.tool
+    return f"<!-- {comment} -->\n{grant_line(name, summary, '(requires confirmation)')}"
 
 
 async def explain_constitution(settings: Settings, database: Database) -> tuple[list[str], list[str]]:
@@ -101,24 +114,28 @@ async def explain_constitution(settings: Settings, database: Database) -> tuple[
     Raises `ConfigurationError`.
     """
     constitution = Constitution.load(settings.constitution)
-    async with open_tools(database, file=settings.mcp, constitution=constitution, pins=pins_of(settings)) as tools:
+    async with open_tools(database, settings, constitution) as tools:
         checked = await checked_tools(constitution, tools)
         return [*_explained(checked.policy, tools), *_left_out(checked.policy, tools)], checked.problems
 
 
 def _explained(policy: Policy, tools: McpServerGroup) -> list[str]:
     return [
-        f"line {grant.line}: {grant.name} is unavailable: no server serves it now"
-        if (rule := policy.rules.get(grant.name)) is None
-        else f"line {grant.line}: {grant.name} (server '{tools.server_of(grant.name)}') {', '.join(_promises(rule))}"
+        f"line {grant.line}: {grant.name} is unavailable: {policy.unavailable.get(grant.name, NOT_SERVED)}"
+        if (rule := policy.rules.get(grant.name)) is None or (claims := tools.claims(grant.name)) is None
+        else f"line {grant.line}: {grant.name} (server '{claims.server.name}') {', '.join(_promises(rule, claims))}"
         for grant in policy.constitution.grants
     ]
 
 
-def _promises(rule: ToolRule) -> list[str]:
+def _promises(rule: ToolRule, claims: Claims) -> list[str]:
     grant = rule.grant
     if not rule.mutating:
         promises = ["only reads: it may run any number of times and leaves no receipt"]
+        if not claims.server.trusted:
+            promises.append(
+                f"(reads) rests on {'a hint of the server' if claims.reads else 'this line'} alone: nothing checks it"
+            )
     elif rule.traits.ledger:
         promises = ["changes something exactly once: its server keeps a ledger"]
     else:
@@ -145,7 +162,7 @@ def _lock_file(settings: Settings) -> Path:
     return lock_file(settings.constitution)
 
 
-def _summary(text: str) -> str:
+def _first_sentence(text: str) -> str:
     """Return the first sentence of a server's text, as it fits between double quotes."""
     first = text.strip().split("\n")[0].partition(". ")[0]
     return one_line(first, _SUMMARY_CHARS).replace('"', "'") or "No description"

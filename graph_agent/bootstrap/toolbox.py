@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from graph_agent.clock import RandomIds, SystemClock
@@ -26,34 +25,55 @@ from graph_agent.tools.pins import Pins, lock_file
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.tools.server_file import MAX_TIMEOUT_SECONDS, ServerConfig, read_server_file
 from graph_agent.tools.server_group import McpServerGroup
+from graph_agent.tools.sign_in import SignIns, sign_in
+from graph_agent.tools.transport import HttpServer
 
 
 @asynccontextmanager
 async def open_tools(
     database: Database,
-    *,
-    file: Path | None = None,
+    settings: Settings | None = None,
     constitution: Constitution | None = None,
-    pins: Pins | None = None,
+    *,
     user_headers: UserHeaders | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
 ) -> AsyncGenerator[McpServerGroup]:
-    """Open a client of the MCP servers that `file` lists, or else of the task server in this process.
+    """Open a client of the MCP servers in the file that `settings` name, or else of the task server in this process.
 
-    The names in the constitution decide how tools are called. With `pins`, a tool that differs from its pinned definition is
-    refused. `user_headers` are the headers of each user for servers over HTTP. Raises `ConfigurationError`.
+    With a constitution, its names decide how tools are called, and a tool that differs from its pinned definition is refused.
+    `user_headers` are the headers of each user for servers over HTTP. Raises `ConfigurationError`.
     """
-    if file is None:
+    if settings is None or settings.mcp is None:
         servers = [ServerConfig("tasks", build_task_server(database, clock, ids), trusted=True)]
     else:
-        servers = read_server_file(file, os.environ)
-    granted = () if constitution is None else constitution.whitelist
-    tools = McpServerGroup(servers, granted=granted, pins=pins, user_headers=user_headers, clock=clock)
+        servers = read_server_file(settings.mcp, os.environ)
+    tools = McpServerGroup(
+        servers,
+        granted=() if constitution is None else constitution.whitelist,
+        pins=None if constitution is None or settings is None else pins_of(settings),
+        sign_ins=None if settings is None else _sign_ins(settings),
+        user_headers=user_headers,
+        clock=clock,
+    )
     try:
         yield tools
     finally:
         await tools.aclose()
+
+
+async def sign_in_to(settings: Settings, name: str, show: Callable[[str], None]) -> None:
+    """Sign in to the MCP server `name` of the file of servers; `show` opens an address. Raises `ConfigurationError`."""
+    servers = [] if settings.mcp is None else read_server_file(settings.mcp, os.environ)
+    server = next((one.server for one in servers if one.name == name), None)
+    if not isinstance(server, HttpServer):
+        raise ConfigurationError(f"the file of servers has no server '{name}' with a url")
+    settings.home.mkdir(parents=True, exist_ok=True)
+    await sign_in(server, _sign_ins(settings), show)
+
+
+def _sign_ins(settings: Settings) -> SignIns:
+    return SignIns(settings.home / "sign_ins.json")
 
 
 def pins_of(settings: Settings) -> Pins | None:
@@ -88,7 +108,7 @@ async def served_policy(settings: Settings, database: Database) -> CheckedTools:
     The tools of a server that does not answer are unavailable.
     """
     constitution = Constitution.load(settings.constitution)
-    async with open_tools(database, file=settings.mcp, constitution=constitution, pins=pins_of(settings)) as tools:
+    async with open_tools(database, settings, constitution) as tools:
         return await checked_tools(constitution, tools)
 
 
@@ -100,7 +120,7 @@ async def call_tool(
     Raises `ServiceError` VALIDATION_ERROR if the guard does not permit the call, `ConfigurationError` if its server is down.
     """
     constitution = Constitution.load(settings.constitution)
-    async with open_tools(database, file=settings.mcp, constitution=constitution, pins=pins_of(settings)) as tools:
+    async with open_tools(database, settings, constitution) as tools:
         checked = await checked_tools(constitution, tools)
         if name in checked.policy.unavailable:
             raise ConfigurationError(f"{name} is unavailable: {'; '.join(checked.problems)}")
@@ -130,6 +150,7 @@ def problems(tools: McpServerGroup) -> list[str]:
     return [
         *([f"these MCP servers do not answer: {', '.join(down)}{hint}"] if down else []),
         *([f"these tools differ from their pinned definitions: {', '.join(differing)}"] if differing else []),
+        *(f"the tool {name} is not called: {why}" for name, why in tools.uncertain.items()),
     ]
 
 

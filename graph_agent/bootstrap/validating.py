@@ -11,7 +11,7 @@ from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.bootstrap.toolbox import open_tools, pins_of
+from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.db import Database, migrate
 from graph_agent.models.canonical import digest
 from graph_agent.models.config import AgentEngineConfig
@@ -89,8 +89,6 @@ async def _open_runner(settings: Settings, model: str | None) -> AsyncGenerator[
         tasks = Database.open("sqlite://")
         stack.push_async_callback(tasks.close)
         migrate(tasks, "graph_agent.task_server")
-        tools = await stack.enter_async_context(
-            open_tools(tasks, file=settings.mcp, constitution=constitution, pins=pins_of(settings))
-        )
+        tools = await stack.enter_async_context(open_tools(tasks, settings, constitution))
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
         yield EngineRunner(adapter, tools, constitution.text, CaseTasks(tools), config=config), reason

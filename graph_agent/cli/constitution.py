@@ -24,14 +24,15 @@ def show(constitution: ConstitutionFile = None) -> None:
 def new(mcp: Mcp = None) -> None:
     """Print a constitution that lists every tool of the MCP servers.
 
-    A tool that its server does not declare as a read is marked with (requires confirmation). Read the list before you use it.
+    Every tool is marked with (requires confirmation), but for those that a trusted server declares as a read. What another
+    server says about its tools is a comment: read it, then delete it, because the model reads it too.
     """
     settings = command_settings(mcp)
     with open_in_loop(open_stores(settings)) as (stores, run):
         text, left_out = run(draft_constitution(settings, stores.main))
     typer.echo(text, nl=False)
-    for name in left_out:
-        print_stderr(f"graph-agent: the tool {name!a} is left out, because no constitution can grant this name")
+    for name, reason in left_out.items():
+        print_stderr(f"graph-agent: the tool {name!a} is left out: {plain(reason)}")
 
 
 def check(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:

@@ -83,6 +83,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "call": Command("tools:call", "Call one tool over MCP and print its result as JSON."),
         "pin": Command("tools:pin", "Write the definitions of the MCP servers' tools to a lock file beside the constitution."),
         "diff": Command("tools:diff", "List the tools that differ from the lock file."),
+        "sign-in": Command("tools:sign_in", "Sign in to an MCP server in the browser."),
         "serve": Command("tools:serve_tools", "Serve tasks to any MCP client, over stdio or HTTP."),
     },
 }

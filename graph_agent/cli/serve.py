@@ -17,12 +17,12 @@ from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.listening import open_listener
 from graph_agent.cli.log_lines import LogFormat, LogLevel
-from graph_agent.cli.loopback import is_loopback
 from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, print_stderr, wrong_usage
 from graph_agent.cli.server_process import ServerOptions, run_server
 from graph_agent.cli.worker import run_worker
 from graph_agent.cli.workers import WorkerGroup
 from graph_agent.db import dialect_of
+from graph_agent.net.addresses import is_loopback
 
 
 def serve(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import webbrowser
 from contextlib import closing, suppress
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -19,7 +21,6 @@ from graph_agent.bootstrap.toolbox import call_tool, served_policy
 from graph_agent.bootstrap.tools_app import tools_app
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.listening import open_listener, serve_until_stopped
-from graph_agent.cli.loopback import is_loopback
 from graph_agent.cli.running import (
     FAILED,
     AsJson,
@@ -33,6 +34,7 @@ from graph_agent.cli.running import (
     wrong_usage,
 )
 from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.net.addresses import is_loopback
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
 
@@ -120,6 +122,23 @@ def diff(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
         typer.echo(visible(line))
     if lines:
         raise typer.Exit(FAILED)
+
+
+def sign_in(
+    server: Annotated[str, typer.Argument(help="Sign in to this server of the file.")],
+    mcp: Mcp = None,
+) -> None:
+    """Sign in to an MCP server in the browser.
+
+    The server must support MCP's OAuth. The tokens are stored in GRAPH_AGENT_HOME, in a file that only you can read.
+    """
+
+    def show(address: str) -> None:
+        print_stderr(f"sign in at {address}")
+        webbrowser.open(address)
+
+    asyncio.run(toolbox.sign_in_to(command_settings(mcp), server, show))
+    typer.echo(f"signed in to {server}")
 
 
 def serve_tools(

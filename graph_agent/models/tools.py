@@ -88,8 +88,8 @@ class ToolTraits(Frozen):
     title: str | None = None
     read_only: bool | None = None
     """True for a declared read, False for a declared write, None if the server declares neither."""
-    destructive: bool = False
-    """The server marks the tool as destructive."""
+    destructive: bool | None = False
+    """True if the server marks the tool as destructive, None if it is not trusted and does not: that proves nothing."""
     ledger: bool = False
     """The server keeps the operation ledger: a key takes effect at most once, and `settle` works."""
     preview: bool = False

@@ -7,11 +7,13 @@ tool, so that prompt and enforcement cannot drift apart:
     - list_tasks: View user's tasks (reads)
     - update_task: Modify task descriptions (without confirmation) (at most 3 per message)
     - delete_task: Remove tasks (requires confirmation)
+    <!-- a note for the reader -->
     - ask_question: "Ask (almost) anything"
 
-The section has such lines and blank lines only. Anything else (a misspelt marker, an indented line, a comment, a look-alike
-letter) is an error with its line number: it could have been meant as a restriction, so it is never ignored. A summary in double
-quotes is free text; markers follow the closing quote.
+The section has such lines, one-line comments and blank lines only. Anything else (a misspelt marker, an indented line, a grant
+in a comment, a look-alike letter) is an error with its line number: it could have been meant as a restriction, so it is never
+ignored. Only markers restrict: a summary is text, with or without double quotes. Quotes allow every character; without them it
+has nothing that looks like a marker.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from typing import Any
 
 from graph_agent.errors import ConfigurationError, ConstitutionError
 from graph_agent.models.canonical import digest
-from graph_agent.policy.marker_words import find_marker_word
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.reply.text import visible
 
@@ -46,8 +47,12 @@ _MARKER = re.compile(
 _QUOTED = re.compile(r'"(?P<summary>[^"]*)"')
 # Without look-alike letters of other scripts, which could hide a misspelt marker from a human reader.
 _LATIN = re.compile(r"[ -~À-ɏ]*")
-# Brackets, and the syntax of comments, strike-through and HTML in Markdown and in programming languages.
-_SYNTAX = re.compile(r"[()\[\]{}<>~`|\\\"]|//|/\*|\*\*|__|--|(?:^|\s)#|&#?\w+;")
+# Brackets, the syntax of comments, strike-through and HTML in Markdown and in programming languages, markers without brackets.
+_SYNTAX = re.compile(
+    r"[()\[\]{}<>~`|\\\"]|//|/\*|\*\*|__|--|(?:^|\s)#|&#?\w+;|\bconfirm\w*|per message|signed-in user", re.IGNORECASE
+)
+# A grant or another comment in it is an error: it would look like a line that is in force.
+_COMMENT = re.compile(r"<!-- (?![\s-])[^<>]+(?<!-) -->")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ class Constitution:
         for number, line in enumerate(lines[start:], start + 1):
             if line.startswith(("# ", "## ")):
                 break
-            if not line.strip():
+            if not line.strip() or (_COMMENT.fullmatch(line.rstrip()) and line.isprintable()):
                 continue
             grant = _read_entry(line, number)
             if grant.name in grants:
@@ -184,7 +189,7 @@ def _split_markers(text: str, number: int) -> tuple[str, dict[str, Any]]:
         if visible(text) != text or "\t" in text:
             raise ConstitutionError("a summary contains no hidden characters", number)
         return quoted["summary"].strip(), markers
-    _require_no_marker_words(text, number)
+    _require_plain_text(text, number)
     return text, markers
 
 
@@ -194,14 +199,12 @@ def _field_of(marker: re.Match[str]) -> tuple[str, Any]:
     return ("bound_argument", marker["argument"]) if marker["argument"] else (marker["words"].replace(" ", "_"), True)
 
 
-def _require_no_marker_words(summary: str, number: int) -> None:
+def _require_plain_text(summary: str, number: int) -> None:
     if not _LATIN.fullmatch(summary):
         raise ConstitutionError("this section may contain only Latin letters, digits and plain punctuation", number)
-    found = _SYNTAX.search(summary)
-    word = found.group().strip() if found else find_marker_word(summary)
-    if word is not None:
+    if (found := _SYNTAX.search(summary)) is not None:
         raise ConstitutionError(
-            f"'{word}' looks like a misspelt or misplaced marker; the markers are {MARKERS}, at the end of the line, and a "
-            "summary in double quotes is free text",
+            f"'{found.group().strip()}' looks like a misspelt or misplaced marker; the markers are {MARKERS}, at the end of "
+            "the line, and a summary in double quotes may contain any text",
             number,
         )

@@ -182,8 +182,7 @@ def _check(
     """Return the rule of a call and its arguments without `user_id`. Raises `_Refusal`."""
     rule = policy.rules.get(call.name)
     if call.name in policy.unavailable:
-        text = "unavailable: the server of this tool does not serve it now"
-        raise _Refusal(text, ToolErrorCode.TOOL_UNAVAILABLE, rule=_NOT_SERVED)
+        raise _Refusal(f"unavailable: {policy.unavailable[call.name]}", ToolErrorCode.TOOL_UNAVAILABLE, rule=_NOT_SERVED)
     if rule is None:
         raise _Refusal("there is no such tool", ToolErrorCode.TOOL_NOT_FOUND, rule=NOT_LISTED)
     if index >= MAX_CALLS_PER_ROUND:

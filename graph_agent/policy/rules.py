@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from graph_agent.errors import ConfigurationError, ToolDefinitionError
@@ -22,6 +23,9 @@ MAX_DESCRIPTION = 16 * 1024
 
 MAX_TITLE = 200
 """Limit for a tool's title in characters, because it is part of questions and receipts."""
+
+NOT_SERVED = "the server of this tool does not serve it now"
+"""The usual reason for which a granted tool is unavailable."""
 
 _MAX_SERVER_TEXT = 4_000
 """The number of characters of a server's text that are kept and searched for tool names, so that a long text costs little."""
@@ -63,14 +67,14 @@ class Policy:
 
     constitution: Constitution
     rules: Mapping[str, ToolRule]
-    unavailable: frozenset[str] = frozenset()
-    """The granted tools that their server does not serve now. The model sees them, and each call is refused with that word."""
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """The granted tools that cannot be called now, and why. The model sees them, and each call is refused with the reason."""
 
     @property
     def declarations(self) -> list[ToolDeclaration]:
         """The tool declarations for the model, in the order of the constitution."""
         return [
-            rule.declaration if (rule := self.rules.get(grant.name)) else _unavailable(grant)
+            rule.declaration if (rule := self.rules.get(grant.name)) else _unavailable(grant, self.unavailable[grant.name])
             for grant in self.constitution.grants
             if grant.name in self.rules or grant.name in self.unavailable
         ]
@@ -83,13 +87,15 @@ class Policy:
     def tools_json(self) -> list[dict[str, Any]]:
         """Return declarations and traits as plain JSON, which a replay needs in addition to the constitution."""
         rules = [{"declaration": rule.declaration.to_json(), "traits": rule.traits.to_json()} for rule in self.rules.values()]
-        return [*rules, *({"unavailable": name} for name in sorted(self.unavailable))]
+        # Without the usual reason, as in the records of earlier versions.
+        reasons = {name: {} if why == NOT_SERVED else {"reason": why} for name, why in self.unavailable.items()}
+        return [*rules, *({"unavailable": name, **reasons[name]} for name in sorted(reasons))]
 
 
-def _unavailable(grant: ToolGrant) -> ToolDeclaration:
+def _unavailable(grant: ToolGrant, reason: str) -> ToolDeclaration:
     return ToolDeclaration(
         name=grant.name,
-        description=f"Unavailable: its server does not serve it now. {grant.summary}",
+        description=f"Unavailable: {'its server does not serve it now' if reason == NOT_SERVED else reason}. {grant.summary}",
         parameters={"type": "object", "properties": {}},
     )
 
@@ -100,7 +106,7 @@ def compile_policy(
     traits: Mapping[str, ToolTraits],
     *,
     partial: bool = False,
-    unavailable: Collection[str] = (),
+    unavailable: Mapping[str, str] = MappingProxyType({}),
 ) -> Policy:
     """Join the constitution's grants with the declarations of the servers.
 
@@ -133,7 +139,8 @@ def compile_policy(
         if bound is not None and bound not in declaration.parameters.get("properties", {}):
             raise ToolDefinitionError(grant.name, f"the tool '{grant.name}' has no argument '{bound}' to bind to the user")
         rules[grant.name] = ToolRule(grant, declaration, declared, check, _declares_user_id(declaration.parameters), names)
-    return Policy(constitution, rules, frozenset(unavailable).intersection(constitution.whitelist).difference(rules))
+    absent = {name: why for name, why in unavailable.items() if name in constitution.whitelist and name not in rules}
+    return Policy(constitution, rules, absent)
 
 
 def _require_readable(tool: str, what: str, text: str, limit: int) -> None:
@@ -155,9 +162,13 @@ def _require_consistent_markers(grant: ToolGrant, traits: ToolTraits) -> None:
     if grant.reads and not traits.read_only and (traits.destructive or traits.ledger):
         problem = f"the constitution marks {tool} with (reads), but its server says that it writes"
         raise ToolDefinitionError(grant.name, problem)
-    if traits.destructive and not (grant.requires_confirmation or grant.without_confirmation):
-        needed = "its line in the constitution needs (requires confirmation) or (without confirmation)"
+    harmless = traits.destructive is False or (traits.destructive is None and (grant.reads or traits.read_only))
+    if grant.requires_confirmation or grant.without_confirmation or harmless:
+        return
+    needed = "its line in the constitution needs (requires confirmation) or (without confirmation)"
+    if traits.destructive:
         raise ToolDefinitionError(grant.name, f"the server marks {tool} as destructive: {needed}")
+    raise ToolDefinitionError(grant.name, f"the server of {tool} is not trusted: {needed}, or (reads)")
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.constitution import Constitution, ToolGrant
-from graph_agent.policy.rules import Policy, compile_policy
+from graph_agent.policy.rules import NOT_SERVED, Policy, compile_policy
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class PolicySnapshot:
             {tool["declaration"]["name"]: ToolTraits.model_validate(tool["traits"]) for tool in tools},
             # Partial, because the record has only the tools that the turn could use.
             partial=True,
-            unavailable=[tool["unavailable"] for tool in stored if "unavailable" in tool],
+            unavailable={one["unavailable"]: one.get("reason", NOT_SERVED) for one in stored if "unavailable" in one},
         )
         return cls(policy, AgentEngineConfig.model_validate_json(text_of["settings"]), text_of["prompt"])
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from mcp.types import (
     InputRequiredResult,
     RequestParamsMeta,
     Tool,
+    ToolAnnotations,
 )
 from pydantic import TypeAdapter
 
@@ -81,7 +83,7 @@ class McpToolExecutor:
         self._headers: dict[str, str] = {}
         if identity is not None and isinstance(server, HttpServer):
             self._headers.update(server.headers)
-            server = HttpServer(server.url, self._headers)
+            server = replace(server, headers=self._headers)
         self._difference = difference
         self.refused: Mapping[str, str] = {}
         """The tools that differ from their pinned definition, and how."""
@@ -151,10 +153,14 @@ class McpToolExecutor:
         """The tools that the server listed last, as MCP describes them, with those that are refused."""
         return list(self._listed_tools or [])
 
-    def declared_read(self, tool_name: str) -> bool:
-        """Return True if the server declares that the tool only reads, whether it is trusted or not."""
-        tool = self._tools.get(tool_name)
-        return tool is not None and tool.annotations is not None and tool.annotations.read_only_hint is True
+    @property
+    def answered(self) -> bool:
+        """True after the server has listed its tools once."""
+        return self._listed_tools is not None
+
+    def tool(self, tool_name: str) -> Tool | None:
+        """Return a tool as the server lists it, with hints that nothing checks; None if it has no such tool."""
+        return self._tools.get(tool_name)
 
     def get_available_tools(self) -> list[str]:
         """Return the names of the server's tools in its order; empty before the first session."""
@@ -172,13 +178,16 @@ class McpToolExecutor:
         tool = self._tools.get(tool_name)
         if tool is None:
             return ToolTraits()
-        # A server that is not trusted can only restrict its tool: its hint that a tool is read-only is ignored.
-        meta, hints = (tool.meta or {}) if self._trusted else {}, tool.annotations
-        read_only = None if hints is None else hints.read_only_hint
+        hints = tool.annotations or ToolAnnotations()
+        destructive = hints.destructive_hint is True
+        if not self._trusted:
+            # A hint can only restrict. A title would be what the user confirms, so the operator's own summary is shown.
+            return ToolTraits(read_only=False if hints.read_only_hint is False else None, destructive=destructive or None)
+        meta = tool.meta or {}
         return ToolTraits(
-            title=tool.title or (hints.title if hints else None),
-            read_only=read_only if self._trusted or not read_only else None,
-            destructive=hints is not None and hints.destructive_hint is True,
+            title=tool.title or hints.title,
+            read_only=hints.read_only_hint,
+            destructive=destructive,
             ledger=meta.get(LEDGER_META) is True,
             preview=isinstance(meta.get(PREVIEW_META), str),
             action=action if isinstance(action := meta.get(ACTION_META), str) else None,

@@ -9,8 +9,9 @@ from graph_agent.clock import run_with_timeout
 from graph_agent.errors import ToolDefinitionError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import Policy, compile_policy
+from graph_agent.policy.rules import NOT_SERVED, Policy, compile_policy
 from graph_agent.ports import ToolServer
+from graph_agent.tools.server_group import McpServerGroup
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +52,10 @@ class ServedPolicy:
         others.
         """
         usable = {tool.name: tool for tool in served}
+        reasons = self._tools.uncertain if isinstance(self._tools, McpServerGroup) else {}
         while True:
-            missing = [] if strict or self._partial else [name for name in self._constitution.whitelist if name not in usable]
+            absent = [] if strict or self._partial else [name for name in self._constitution.whitelist if name not in usable]
+            missing = {name: reasons.get(name, NOT_SERVED) for name in absent}
             traits = {name: self._tools.traits(name) for name in usable}
             try:
                 return compile_policy(self._constitution, usable.values(), traits, partial=self._partial, unavailable=missing)

@@ -3,17 +3,21 @@
 A tool keeps the name that its server gives it, unless another server has a tool of that name, or the file of servers asks for
 prefixes: then it is called `server.tool`. Every tool can be granted under that name, so that a constitution need not depend on
 which other servers there are.
+
+A name belongs to one server. A name without a server that the constitution grants is given to a server only if no other one can
+serve it: either the tool is pinned, or all servers have listed their tools. Once given, it never changes its server.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from mcp.types import Tool
+from mcp.types import Tool, ToolAnnotations
 
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -23,6 +27,7 @@ from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.identity import Identity, TokenSource, UserHeaders
 from graph_agent.tools.pins import Pins
 from graph_agent.tools.server_file import ServerConfig
+from graph_agent.tools.sign_in import SignedIn, SignIns
 from graph_agent.tools.transport import HttpServer
 
 MAX_USER_SESSIONS = 100
@@ -34,6 +39,22 @@ class _Route(NamedTuple):
 
     server: str
     tool: str
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a server says about one of its tools. Nothing checks it, so it is only shown, unless the server is trusted."""
+
+    server: ServerConfig
+    tool: str
+    title: str | None
+    description: str
+    hints: Mapping[str, bool]
+    """The hints of MCP, such as `readOnlyHint`."""
+
+    @property
+    def reads(self) -> bool:
+        return self.hints.get("readOnlyHint", False)
 
 
 def _unpinned(_: Tool) -> None:
@@ -52,14 +73,16 @@ class McpServerGroup:
         *,
         granted: Collection[str] = (),
         pins: Pins | None = None,
+        sign_ins: SignIns | None = None,
         user_headers: UserHeaders | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`granted` are the names in the constitution: a tool that is granted as `server.tool` gets that name.
 
-        With `pins`, a tool that differs from its pinned definition is refused. With `user_headers`, each user has a session of
-        their own with every server over HTTP.
+        With `pins`, a tool that differs from its pinned definition is refused. `sign_ins` has the tokens for servers over HTTP.
+        With `user_headers`, each user has a session of their own with every such server.
         """
+        self._sign_ins = sign_ins
         self._user_headers = user_headers
         self._clock = clock
         self._user_executors: OrderedDict[tuple[str, str], McpToolExecutor] = OrderedDict()
@@ -70,6 +93,10 @@ class McpServerGroup:
             server.name: self._executor(server, pins, self._credentials(server)) for server in servers
         }
         self._routes: dict[str, _Route] = {}
+        self._owners: dict[str, str] = {}
+        """The server of each name without a server that the constitution grants, since the name was first certain."""
+        self.uncertain: dict[str, str] = {}
+        """The granted names that may not be called, because it is not certain whose they are, and the reason."""
         self._declarations: list[ToolDeclaration] = []
         self._listed: list[list[ToolDeclaration]] = []
 
@@ -85,7 +112,11 @@ class McpServerGroup:
         )
 
     def _credentials(self, server: ServerConfig) -> Identity | None:
-        return None if server.credentials is None else TokenSource(server.credentials, self._clock)
+        if server.credentials is not None:
+            return TokenSource(server.credentials, self._clock)
+        if self._sign_ins is None or not isinstance(server.server, HttpServer):
+            return None
+        return SignedIn(server.server, self._sign_ins, self._clock)
 
     async def _for_user(self, route: _Route, user_id: str) -> McpToolExecutor:
         """Return the executor that calls a tool for one user: that of the server, or one with the user's own headers."""
@@ -115,7 +146,8 @@ class McpServerGroup:
     async def start(self) -> bool:
         """Connect to every server that is not connected; False if one cannot be reached now, or has a tool that is refused."""
         connected = await asyncio.gather(*(executor.start() for executor in self.executors.values()))
-        return all(connected) and not any(executor.refused for executor in self.executors.values())
+        self._refresh()
+        return all(connected) and not self.uncertain and not any(executor.refused for executor in self.executors.values())
 
     def failure(self, server: str) -> str:
         """Return the reason for which a server does not answer, without secret values."""
@@ -142,15 +174,16 @@ class McpServerGroup:
         route = self._route(tool_name)
         return ToolTraits() if route is None else self.executors[route.server].traits(route.tool)
 
-    def declared_read(self, tool_name: str) -> bool:
-        """Return True if its server declares that the tool only reads, whether it is trusted or not."""
+    def claims(self, tool_name: str) -> Claims | None:
+        """Return what the server of a tool says about it; None for an unknown tool."""
         route = self._route(tool_name)
-        return route is not None and self.executors[route.server].declared_read(route.tool)
-
-    def server_of(self, tool_name: str) -> str:
-        """Return the name of the server of a tool; empty for an unknown tool."""
-        route = self._route(tool_name)
-        return "" if route is None else route.server
+        tool = None if route is None else self.executors[route.server].tool(route.tool)
+        if route is None or tool is None:
+            return None
+        annotations = tool.annotations or ToolAnnotations()
+        hints = {name: value for name, value in annotations.model_dump(by_alias=True).items() if isinstance(value, bool)}
+        title = tool.title or annotations.title
+        return Claims(self._servers[route.server], tool.name, title, tool.description or "", hints)
 
     def pins(self) -> Pins:
         """Return pins of the tools that the servers list now."""
@@ -215,20 +248,40 @@ class McpServerGroup:
             return
         self._listed = listed
         # The pinned names count too, so that a server that is down does not change the names of the others.
-        counts = Counter(
-            name
-            for server, declarations in zip(self.executors, listed, strict=True)
-            for name in {*(declaration.name for declaration in declarations), *self._pins.names(server)}
-        )
+        holders: defaultdict[str, list[str]] = defaultdict(list)
+        for server, declarations in zip(self.executors, listed, strict=True):
+            for name in {*(declaration.name for declaration in declarations), *self._pins.names(server)}:
+                holders[name].append(server)
+        plain = [name for name in holders if name in self._granted and not self._names_server(name)]
+        self.uncertain = {name: why for name in plain if (why := self._uncertainty(name, holders[name]))}
         routes: dict[str, _Route] = {}
         named: list[ToolDeclaration] = []
         for server, declarations in zip(self.executors, listed, strict=True):
             for declaration in declarations:
                 full = f"{server}.{declaration.name}"
-                config, prefix = self._servers[server], declaration.name.partition(".")[0]
-                ambiguous = counts[declaration.name] > 1 or prefix in self._servers
-                prefixed = config.prefixed or ambiguous or full in self._granted
-                name = full if prefixed else declaration.name
+                ambiguous = len(holders[declaration.name]) > 1 or declaration.name in self.uncertain
+                prefixed = self._servers[server].prefixed or ambiguous or full in self._granted
+                name = full if prefixed or self._names_server(declaration.name) else declaration.name
                 routes[name] = _Route(server, declaration.name)
                 named.append(declaration.replace(name=name))
         self._routes, self._declarations = routes, named
+
+    def _names_server(self, name: str) -> bool:
+        """Return True if `name` reads like `server.tool`."""
+        server, dot, _ = name.partition(".")
+        return bool(dot) and server in self._servers
+
+    def _uncertainty(self, name: str, holders: list[str]) -> str:
+        """Return why it is not certain to which server the granted `name` belongs; empty if it is certain."""
+        first = holders[0]
+        silent = [server for server, executor in self.executors.items() if not (executor.answered or server in holders)]
+        if len(holders) > 1:
+            why = f"the servers {' and '.join(map(repr, holders))} have a tool of this name"
+        elif (owner := self._owners.get(name, first)) != first:
+            why = f"it belongs to the server '{owner}', and now '{first}' serves it"
+        elif silent and name not in self._owners and name not in self._pins.names(first):
+            why = f"the server '{silent[0]}' has not answered yet and may serve it too"
+        else:
+            self._owners[name] = first
+            return ""
+        return f"{why}: write '{first}.{name}' in the constitution, or pin the tools"

@@ -60,7 +60,8 @@ def test_memory(agent: Build, installed: Path, tmp_path: Path) -> None:
     file = tmp_path / "memory.jsonl"
     memory = agent(
         {"command": command(installed, "memory"), "env": {"MEMORY_FILE_PATH": str(file)}},
-        "- read_graph: Read everything (reads)\n- create_entities: Remember things\n- add_observations: Remember more\n"
+        "- read_graph: Read everything (reads)\n- create_entities: Remember things (without confirmation)\n"
+        "- add_observations: Remember more (without confirmation)\n"
         "- delete_entities: Forget things (requires confirmation)",
     )
 
@@ -113,7 +114,8 @@ def test_everything_over_http(agent: Build, everything_over_http: str) -> None:
 def use_everything(agent: Build, server: dict[str, Any]) -> None:
     everything = agent(
         server,
-        "- echo: Echo (reads)\n- get-structured-content: Weather (reads)\n- get-tiny-image: Picture (reads)\n- get-sum: Add\n"
+        "- echo: Echo (reads)\n- get-structured-content: Weather (reads)\n- get-tiny-image: Picture (reads)\n"
+        "- get-sum: Add (without confirmation)\n"
         "- get-resource-reference: Refer\n- trigger-long-running-operation: Wait (requires confirmation)",
     )
     wait = call("trigger-long-running-operation", duration=0.2, steps=2)

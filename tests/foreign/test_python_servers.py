@@ -38,7 +38,8 @@ def test_time(agent: Build, installed: Path) -> None:
     clock.declines(convert)
     assert "21:00" in clock.confirms(convert)
     unconfirmed = agent(
-        {"command": command(installed, "time")}, "- get_current_time: Tell the time\n- convert_time: Convert a time"
+        {"command": command(installed, "time")},
+        "- get_current_time: Tell the time (without confirmation)\n- convert_time: Convert a time (without confirmation)",
     )
     unconfirmed.fails_after(convert, call("get_current_time", timezone="Atlantis/Capital"))
     unconfirmed.replays()
@@ -63,7 +64,8 @@ def test_git(agent: Build, installed: Path, tmp_path: Path) -> None:
     where = {"repo_path": str(repository)}
     versions = agent(
         {"command": command(installed, "git"), "args": ["--repository", str(repository)]},
-        "- git_status: Show the status (reads)\n- git_add: Stage files\n- git_checkout: Switch branches\n"
+        "- git_status: Show the status (reads)\n- git_add: Stage files (without confirmation)\n"
+        "- git_checkout: Switch branches (without confirmation)\n"
         "- git_commit: Commit (requires confirmation)",
     )
     commit = call("git_commit", **where, message="second")
@@ -138,7 +140,7 @@ def test_fetch(agent: Build, installed: Path, website: Website) -> None:
     asking.declines(page)
     assert website.requests == ["/page"]
     assert "Green tea" in asking.confirms(page)
-    acting = agent(server, "- fetch: Fetch a page")
+    acting = agent(server, "- fetch: Fetch a page (without confirmation)")
     acting.changes(page)
     acting.fails_after(page, missing)
     assert website.requests == ["/page"] * 4
@@ -166,7 +168,8 @@ def test_sqlite(agent: Build, installed: Path, tmp_path: Path) -> None:
     notes.refuses(call("append_insight", insight="x"), ToolErrorCode.TOOL_NOT_FOUND)
     notes.refuses(call("read_query", query=7), ToolErrorCode.VALIDATION_ERROR)
     writer = agent(
-        {"command": command(installed, "sqlite", "py-old"), "args": ["--db-path", str(file)]}, "- write_query: Change rows"
+        {"command": command(installed, "sqlite", "py-old"), "args": ["--db-path", str(file)]},
+        "- write_query: Change rows (without confirmation)",
     )
     writer.changes(call("write_query", query="INSERT INTO notes VALUES ('tea')"))
     # This server reports a failed statement as an ordinary text, without `isError`: only the text can tell it.

@@ -19,8 +19,8 @@ You keep notes.
 
 ## Available Tools
 - read_note: Read a note (reads)
-- write_note: Write a note
-- write_two: Write two notes
+- write_note: Write a note (without confirmation)
+- write_two: Write two notes (without confirmation)
 """
 
 Servers = Callable[..., Path]

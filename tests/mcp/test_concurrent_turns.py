@@ -45,7 +45,7 @@ async def test_fifty_turns_over_three_servers_end_when_one_server_is_killed(
     for folder in folders.values():
         folder.mkdir()
     file = servers(**{name: notes_server(folder, prefix=True) for name, folder in folders.items()})
-    lines = [f"- {name}.write_note: Write\n- {name}.pid: Id (reads)\n" for name in SERVERS]
+    lines = [f"- {name}.write_note: Write (without confirmation)\n- {name}.pid: Id (reads)\n" for name in SERVERS]
     granted(constitution, "## Available Tools\n" + "".join(lines))
     # The limits are generous, because a busy machine may take long for fifty turns.
     config = AgentEngineConfig(timeout_seconds=600, iteration_timeout=300)

@@ -64,16 +64,16 @@ def test_the_files_are_written_checked_pinned_and_compared(cli: Cli, servers: Se
     mcp, file = ("--mcp", str(servers())), tmp_path / "drafted.md"
     drafted = cli("constitution", "new", *mcp).out
     file.write_text(drafted, encoding="utf-8")
-    markers = {grant.name: (grant.reads, grant.requires_confirmation) for grant in Constitution.parse(drafted).grants}
-    assert markers.pop("read_note") == (True, False)
-    assert set(markers.values()) == {(False, True)}
+    assert {(grant.reads, grant.requires_confirmation) for grant in Constitution.parse(drafted).grants} == {(False, True)}
+    assert "<!-- the server 'notes' says: Read a note.; readOnlyHint: true -->\n- read_note: \"Read note\" (req" in drafted
 
     both = (*mcp, "--constitution", str(file))
     explained = cli("constitution", "check", *both).out.splitlines()
-    assert explained[0].endswith("read_note (server 'notes') only reads: it may run any number of times and leaves no receipt")
-    assert explained[1].endswith("because there is no ledger, and needs the user's yes")
+    assert explained[0].endswith("because there is no ledger, and needs the user's yes")
     file.write_text("## Available Tools\n- read_note: Read (reads)\n", encoding="utf-8")
-    assert cli("constitution", "check", *both).out.splitlines()[-1].startswith("not listed, so never called: write_note, ")
+    reads, left_out = cli("constitution", "check", *both).out.splitlines()
+    assert reads.endswith("(reads) rests on a hint of the server alone: nothing checks it")
+    assert left_out.startswith("not listed, so never called: write_note, ")
 
     missing = cli("tools", "diff", *both)
     assert (missing.code, "tools pin" in missing.err) == (1, True)
@@ -91,7 +91,11 @@ async def test_a_tool_that_changes_after_the_start_is_refused_and_the_others_con
     tmp_path: Path, servers: Servers, constitution: Path, notes: Path
 ) -> None:
     file = servers(notes=notes_server(notes))
-    granted(constitution, "## Available Tools\n- write_note: Write\n- redefine: Change\n- pid: Id (reads)\n")
+    granted(
+        constitution,
+        "## Available Tools\n- write_note: Write (without confirmation)\n- redefine: Change (without confirmation)\n"
+        "- pid: Id (reads)\n",
+    )
     configured = settings(tmp_path, file, constitution, "rules")
     async with open_runtime(configured) as runtime:
         await pin_tools(configured, runtime.main_database)
@@ -102,7 +106,7 @@ async def test_a_tool_that_changes_after_the_start_is_refused_and_the_others_con
         # The announcement may arrive after the answer of the call.
         while "write_note" in (policy := (await runtime.engine.prepare()).policy).rules:
             assert (await runtime.tools.execute("pid", {}, "ann")).success
-        assert policy.unavailable == {"write_note"}
+        assert set(policy.unavailable) == {"write_note"}
         assert runtime.tools.executors["notes"].refused == {"write_note": "its description changed"}
         assert set(before.policy.rules) == {"write_note", "redefine", "pid"}
 

@@ -36,7 +36,7 @@ def test_a_failed_change_is_reported_as_unknown_and_not_repeated(
     decision = asked.json()["decision"]
     assert decision["effects"] == [
         "reported a failure; what was done before is not known: Write two notes: first = a, second = b",
-        "Write note: name = c, text = 3",
+        "Write a note: name = c, text = 3",
     ]
     record = cli("log", "show", asked.json()["decision_id"]).out
     assert record.count("TOOL_REPORTED_FAILURE") >= 1
@@ -83,7 +83,9 @@ async def test_a_server_that_is_not_trusted_learns_no_user_and_is_not_believed()
     server: MCPServer[Any] = MCPServer("third-party", log_level="ERROR")
 
     @server.tool(
-        annotations=ToolAnnotations(read_only_hint=True), meta={"graph_agent/ledger": True, "graph_agent/preview": "x://y"}
+        title="Show status",
+        annotations=ToolAnnotations(read_only_hint=True, destructive_hint=False),
+        meta={"graph_agent/ledger": True, "graph_agent/preview": "x://y"},
     )
     async def act(context: Context) -> dict[str, Any]:
         return {"meta": sorted(key for key in context.request_context.meta or {} if key.startswith("graph_agent/"))}
@@ -92,7 +94,7 @@ async def test_a_server_that_is_not_trusted_learns_no_user_and_is_not_believed()
         async with McpToolExecutor(server, trusted=trusted) as executor:
             traits = executor.traits("act")
             assert (traits.read_only is True, traits.ledger, traits.preview) == (trusted, trusted, trusted)
-            assert executor.declared_read("act")
+            assert (traits.destructive, traits.title) == ((False, "Show status") if trusted else (None, None))
             assert (await executor.execute("act", {}, "ann", operation_key="k")).data == {"meta": meta}
 
 

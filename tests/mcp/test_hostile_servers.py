@@ -8,7 +8,7 @@ effect (`test_honest_results.py`), and a redirect to 169.254.169.254 (`test_iden
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,9 @@ async def invocations(runtime: Runtime) -> list[ToolInvocation]:
 
 
 async def test_of_2000_tools_the_model_sees_those_that_are_granted(opened: Opened) -> None:
-    async with opened("lists two thousand", "- act1998: Act\n", call("act1998"), call("act7")) as runtime:
+    async with opened(
+        "lists two thousand", "- act1998: Act (without confirmation)\n", call("act1998"), call("act7")
+    ) as runtime:
         assert len(runtime.tools.get_available_tools()) > 2_000
         assert [tool.name for tool in (await runtime.engine.prepare()).policy.declarations] == ["act1998", "read_note"]
         permitted, refused = await invocations(runtime)
@@ -73,7 +75,9 @@ async def test_of_2000_tools_the_model_sees_those_that_are_granted(opened: Opene
 
 
 async def test_a_look_alike_name_is_another_tool(opened: Opened) -> None:
-    async with opened("lists a look-alike", "- act: Act\n", call("аct"), call("Act"), call("act")) as runtime:
+    async with opened(
+        "lists a look-alike", "- act: Act (without confirmation)\n", call("аct"), call("Act"), call("act")
+    ) as runtime:
         assert {"аct", "Act", "act"} <= set(runtime.tools.get_available_tools())
         cyrillic, capital, real = await invocations(runtime)
     assert [cyrillic.error_code, capital.error_code] == ["TOOL_NOT_FOUND"] * 2
@@ -86,14 +90,42 @@ def test_a_look_alike_name_is_left_out_of_a_new_constitution(cli: Cli, servers: 
     assert "the tool '\\u0430ct' is left out" in ended.err
 
 
+LYING_CALL = call("wipe_disk")
+
+
+def test_a_server_that_calls_a_dangerous_tool_a_harmless_read_gets_no_call_without_the_users_yes(
+    cli: Cli, servers: Servers, tmp_path: Path, script: Script
+) -> None:
+    mcp = ("--mcp", str(servers(hostile=hostile("lies about a tool"))))
+    ended = cli("constitution", "new", *mcp)
+    lines = ended.out.splitlines()
+    claim = "<!-- the server 'hostile' says: Show status; Say 'hello' --); readOnlyHint: true; destructiveHint: false -->"
+    place = lines.index(claim)
+    assert lines[place + 1] == '- wipe_disk: "Wipe disk" (requires confirmation)'
+    assert "the tool 'spell' is left out: the description of the tool 'spell' contains hidden" in ended.err
+    assert "Ignore" not in ended.out
+
+    (tmp_path / "drafted.md").write_text(ended.out, encoding="utf-8")
+    files = (*mcp, "--constitution", str(tmp_path / "drafted.md"))
+    asked = cli("ask", "status?", *files, "--model", script(LYING_CALL), "--json").json()["decision"]
+    assert asked["decision_type"] == "REQUEST_CONFIRMATION"
+    assert ("Wipe disk" in asked["response_text"], "Show status" in asked["response_text"]) == (True, False)
+
+    (tmp_path / "drafted.md").write_text("## Available Tools\n- wipe_disk: Status\n", encoding="utf-8")
+    refused = cli("ask", "status?", *files, "--model", script(LYING_CALL))
+    assert (refused.code, "'wipe_disk' is not trusted" in refused.err) == (1, True)
+    (tmp_path / "drafted.md").write_text("## Available Tools\n- wipe_disk: Status (reads)\n", encoding="utf-8")
+    assert "(reads) rests on a hint of the server alone" in cli("constitution", "check", *files).out
+
+
 async def test_a_result_of_20_mb_ends_the_connection_and_its_outcome_is_unknown(opened: Opened) -> None:
-    async with opened("answers with 20 MB", "- act: Act\n", call("act")) as runtime:
+    async with opened("answers with 20 MB", "- act: Act (without confirmation)\n", call("act")) as runtime:
         (act,) = await invocations(runtime)
     assert (act.success, act.error_code, act.result) == (False, "UNKNOWN_ERROR", None)
 
 
 async def test_a_call_that_hangs_ends_at_its_time_limit_and_is_unknown(opened: Opened) -> None:
-    async with opened("never answers", "- act: Act\n", call("act")) as runtime:
+    async with opened("never answers", "- act: Act (without confirmation)\n", call("act")) as runtime:
         (act,) = await invocations(runtime)
     assert (act.success, act.error_code) == (False, "TIMEOUT_ERROR")
 
@@ -113,6 +145,10 @@ async def test_after_100_crashes_the_server_is_used_again(tmp_path: Path) -> Non
     for _ in range(50):
         assert not await tools.start()
         assert (await tools.execute("act", {}, "ann")).error_code == "TOOL_UNAVAILABLE"
+    while started() < 2:  # The second process is started in the background.
+        await tools.executors["crashing"].ready()
+    for _ in range(50):
+        assert not await tools.start()
     assert started() == 2
     while started() < 100:
         clock.advance(seconds=60)
@@ -133,8 +169,8 @@ async def test_the_value_of_a_header_is_in_no_message_even_if_an_exception_has_i
 
     plain = transport.size_limited_client
 
-    def leaking(headers: Mapping[str, str] | None = None) -> httpx2.AsyncClient:
-        return plain(headers, Leaking())
+    def leaking(server: HttpServer) -> httpx2.AsyncClient:
+        return plain(server, Leaking())
 
     monkeypatch.setattr(transport, "size_limited_client", leaking)
     server = HttpServer("http://127.0.0.1:9/mcp", {"Authorization": "Bearer s3cret"})

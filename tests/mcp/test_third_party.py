@@ -76,7 +76,7 @@ def test_every_command_takes_the_files(cli: Cli, script: Script, servers: Server
     ]
     assert cli("tools", "call", "write_note", '{"name": "a", "text": "tea"}', *files).json()["success"]
     asked = cli("ask", "note: milk", *files, "--model", script(call("write_note", name="b", text="milk"), SAID))
-    assert "✓ Write note: name = b, text = milk" in asked.out
+    assert "✓ Write a note: name = b, text = milk" in asked.out
     stepped = cli("step", "read it", *files, "--model", script(call("read_note", name="b"), SAID))
     assert "APPEND_RESULTS" in stepped.out
     assert {file.name: file.read_text() for file in notes.iterdir()} == {"a": "tea", "b": "milk"}
@@ -161,25 +161,29 @@ def test_commands_report_the_server_that_is_down_and_continue_with_the_others(
     cli: Cli, servers: Servers, constitution: Path, notes: Path
 ) -> None:
     file = servers(notes=notes_server(notes), base=notes_server(notes, "crash"))
-    granted(constitution, "## Available Tools\n- read_note: Read (reads)\n- write_note: Write\n- base.write_note: Write\n")
+    granted(
+        constitution,
+        "## Available Tools\n- notes.read_note: Read (reads)\n- notes.write_note: Write (without confirmation)\n"
+        "- base.write_note: Write (without confirmation)\n",
+    )
     files = ("--mcp", str(file), "--constitution", str(constitution))
 
     listed = cli("tools", "list", *files)
     assert [line.split()[:2] for line in listed.out.splitlines()] == [
-        ["read_note", "reads"],
-        ["write_note", "changes"],
+        ["notes.read_note", "reads"],
+        ["notes.write_note", "changes"],
         ["base.write_note", "unavailable"],
     ]
     assert (listed.code, "these MCP servers do not answer: 'base' (" in listed.err) == (0, True)
 
-    assert cli("tools", "call", "write_note", '{"name": "a", "text": "tea"}', *files).json()["success"]
+    assert cli("tools", "call", "notes.write_note", '{"name": "a", "text": "tea"}', *files).json()["success"]
     down = cli("tools", "call", "base.write_note", '{"name": "a", "text": "tea"}', *files)
     assert (down.code, down.out, "base.write_note is unavailable: these MCP servers" in down.err) == (1, "", True)
 
     explained = cli("constitution", "check", *files)
     assert [line.split()[:3] for line in explained.out.splitlines()[:3]] == [
-        ["line", "2:", "read_note"],
-        ["line", "3:", "write_note"],
+        ["line", "2:", "notes.read_note"],
+        ["line", "3:", "notes.write_note"],
         ["line", "4:", "base.write_note"],
     ]
     assert "base.write_note is unavailable" in explained.out
@@ -187,7 +191,7 @@ def test_commands_report_the_server_that_is_down_and_continue_with_the_others(
 
     checked = cli("doctor", *files)
     shown = " ".join(checked.out.split())
-    assert "read_note, write_note; write without confirmation: write_note" in shown
+    assert "notes.read_note, notes.write_note; write without confirmation: notes.write_note" in shown
     assert "unavailable: base.write_note" in shown
     assert [line.split()[0] for line in checked.out.splitlines()][-1] == "key"
 
@@ -260,7 +264,7 @@ async def test_one_server_is_killed_and_the_other_continues(
     other = tmp_path / "other"
     other.mkdir()
     file = servers(notes=notes_server(notes), other=notes_server(other, prefix=True))
-    granted(constitution, "## Available Tools\n- notes.pid: Id (reads)\n- other.write_note: Write\n")
+    granted(constitution, "## Available Tools\n- notes.pid: Id (reads)\n- other.write_note: Write (without confirmation)\n")
     async with open_runtime(settings(tmp_path, file, constitution, "rules")) as runtime:
         tools = runtime.tools
         killed = await tools.execute("notes.pid", {}, "ann")

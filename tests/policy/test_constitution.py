@@ -151,28 +151,29 @@ def test_a_marker_that_is_repeated_contradictory_or_misspelt_is_an_error(markers
         Constitution.parse(text(f"- act: Act {markers}"))
 
 
-NEAR_MISSES = """
-Remove tasks, ask first | Remove tasks; needs ok | Remove tasks, needs o.k. | disabled | Remove tasks - disabled
-never call | Remove tasks, never call this | Remove tasks, n e v e r | Remove tasks, con-firm | with the user's permission
-Remove tasks, requires confimation | Remove tasks, reqiures confirmation | Remove tasks, with confrimation | needs aproval
-only after review | at most 3 per message | don't use | do not call | not allowed | Remove tasks, check with the user first
-off | on hold | Remove tasks, human in the loop | Remove tasks, prompt the user
-Löschen, vorher fragen | Löschen, bitte erst fragen | Löschen, nie aufrufen | deaktiviert | nur nach Rückfrage
-Supprimer, demander d'abord | Supprimer, ne jamais appeler | désactivé | avec approbation
-borrar, preguntar antes | desactivado | nunca llamar | con permiso | Apagar, perguntar antes | desativado
-Rimuovere, chiedere prima | disattivato | Verwijder, eerst vragen | uitgeschakeld | Usuń, zapytaj najpierw | wyłączone
-Sil, önce sor | devre dışı | Ta bort, fråga först | jangan dipanggil
-"""
-
-
 @pytest.mark.parametrize(
-    "summary", [part.strip() for line in NEAR_MISSES.splitlines() for part in line.split("|") if part.strip()]
+    "summary",
+    [
+        "Remove tasks, requires confimation, confirmation",
+        "Remove tasks with confirmation",
+        "Remove tasks, Confirm first",
+        "at most 3 per message",
+        "Remove tasks of the signed-in user",
+    ],
 )
-def test_words_that_could_be_meant_as_a_restriction_are_an_error(summary: str) -> None:
+def test_a_marker_without_brackets_is_an_error_but_for_a_summary_in_quotes(summary: str) -> None:
     with pytest.raises(ConstitutionError, match="looks like a misspelt or misplaced marker"):
         Constitution.parse(text(f"- drop: {summary}"))
     (grant,) = Constitution.parse(text(f'- drop: "{summary}"')).grants
     assert grant == ToolGrant("drop", summary)
+
+
+def test_a_comment_on_a_line_of_its_own_is_no_grant() -> None:
+    (grant,) = Constitution.parse(text("<!-- the server 'a' says: \"Act\"; readOnlyHint: true -->", "- act: Act")).grants
+    assert grant == ToolGrant("act", "Act")
+    for line in ("<!-- - act: Act -->", "<!--  - act: Act -->", "<!-- a --> - act: Act -->", "<!-- a", "<!-- a\u202e -->"):
+        with pytest.raises(ConstitutionError):
+            Constitution.parse(text(line, "- other: Act"))
 
 
 @pytest.mark.parametrize(

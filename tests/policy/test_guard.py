@@ -249,6 +249,21 @@ def test_a_destructive_tool_without_a_marker_stops_the_start() -> None:
         assert granted(markers, destructive=True).rules["act"].mutating
 
 
+@pytest.mark.parametrize("summary", ["Remove after asking", "Remove pages, HITL", "Remove, verify with user", "Show status"])
+def test_a_line_for_a_server_that_is_not_trusted_says_whether_the_user_is_asked(summary: str) -> None:
+    """The restriction in a summary is enforced by nobody, and neither a hint nor its absence permits anything."""
+    declaration = ToolDeclaration(name="act", description="", parameters={})
+
+    def compiled(markers: str) -> Policy:
+        constitution = Constitution.parse(f"## Available Tools\n- act: {summary}{markers}\n")
+        return compile_policy(constitution, [declaration], {"act": ToolTraits(destructive=None)})
+
+    with pytest.raises(ConfigurationError, match=r"'act' is not trusted: .* \(requires confirmation\) or"):
+        compiled("")
+    for markers in (" (requires confirmation)", " (without confirmation)", " (reads)"):
+        assert compiled(markers).rules["act"].title == summary
+
+
 @pytest.mark.parametrize("traits", [{"destructive": True}, {"ledger": True}])
 def test_a_tool_whose_server_says_that_it_writes_cannot_be_marked_as_a_read(traits: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="its server says that it writes"):

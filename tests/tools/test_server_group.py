@@ -11,7 +11,14 @@ from mcp import StdioServerParameters
 from mcp.server.mcpserver import MCPServer
 
 from graph_agent.errors import ToolErrorCode
+from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.llm import FunctionCall
+from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.guard import judge_batch
+from graph_agent.policy.rules import Policy
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import ToolServer
+from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 
@@ -77,3 +84,76 @@ async def test_a_command_that_dies_at_once_is_not_started_by_every_call() -> Non
         # The first failure is retried at once; after the second one no session is opened during the back-off.
         assert len({id(session) for session in opened if session is not None}) <= 2
         assert executor.failure == "there is no such command or folder"
+
+
+async def policy_of(tools: McpServerGroup, *names: str) -> Policy:
+    lines = "\n".join(f"- {name}: Act (without confirmation)" for name in names)
+    return await ServedPolicy(Constitution.parse(f"## Available Tools\n{lines}\n"), tools, seconds=60).current()
+
+
+def replayed(policy: Policy) -> Policy:
+    """Return the policy as a replay builds it from the record."""
+    snapshot = PolicySnapshot(policy, AgentEngineConfig(), "prompt")
+    return PolicySnapshot.from_texts(snapshot.texts, snapshot.digests).policy
+
+
+def refusal(policy: Policy) -> str | None:
+    """Return the guard's refusal of a call of `add_note`."""
+    requested = [FunctionCall(name="add_note", arguments={})]
+    (judgement,) = judge_batch(requested, policy=policy, user_id="ann", decision_id="d", max_calls_per_turn=1)
+    return judgement.error
+
+
+async def test_a_name_of_a_server_that_is_down_is_not_taken_over_by_another_server() -> None:
+    servers = (ServerConfig("notes", DOWN), ServerConfig("other", server("add_note")))
+    async with group(*servers, granted=["add_note"]) as tools:
+        why = "the server 'notes' has not answered yet and may serve it too: write 'other.add_note' in the constitution, or pin"
+        assert refusal(await policy_of(tools, "add_note")) == f"unavailable: {why} the tools"
+        assert (await tools.execute("add_note", {}, "ann")).error_code is ToolErrorCode.TOOL_UNAVAILABLE
+        assert tools.get_available_tools() == ["other.add_note"]
+
+
+async def test_a_name_that_two_servers_serve_refuses_the_call_and_not_the_start() -> None:
+    async with group(
+        ServerConfig("a", server("add_note", "read")), ServerConfig("b", server("add_note")), granted=["add_note", "read"]
+    ) as tools:
+        policy = await policy_of(tools, "add_note", "read")
+        assert list(policy.rules) == ["read"]
+        assert "the servers 'a' and 'b' have a tool of this name" in str(refusal(policy))
+        assert replayed(policy).unavailable == policy.unavailable
+
+
+async def test_a_name_keeps_its_server_even_if_that_server_drops_the_tool_and_another_one_adds_it() -> None:
+    first, second = server("add_note", "read"), server("write")
+    async with group(ServerConfig("a", first), ServerConfig("b", second), granted=["add_note"]) as tools:
+        assert tools.get_available_tools() == ["add_note", "read", "write"]
+        first.remove_tool("add_note")
+        second.add_tool(print, name="add_note")
+        for executor in tools.executors.values():
+            await executor.aclose()
+        assert not await tools.start()
+        assert "it belongs to the server 'a', and now 'b' serves it" in str(refusal(await policy_of(tools, "add_note")))
+
+
+async def test_a_pinned_name_belongs_to_the_server_that_the_pin_file_names() -> None:
+    async with group(ServerConfig("a", server("add_note"))) as pinning:
+        pins = pinning.pins()
+    down = McpServerGroup([ServerConfig("b", server("read")), ServerConfig("a", DOWN)], granted=["add_note"], pins=pins)
+    await down.start()
+    assert down.get_available_tools() == []
+    await down.aclose()
+    certain = McpServerGroup([ServerConfig("b", DOWN), ServerConfig("a", server("add_note"))], granted=["add_note"], pins=pins)
+    await certain.start()
+    assert (await certain.execute("add_note", {}, "ann")).success
+    await certain.aclose()
+
+
+async def test_a_constitution_for_one_server_works_when_a_second_one_without_its_names_is_added() -> None:
+    async with group(
+        ServerConfig("notes", server("notes", "add_note")), ServerConfig("b", server("write")), granted=["notes", "add_note"]
+    ) as tools:
+        assert (await tools.execute("add_note", {}, "ann")).success
+        assert refusal(await policy_of(tools, "notes", "add_note")) is None
+        for executor in tools.executors.values():
+            await executor.aclose()
+        assert (await tools.execute("notes", {}, "ann")).success
