@@ -32,7 +32,7 @@ def new(mcp: Mcp = None) -> None:
         text, left_out = run(draft_constitution(settings, stores.main))
     typer.echo(text, nl=False)
     for name, reason in left_out.items():
-        print_stderr(f"graph-agent: the tool {name!a} is left out: {plain(reason)}")
+        print_stderr(f"graph-agent: the tool {name!a} is left out: {reason}")
 
 
 def check(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
