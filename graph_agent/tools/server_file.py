@@ -143,9 +143,9 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
     if not _SERVER_NAME.fullmatch(name):
         raise ConfigurationError(f"the name of an MCP server has 1 to 64 letters, digits, '_', '-' or spaces, unlike {name!r}")
     if isinstance(entry, dict):
-        _require_known_keys(name, entry)
         if entry.get("disabled") is True:
             return None
+        _require_known_keys(name, entry)
     values: list[str] = []
     try:
         read = _Entry.model_validate(_replace_variables(entry, name, environment, values))

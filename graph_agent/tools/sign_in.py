@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -51,11 +52,11 @@ class SignIns:
             "expires_at": None if tokens.expires_in is None else now + tokens.expires_in,
             "renewal": dict(renewal),
         }
-        draft = self.file.with_name(f"{self.file.name}.{os.getpid()}")
+        document = json.dumps({**self._read(), url: sign_in}, indent=2)
         # Another process reads either the old file or the new one.
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({**self._read(), url: sign_in}, file, indent=2)
+        draft = self.file.with_name(f"{self.file.name}.{secrets.token_hex(8)}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(document)
         draft.replace(self.file)
         return sign_in
 

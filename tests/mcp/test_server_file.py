@@ -42,7 +42,7 @@ def test_commands_and_urls_are_read_with_their_variables(tmp_path: Path) -> None
                 "prefix": True,
                 "timeout": 3,
             },
-            "off": {"command": "${NOT_SET}", "disabled": True},
+            "off": {"type": "sse", "url": "${NOT_SET}", "disabled": True},
         },
         PACKAGE="server-files",
         KEY="s3cret",
