@@ -43,7 +43,7 @@ class _Route(NamedTuple):
 
 @dataclass(frozen=True)
 class Claims:
-    """What a server says about one of its tools. Nothing checks it, so it is only shown, unless the server is trusted."""
+    """The words and hints of a server about one of its tools. Unless it is trusted, they are only shown."""
 
     server: ServerConfig
     tool: str
