@@ -17,7 +17,7 @@ from mcp.server.mcpserver import MCPServer
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from graph_agent.api.server import ServerConfig
+from graph_agent.api.server import HttpServerConfig
 from tests.serving import ServerWithoutSignals
 
 
@@ -100,7 +100,7 @@ async def protected_server() -> AsyncIterator[Protected]:
         return await app(scope, receive, send)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = ServerConfig(route, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
+        config = HttpServerConfig(route, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
         running = ServerWithoutSignals(config)
         task = asyncio.create_task(running.serve(sockets=[listener]))
         protected.url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"

@@ -22,7 +22,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.models.record import CallDisposition, ToolInvocation
 from graph_agent.policy.constitution import Constitution
 from graph_agent.tools import transport
-from graph_agent.tools.server_file import HttpServerConfig
+from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.transport import HttpServer
 from tests.cli.conftest import Cli
@@ -136,7 +136,7 @@ async def test_after_100_crashes_the_server_is_used_again(tmp_path: Path) -> Non
     command = executable(tmp_path / "crashes.sh", f"echo >> {starts}; exit 1")
     clock = ManualClock()
     tools = McpServerGroup(
-        [HttpServerConfig("crashing", StdioServerParameters(command=str(command)), timeout=60)], granted=["act"], clock=clock
+        [ServerConfig("crashing", StdioServerParameters(command=str(command)), timeout=60)], granted=["act"], clock=clock
     )
 
     def started() -> int:
@@ -174,7 +174,7 @@ async def test_the_value_of_a_header_is_in_no_message_even_if_an_exception_has_i
 
     monkeypatch.setattr(transport, "size_limited_client", leaking)
     server = HttpServer("http://127.0.0.1:9/mcp", {"Authorization": "Bearer s3cret"})
-    tools = McpServerGroup([HttpServerConfig("remote", server, secrets=("Bearer s3cret",), timeout=60)], granted=["act"])
+    tools = McpServerGroup([ServerConfig("remote", server, secrets=("Bearer s3cret",), timeout=60)], granted=["act"])
     assert not await tools.start()
     result = await tools.execute("act", {}, "ann", operation_key="k")
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("graph_agent")]

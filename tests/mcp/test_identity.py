@@ -13,7 +13,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.tools import server_group
 from graph_agent.tools.identity import ClientCredentials, TokenSource
-from graph_agent.tools.server_file import HttpServerConfig, read_server_file
+from graph_agent.tools.server_file import ServerConfig, read_server_file
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.transport import HttpServer
 from tests.mcp.conftest import Servers
@@ -21,8 +21,8 @@ from tests.mcp.http_server import recording_server
 from tests.mcp.test_third_party import granted, settings
 
 
-def config(url: str, **changes: Any) -> HttpServerConfig:
-    return HttpServerConfig("remote", HttpServer(url, changes.pop("headers", {})), timeout=60, **changes)
+def config(url: str, **changes: Any) -> ServerConfig:
+    return ServerConfig("remote", HttpServer(url, changes.pop("headers", {})), timeout=60, **changes)
 
 
 async def whoami(tools: McpServerGroup, user_id: str) -> Any:

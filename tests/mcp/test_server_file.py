@@ -11,13 +11,13 @@ import pytest
 from mcp import StdioServerParameters
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.tools.server_file import HttpServerConfig, read_server_file
+from graph_agent.tools.server_file import ServerConfig, read_server_file
 from graph_agent.tools.session import Session
 from graph_agent.tools.stdio import MAX_STDERR_BYTES
 from graph_agent.tools.transport import HttpServer
 
 
-def read(tmp_path: Path, entries: Any, **environment: str) -> list[HttpServerConfig]:
+def read(tmp_path: Path, entries: Any, **environment: str) -> list[ServerConfig]:
     file = tmp_path / "servers.json"
     file.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
     return read_server_file(file, environment)
@@ -47,12 +47,12 @@ def test_commands_and_urls_are_read_with_their_variables(tmp_path: Path) -> None
         PACKAGE="server-files",
         KEY="s3cret",
     )
-    assert command == HttpServerConfig(
+    assert command == ServerConfig(
         name="files",
         server=StdioServerParameters(command="npx", args=["-y", "server-files"], env={"KEY": "as3cretb"}, cwd="/"),
         secrets=("server-files", "as3cretb", "s3cret"),
     )
-    assert url == HttpServerConfig(
+    assert url == ServerConfig(
         name="wiki",
         server=HttpServer("https://wiki.example/mcp", {"Authorization": "Bearer s3cret"}),
         trusted=True,
