@@ -17,6 +17,7 @@ from mcp import StdioServerParameters
 from mcp.server.mcpserver import MCPServer
 
 from graph_agent.tools.executor import McpToolExecutor
+from tests.permission import permitted
 
 ROUNDS = 5
 CALLS = 100
@@ -24,6 +25,8 @@ CALLS = 100
 AT_ONCE = 50
 
 SERVER = StdioServerParameters(command=sys.executable, args=["-m", "benchmarks.mcp_calls", "serve"])
+
+ECHO = permitted("echo", {"text": "tea"})
 
 Call = Callable[[], Awaitable[object]]
 
@@ -39,7 +42,7 @@ def serve() -> None:
 
 
 async def call(executor: McpToolExecutor) -> None:
-    result = await executor.execute("echo", {"text": "tea"}, "ann", deadline=60)
+    result = await executor.execute(ECHO, deadline=60)
     assert result.success, result
 
 

@@ -31,6 +31,7 @@ from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.scripted_turns import grouped
 
 ALONE = 100
 CONCURRENT = 50
@@ -67,8 +68,7 @@ async def full_engine(folder: Path, model: LLMAdapter | None = None) -> AsyncIte
             model or OneToolModel(),
             tools,
             Constitution.load().text,
-            audit=DatabaseAuditWriter(log),
-            confirmations=ConfirmationStore(tasks),
+            **grouped(audit=DatabaseAuditWriter(log), confirmations=ConfirmationStore(tasks)),
         )
     await tasks.close()
     await log.close()

@@ -55,6 +55,7 @@ _NAMES = {
     "tools.functions": ("FunctionTools",),
     "turn.engine": ("LLMAgentEngine", "step"),
     "turn.finished": ("FinishedTurn",),
+    "turn.options": ("EngineOptions", "EnginePorts"),
     "turn.recorder": ("Recorder",),
     "validation.report": ("ValidationReport",),
     "validation.service": ("ValidationService",),

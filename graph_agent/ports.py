@@ -65,7 +65,7 @@ class LLMAdapter(Protocol):
 
 
 class ToolExecutor(Protocol):
-    """The execution of tools."""
+    """The execution of tools, as the engine contract has it. The engine wraps such an executor in a `PlainExecutor`."""
 
     async def execute(
         self,
@@ -87,12 +87,32 @@ class ToolExecutor(Protocol):
         ...
 
 
+class SentCall(Protocol):
+    """A call that may have been sent: enough to ask a ledger for its outcome, but no permission to run it."""
+
+    @property
+    def tool_name(self) -> str: ...
+
+    @property
+    def arguments(self) -> dict[str, Any]: ...
+
+    @property
+    def user_id(self) -> str: ...
+
+    @property
+    def operation_key(self) -> str: ...
+
+
 @runtime_checkable
-class ToolServer(ToolExecutor, Protocol):
-    """A `ToolExecutor` with the declarations and traits of its tools, settlement and previews, such as the MCP client."""
+class ToolServer(Protocol):
+    """Runs permitted calls, and knows the declarations and traits of its tools, settlement and previews: the MCP client."""
 
     async def start(self) -> bool:
         """Connect, if it is not connected; False if the server cannot be reached now."""
+        ...
+
+    def get_available_tools(self) -> list[str]:
+        """Return the names of the tools that the server serves, in its order."""
         ...
 
     def declarations(self) -> list[ToolDeclaration]:
@@ -101,15 +121,14 @@ class ToolServer(ToolExecutor, Protocol):
 
     def traits(self, tool_name: str) -> ToolTraits: ...
 
-    async def settle(
-        self,
-        tool_name: str,
-        parameters: dict[str, Any],
-        user_id: str,
-        *,
-        operation_key: str,
-        deadline: float | None = None,
-    ) -> ToolResult:
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
+        """Run a call that the guard has permitted. A failure of the tool or its server is returned as a result, never raised.
+
+        `deadline` is in seconds from now. If `unknown` of the result is true, the call may have taken effect.
+        """
+        ...
+
+    async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:
         """Return the outcome of an operation without running it.
 
         This is the stored result if it took effect. Otherwise the server voids its key, so that it can never take effect, and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from graph_agent.clock import ManualClock, SequentialIds
@@ -13,9 +13,12 @@ from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import FunctionCall, LLMResponse, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
+from graph_agent.ports import SentCall
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.options import EngineOptions, EnginePorts
 
 READS = {"list_tasks"}
 SECRET = b"a key for tests only"
@@ -51,29 +54,19 @@ class TableServer:
             title=title, read_only=read_only, ledger=self.ledger and not read_only, preview=tool_name in self.previews
         )
 
-    async def execute(
-        self,
-        tool_name: str,
-        parameters: dict[str, Any],
-        user_id: str,
-        *,
-        operation_key: str | None = None,
-        deadline: float | None = None,
-    ) -> ToolResult:
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
         assert deadline is not None
-        self.sent.append((tool_name, parameters, user_id, operation_key))
-        answer = self.answers.get(tool_name, done({"receipt": f"did {tool_name}"}))
+        self.sent.append((call.tool_name, call.arguments, call.user_id, call.operation_key if call.mutating else None))
+        answer = self.answers.get(call.tool_name, done({"receipt": f"did {call.tool_name}"}))
         if isinstance(answer, ToolResult):
             return answer
-        given = answer(parameters)
+        given = answer(call.arguments)
         return given if isinstance(given, ToolResult) else await given
 
-    async def settle(
-        self, tool_name: str, parameters: dict[str, Any], user_id: str, *, operation_key: str, deadline: float | None = None
-    ) -> ToolResult:
-        assert (tool_name, parameters, user_id) == self.sent[-1][:3]
+    async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:
+        assert (call.tool_name, call.arguments, call.user_id) == self.sent[-1][:3]
         assert deadline is not None
-        self.settled.append(operation_key)
+        self.settled.append(call.operation_key)
         return self.settlements.pop(0)
 
     async def preview(
@@ -111,4 +104,12 @@ def engine_of(*script: Any, server: Any = None, **settings: Any) -> LLMAgentEngi
     settings.setdefault("clock", ManualClock())
     settings.setdefault("ids", SequentialIds())
     settings.setdefault("signer", Signer(SECRET))
-    return LLMAgentEngine(ScriptedAdapter(list(script)), server or TableServer(), Constitution.load().text, **settings)
+    adapter, constitution = ScriptedAdapter(list(script)), Constitution.load().text
+    return LLMAgentEngine(adapter, server or TableServer(), constitution, **grouped(**settings))
+
+
+def grouped(**settings: Any) -> dict[str, Any]:
+    """Return the optional parameters of an engine in their two groups."""
+    ports = {field.name: settings.pop(field.name, None) for field in fields(EnginePorts)}
+    given = {name: port for name, port in ports.items() if port is not None}
+    return {"ports": EnginePorts(**given), "options": EngineOptions(**settings)}

@@ -39,7 +39,7 @@ def test_the_library_desk_serves_another_domain() -> None:
 
 def test_the_notebook_changes_nothing_twice() -> None:
     assert _output_of("notes/run.py") == (
-        "sent twice under one key: wrote 'buy milk'; the same note: True\n"
+        "called twice in one decision: wrote 'buy milk'; the same note: True\n"
         "you> what about milk?\n"
         "You noted 'buy milk'.\n"
         "you> delete it\n"

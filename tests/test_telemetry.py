@@ -30,7 +30,7 @@ from graph_agent.telemetry import otlp
 from graph_agent.telemetry.spans import turn_spans
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.otlp_collector import Collected, collecting
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped, says
 
 TOKENS = TokenUsage(prompt_tokens=100, completion_tokens=7, total_tokens=107)
 
@@ -51,7 +51,7 @@ def _traced(tracer: Tracer, *script: Any, server: Any = None, **settings: Any) -
     kept = {"clock": ManualClock(), "ids": SequentialIds(), "signer": Signer(SECRET), **settings}
     adapter = ScriptedAdapter(list(script))
     hooks = [turn_spans(tracer, adapter)]
-    return LLMAgentEngine(adapter, server or TableServer(), Constitution.load().text, hooks=hooks, **kept)
+    return LLMAgentEngine(adapter, server or TableServer(), Constitution.load().text, **grouped(hooks=hooks, **kept))
 
 
 def _told(span: ReadableSpan) -> dict[str, Any]:
@@ -187,7 +187,7 @@ async def test_a_turn_that_cannot_be_recorded_fails_with_its_code(tracer: Tracer
 async def test_the_provider_attribute_names_the_provider_of_the_adapter(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
     adapter = OpenAICompatibleAdapter("k", "m", base_url="http://127.0.0.1:1")
     hooks = [turn_spans(tracer, adapter)]
-    engine = LLMAgentEngine(adapter, TableServer(), Constitution.load().text, clock=ManualClock(), hooks=hooks)
+    engine = LLMAgentEngine(adapter, TableServer(), Constitution.load().text, **grouped(clock=ManualClock(), hooks=hooks))
     await engine.run(asks())
     for span in exporter.get_finished_spans():
         model = {name: value for name, value in _told(span).items() if name in ("gen_ai.provider.name", "gen_ai.request.model")}

@@ -31,12 +31,13 @@ def script(note_id: str) -> Iterator[LLMResponse]:
 
 async def main() -> None:
     async with McpToolExecutor(build_notes(Database.open("sqlite://"))) as notes:
-        first = await notes.execute("write_note", {"text": "buy milk"}, "ann", operation_key="a key")
-        again = await notes.execute("write_note", {"text": "buy milk"}, "ann", operation_key="a key")
-        assert isinstance(first.data, dict)
-        print(f"sent twice under one key: {first.data['receipt']}; the same note: {first.data == again.data}")
+        # Without a model the guard judges a call as it judges a model's, and the decision is recorded.
+        write = FunctionCall(name="write_note", arguments={"text": "buy milk"})
+        written = await LLMAgentEngine(ScriptedAdapter([]), notes, CONSTITUTION).call("ann", [write, write])
+        first, again = (made.result for made in written.record.invocations)
+        print(f"called twice in one decision: {first['receipt']}; the same note: {first == again}")
 
-        agent = LLMAgentEngine(ScriptedAdapter(list(script(first.data["note_id"]))), notes, CONSTITUTION)
+        agent = LLMAgentEngine(ScriptedAdapter(list(script(first["note_id"]))), notes, CONSTITUTION)
         pending = None
         for message in ("what about milk?", "delete it", "yes"):
             context = DecisionContext(user_id="ann", message=message, conversation_id="c", pending_confirmation=pending)

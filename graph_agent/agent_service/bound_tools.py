@@ -10,7 +10,8 @@ from graph_agent.agent_service.tool_binding import McpTool, ToolBinding
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.ports import ToolServer
+from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.ports import SentCall, ToolServer
 
 
 def _failure(code: ToolErrorCode, error: str) -> ToolResult:
@@ -58,37 +59,19 @@ class BoundTools:
         traits = server.traits(tool_name) if server is not None else ToolTraits()
         return traits.replace(read_only=True) if self._bindings[tool_name].reads else traits
 
-    async def execute(
-        self,
-        tool_name: str,
-        parameters: dict[str, Any],
-        user_id: str,
-        *,
-        operation_key: str | None = None,
-        deadline: float | None = None,
-    ) -> ToolResult:
-        server = self._servers.get(tool_name)
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
+        server = self._servers.get(call.tool_name)
         if server is not None:
-            return await server.execute(tool_name, parameters, user_id, operation_key=operation_key, deadline=deadline)
-        binding = self._bindings.get(tool_name)
+            return await server.execute(call, deadline=deadline)
+        binding = self._bindings.get(call.tool_name)
         if binding is None:
             return _NO_SUCH_TOOL
-        value = binding.mcp_tool_reference(**{**parameters, "user_id": user_id})
+        value = binding.mcp_tool_reference(**{**call.arguments, "user_id": call.user_id})
         return _result(await value if inspect.isawaitable(value) else value)
 
-    async def settle(
-        self,
-        tool_name: str,
-        parameters: dict[str, Any],
-        user_id: str,
-        *,
-        operation_key: str,
-        deadline: float | None = None,
-    ) -> ToolResult:
-        server = self._servers.get(tool_name)
-        if server is None:
-            return _UNKNOWN
-        return await server.settle(tool_name, parameters, user_id, operation_key=operation_key, deadline=deadline)
+    async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:
+        server = self._servers.get(call.tool_name)
+        return _UNKNOWN if server is None else await server.settle(call, deadline=deadline)
 
     async def preview(
         self, tool_name: str, parameters: dict[str, Any], user_id: str, *, deadline: float | None = None

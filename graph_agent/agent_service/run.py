@@ -26,8 +26,9 @@ from graph_agent.models.decision import (
     unstorable,
 )
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import LLMAdapter, ToolExecutor
+from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.options import EngineOptions
 from graph_agent.turn.refused import write_refused
 
 _UNRECORDED = "The request cannot be recorded right now. Please try again later."
@@ -43,7 +44,7 @@ class AgentRequest:
     config: AgentConfiguration
     system_prompt: SystemPrompt | None = None
     loop_config: AgentLoopConfig | None = None
-    tools: Sequence[ToolBinding] | ToolExecutor | None = None
+    tools: Sequence[ToolBinding] | ToolExecutor | ToolServer | None = None
     conversation_id: str | None = None
 
 
@@ -54,7 +55,7 @@ async def run_agent(
     *,
     system_prompt: SystemPrompt | None = None,
     loop_config: AgentLoopConfig | None = None,
-    tools: Sequence[ToolBinding] | ToolExecutor | None = None,
+    tools: Sequence[ToolBinding] | ToolExecutor | ToolServer | None = None,
     conversation_id: str | None = None,
 ) -> AgentResponse:
     """Answer the last message of `message_history`.
@@ -80,13 +81,13 @@ async def converse(services: AgentServices, adapter: LLMAdapter, request: AgentR
         _check_id("user_id", user_id)
         if request.conversation_id is not None:
             _check_id("conversation_id", request.conversation_id)
-        history = read_history(message_history, services.clock.now())
+        history = read_history(message_history, services.ports.clock.now())
         engine = _engine(services, adapter, request)
-        named = request.conversation_id or history.conversation_id or services.ids.new()
+        named = request.conversation_id or history.conversation_id or services.ports.ids.new()
         if problem := content_problem(history.message):
             await write_refused(engine, user_id, named, history.message, OutcomeCategory.USER_INPUT, problem)
             return refused_response(message_history, problem)
-        finished = await engine.run(_context(services.signer, history, user_id, named))
+        finished = await engine.run(_context(services.ports.signer, history, user_id, named))
     except ServiceError as exc:
         # A caller of this service has no key with which to ask again.
         unknown = exc.code is ServiceErrorCode.OUTCOME_UNKNOWN
@@ -104,20 +105,22 @@ def _engine(services: AgentServices, adapter: LLMAdapter, request: AgentRequest)
     executor = BoundTools(tools, services.tools) if isinstance(tools, Sequence) else tools or services.tools
     engine = services.engine(
         adapter,
-        AgentEngineConfig(
-            max_iterations=loop.max_iterations,
-            temperature=config.temperature,
-            max_tokens=config.max_tokens,
-            timeout_seconds=loop.turn_seconds,
-            iteration_timeout=loop.iteration_timeout,
-            read_retries=loop.read_retries,
-            tell_time=True,
+        EngineOptions(
+            AgentEngineConfig(
+                max_iterations=loop.max_iterations,
+                temperature=config.temperature,
+                max_tokens=config.max_tokens,
+                timeout_seconds=loop.turn_seconds,
+                iteration_timeout=loop.iteration_timeout,
+                read_retries=loop.read_retries,
+                tell_time=True,
+            ),
+            system_prompt=prompt.to_prompt_string(request.user_id),
+            # A list of bindings is the caller's choice of some of the granted tools.
+            allow_missing_tools=isinstance(tools, Sequence),
+            graph=_graph(),
         ),
         executor,
-        system_prompt=prompt.to_prompt_string(request.user_id),
-        # A list of bindings is the caller's choice of some of the granted tools.
-        allow_missing_tools=isinstance(tools, Sequence),
-        graph=_graph(),
     )
     bound = executor.get_available_tools() if isinstance(executor, BoundTools) else []
     if unlisted := [name for name in bound if name not in engine.constitution.whitelist]:

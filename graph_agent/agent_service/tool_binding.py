@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,7 +11,7 @@ from graph_agent.agent_service.services import shared_services
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm.openai_wire import build_tools
 from graph_agent.models.base import Frozen
-from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.ports import ToolServer
 
 _USER = "user_id"
@@ -77,16 +75,18 @@ class ToolBinding(Frozen):
 class McpTool:
     """A tool of an MCP server as an async function; without `server`, of the shipped task server on the default database.
 
-    A direct call is not checked by the guard. In `run_agent` the guard checks every call, and calls go to the server itself,
-    with its previews and its ledger.
+    A direct call is a decision without a model: judged by the constitution and recorded. A tool that needs confirmation is not
+    run by it. In `run_agent` calls go to the server itself, with its previews and its ledger.
     """
 
     name: str
     server: ToolServer | None = None
 
     async def __call__(self, user_id: str, **arguments: Any) -> dict[str, Any]:
-        async with _opened(self.server) as server:
-            result = await server.execute(self.name, arguments, user_id)
+        async with shared_services() as services:
+            finished = await services.calling_engine(self.server).call(user_id, [FunctionCall(self.name, arguments)])
+        assert finished.turn is not None
+        result = finished.turn.calls[-1].result
         return {"success": result.success, "data": result.data, "error": result.error, "error_code": result.error_code}
 
 
@@ -95,20 +95,18 @@ async def bind_mcp_tools(executor: ToolServer | None = None) -> list[ToolBinding
 
     Without `executor`, that is the shipped task server. Raises `ConfigurationError` if the server does not answer.
     """
-    async with _opened(executor) as server:
-        if not await server.start():
-            raise ConfigurationError("the tool server does not answer")
-        declarations = server.declarations()
+    if executor is None:
+        async with shared_services() as services:
+            declarations = await _declarations(services.tools)
+    else:
+        declarations = await _declarations(executor)
     return [
         ToolBinding(tool_name=tool.name, openai_function_schema=schema, mcp_tool_reference=McpTool(tool.name, executor))
         for tool, schema in zip(declarations, build_tools(declarations), strict=True)
     ]
 
 
-@asynccontextmanager
-async def _opened(server: ToolServer | None) -> AsyncGenerator[ToolServer]:
-    if server is not None:
-        yield server
-        return
-    async with shared_services() as services:
-        yield services.tools
+async def _declarations(server: ToolServer) -> list[ToolDeclaration]:
+    if not await server.start():
+        raise ConfigurationError("the tool server does not answer")
+    return server.declarations()

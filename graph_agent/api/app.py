@@ -32,6 +32,7 @@ from graph_agent.api.access_log import AccessLog
 from graph_agent.api.auth import authenticator
 from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts, refuse_other_origins, refuse_two_lengths
+from graph_agent.api.services import ApiServices
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import Page, SignInWay, description_router, is_page_request, page_router
 from graph_agent.api.turn_admission import TurnAdmission
@@ -84,18 +85,34 @@ def create_app(
         try:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(runtime.chat.endings.listen())
-                if worker_metrics is not None and app.state.metrics is not None:
-                    await stack.enter_async_context(worker_metrics.serve(app.state.metrics.text))
+                if worker_metrics is not None and shared.metrics is not None:
+                    await stack.enter_async_context(worker_metrics.serve(shared.metrics.text))
                 yield
         finally:
             sweeping.cancel()
-            await asyncio.to_thread(app.state.replays.close)
+            await asyncio.to_thread(shared.replays.close)
             await asyncio.wait({sweeping})
             await runtime.chat.aclose()
-            app.state.open_turns = await _finish_remaining_turns(runtime)
-            if app.state.metrics is not None:
-                await asyncio.to_thread(app.state.metrics.close)
+            shared.open_turns = await _finish_remaining_turns(runtime)
+            if shared.metrics is not None:
+                await asyncio.to_thread(shared.metrics.close)
 
+    one_user = not settings.authenticates
+    admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=one_user)
+    caller = authenticator(settings)
+    shared = ApiServices(
+        runtime,
+        caller,
+        admission,
+        stream=TurnStream(runtime.chat, runtime.engine),
+        streams=StreamPlaces(MAX_STREAMS, one_user=one_user),
+        replays=ReplayPool(build=runtime.build_graph),
+        replay_streams=StreamPlaces(replay.MAX_STREAMS, one_user=one_user),
+        write_checks=health.write_checks(runtime),
+        metrics=metrics.server_metrics(runtime, admission) if metrics_port is not None or settings.otel else None,
+        worker_metrics=worker_metrics,
+        oidc=oidc.oidc_issuer(settings, caller),
+    )
     app = FastAPI(
         title="graph-agent",
         summary="A message goes in, a governed decision comes out.",
@@ -107,31 +124,17 @@ def create_app(
         # FastAPI must not export telemetry because OTEL_* variables are set for another program.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    app.state.runtime = runtime
-    # Set at the end of the lifespan: the number of turns that this process leaves open, None if that is unknown.
-    app.state.open_turns = 0
-    app.state.write_checks = health.write_checks(runtime)
-    app.state.authenticator = authenticator(settings)
-    app.state.turn_admission = TurnAdmission(runtime.engine.config.timeout_seconds, one_user=not settings.authenticates)
-    app.state.metrics = (
-        metrics.server_metrics(runtime, app.state.turn_admission) if metrics_port is not None or settings.otel else None
-    )
-    app.state.worker_metrics = worker_metrics
-    app.state.streams = StreamPlaces(MAX_STREAMS, one_user=not settings.authenticates)
-    app.state.replays = ReplayPool()
-    app.state.replay_streams = StreamPlaces(replay.MAX_STREAMS, one_user=not settings.authenticates)
-    app.state.stream = TurnStream(runtime.chat, runtime.engine)
+    app.state.services = shared
     errors.install(app)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if settings.authenticates else []
     for routes in (agui, chat, conversations, decisions, events, replay, behavior, session, tasks, topology):
         app.include_router(routes.router, dependencies=scheme)
-    app.state.oidc = oidc.oidc_issuer(settings, app.state.authenticator)
-    if app.state.oidc is not None:
+    if shared.oidc is not None:
         app.include_router(oidc.router)
     app.include_router(health.router)
     app.include_router(metrics.router)
-    way: SignInWay = "link" if not settings.authenticates else "bearer" if app.state.oidc is None else "oidc"
+    way: SignInWay = "link" if not settings.authenticates else "bearer" if shared.oidc is None else "oidc"
     app.include_router(description_router() if page is None else page_router(page, way, launch))
     return app
 

@@ -7,6 +7,7 @@ from typing import Annotated, Protocol
 from fastapi import Depends, Request
 
 from graph_agent.api.cookies import SESSION
+from graph_agent.api.services import services
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller
@@ -56,7 +57,7 @@ def authenticator(settings: Settings) -> Authenticator:
 
 
 async def _caller(request: Request) -> Caller:
-    found: Caller = await request.app.state.authenticator.caller(request)
+    found: Caller = await services(request).authenticator.caller(request)
     return found
 
 
@@ -66,7 +67,7 @@ AuthenticatedCaller = Annotated[Caller, Depends(_caller)]
 
 async def _auditor(request: Request, caller: AuthenticatedCaller) -> Caller:
     # Without authentication the local user operates this machine, and can run commands that show the same.
-    if caller.reads is not None and not isinstance(request.app.state.authenticator, LocalUser):
+    if caller.reads is not None and not isinstance(services(request).authenticator, LocalUser):
         raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "This needs the role of an auditor.")
     return caller
 

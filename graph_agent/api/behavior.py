@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from graph_agent.api.auth import Auditor
 from graph_agent.api.schemas import UUID_FORMAT, errors
+from graph_agent.api.services import services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.drift.baselines import Baseline, BaselineService, DriftReport
 from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD
@@ -71,7 +72,7 @@ async def baselines(
     ] = None,
 ) -> BaselinePage:
     """List the baselines, newest first."""
-    found = await BaselineService(request.app.state.runtime.log_reads).list_baselines(limit + 1, before)
+    found = await BaselineService(services(request).runtime.log_reads).list_baselines(limit + 1, before)
     return BaselinePage(items=[BaselineSummary.of(baseline) for baseline in found[:limit]], has_more=len(found) > limit)
 
 
@@ -79,7 +80,7 @@ async def baselines(
 async def drift(request: Request, _caller: Auditor, query: Annotated[DriftQuery, Query()]) -> DriftReport:
     """Compare decisions with a baseline. The report is not stored."""
     filters = DecisionFilter.model_validate(query.model_dump(include=set(DecisionFilter.model_fields)))
-    service = BaselineService(request.app.state.runtime.log_reads)
+    service = BaselineService(services(request).runtime.log_reads)
     # The service sets the time range of the filter itself, so the range of the query is passed separately.
     return await service.compare_to_baseline(
         query.baseline, query.since, query.until, threshold=query.threshold, filters=filters, store=False
@@ -96,7 +97,7 @@ async def drift(request: Request, _caller: Auditor, query: Annotated[DriftQuery,
 )
 async def verify(request: Request, caller: Auditor) -> Response:
     """Verify the whole record, and stream the progress and the result. The verification ends when the client disconnects."""
-    state = request.app.state
+    state = services(request)
     return EventStream(_verification(state.runtime), state.replay_streams, caller.user_id)
 
 

@@ -13,12 +13,11 @@ from graph_agent.api.arrivals import WAITED
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
 from graph_agent.api.schemas import Answers, ChatReply, ChatRequest, errors, message_schema
-from graph_agent.api.turn_admission import TurnAdmission
+from graph_agent.api.services import services
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.service import ChatService
 from graph_agent.models.decision import ConfirmationAnswer
 from graph_agent.net.bearer_tokens import Caller
-from graph_agent.turn.run import TurnRun
+from graph_agent.turn.handle import TurnHandle
 
 router = APIRouter(prefix="/api", tags=["chat"])
 
@@ -62,11 +61,11 @@ class ParsedMessage:
 
 async def start_turn(
     request: Request, caller: Caller, sent: ParsedMessage, idem_key: str | None
-) -> TurnRun[ChatAnswer] | ChatAnswer:
+) -> TurnHandle[ChatAnswer] | ChatAnswer:
     """Start the turn of a message once it is admitted, or return the answer that it got before."""
-    state = request.app.state
-    admission: TurnAdmission = state.turn_admission
-    chat_service: ChatService = state.runtime.chat
+    state = services(request)
+    admission = state.turn_admission
+    chat_service = state.runtime.chat
     waited: float | None = getattr(request.state, WAITED, None)
     arrived_at = state.runtime.clock.monotonic() - (waited or 0.0)
     return await admission.start(

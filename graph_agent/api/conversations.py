@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse
 
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
+from graph_agent.api.services import services
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])
@@ -27,7 +28,7 @@ async def conversations(
     before: Annotated[str | None, Query(json_schema_extra=UUID_FORMAT, description=_LAST_CONVERSATION)] = None,
 ) -> JSONResponse:
     """List the caller's conversations, the last used first."""
-    page = await request.app.state.runtime.chat.conversations(caller.user_id, limit, before)
+    page = await services(request).runtime.chat.conversations(caller.user_id, limit, before)
     return JSONResponse(page.to_json())
 
 
@@ -40,5 +41,5 @@ async def conversation(
     before: Annotated[str | None, Query(json_schema_extra=UUID_FORMAT, description=_FIRST_MESSAGE)] = None,
 ) -> JSONResponse:
     """Return one conversation with its latest messages, oldest first."""
-    found = await request.app.state.runtime.chat.conversation(caller.user_id, conversation_id, limit, before)
+    found = await services(request).runtime.chat.conversation(caller.user_id, conversation_id, limit, before)
     return JSONResponse(found.to_json())

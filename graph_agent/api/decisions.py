@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
+from graph_agent.api.services import services
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.findings import findings
 from graph_agent.audit.metrics import MetricsSummary
@@ -93,7 +94,7 @@ async def decisions(request: Request, caller: AuthenticatedCaller, query: Annota
 @router.get("/decisions/{decision_id}", responses=errors(400, 401, 403, 404, 422, 503))
 async def decision(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> DecisionDetail:
     """Return one decision with its tool invocations and model calls, and whether its seal verifies."""
-    runtime = request.app.state.runtime
+    runtime = services(request).runtime
     trace = await log_of(request).get_decision_trace(well_formed_id(decision_id), user_id=caller.reads)
     row: dict[str, Any] = dict(trace.decision)
     violations = None
@@ -120,7 +121,7 @@ async def states(request: Request, caller: AuthenticatedCaller, decision_id: IdI
     if trace.record is None:
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, _STILL_OPEN)
     settled = {settlement.sequence: settlement.result for settlement in trace.settlements}
-    return await visited_states(request.app.state.runtime.engine, trace.record, settled)
+    return await visited_states(services(request).runtime.engine, trace.record, settled)
 
 
 @router.get(
@@ -160,7 +161,7 @@ async def timeline(
 ) -> list[MetricsSummary]:
     """Return the metrics of consecutive parts of a time range: the last seven days unless `since` or `until` says otherwise."""
     filters = restricted_to_caller(_filters(query), caller)
-    until = query.until or request.app.state.runtime.clock.now()
+    until = query.until or services(request).runtime.clock.now()
     since = query.since or until - _TIMELINE
     return await log_of(request).get_metrics_timeline(since, until, query.parts, filters=filters)
 
@@ -176,7 +177,7 @@ def restricted_to_caller(filters: DecisionFilter, caller: Caller) -> DecisionFil
 
 def log_of(request: Request) -> LogQueryService:
     """Return the queries of the server's log."""
-    runtime = request.app.state.runtime
+    runtime = services(request).runtime
     return LogQueryService(runtime.log_reads, current=runtime.log_database)
 
 

@@ -16,10 +16,11 @@ from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import read_object
 from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, ParsedMessage, read_message, start_turn
 from graph_agent.api.schemas import IdInPath, errors
+from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, event, stream_response
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import well_formed_id
-from graph_agent.chat.stream import NumberedEvent, TurnStream
+from graph_agent.chat.stream import NumberedEvent
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.turn.events import EventKind
 
@@ -56,8 +57,8 @@ async def chat_stream(
     last_event_id: LastEventId = "",
 ) -> Response:
     """Answer one message as `POST /api/chat` does, and stream the events. The turn continues if the client disconnects."""
-    state = request.app.state
-    stream: TurnStream = state.stream
+    state = services(request)
+    stream = state.stream
     sent = read_message(await read_object(request))
     if last_event_id:
         decision_id, after = _parse_event_id(last_event_id)
@@ -77,7 +78,7 @@ async def decision_events(
     """Stream the events of a decision: live while the turn runs, from its record afterwards."""
     decision_id = well_formed_id(decision_id)
     named, after = _parse_event_id(last_event_id) if last_event_id else (decision_id, 0)
-    stream: TurnStream = request.app.state.stream
+    stream = services(request).stream
     # The Last-Event-ID of another decision does not apply to this one.
     events = await stream.subscribe(decision_id, caller.reads, after if named == decision_id else 0)
     return _event_stream(request, caller, decision_id, events)
@@ -90,8 +91,8 @@ async def start_streamed_turn(
 
     Without a place for one more subscriber the turn is not started, because its events could not be sent.
     """
-    stream: TurnStream = request.app.state.stream
-    request.app.state.streams.require(caller.user_id)
+    stream = services(request).stream
+    services(request).streams.require(caller.user_id)
     started = await start_turn(request, caller, sent, idem_key)
     events = await stream.answered(started) if isinstance(started, ChatAnswer) else stream.follow(started)
     return started.decision_id, events
@@ -109,7 +110,7 @@ def _event_stream(request: Request, caller: Caller, decision_id: str, events: As
 
 def stream_of(request: Request, caller: Caller, messages: AsyncIterator[bytes], *, admitted: bool = False) -> Response:
     """Return a response that streams `messages`; unless it is `admitted`, only if there is a place for one more subscriber."""
-    state = request.app.state
+    state = services(request)
     # On shutdown the running turns are ended first, and their last events are still sent.
     grace_seconds = state.runtime.engine.config.timeout_seconds
     return EventStream(messages, state.streams, caller.user_id, grace_seconds, admitted=admitted)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
 
 from graph_agent.api.schemas import Health, errors
+from graph_agent.api.services import services
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -36,8 +37,8 @@ async def healthz() -> JSONResponse:
 @router.get("/readyz", response_model=Health, responses=errors(403, 503))
 async def readyz(request: Request) -> JSONResponse:
     """Return `ready` if both databases take a write, and all MCP servers answer and serve every tool of the constitution."""
-    runtime: Any = request.app.state.runtime
-    writes: dict[str, WriteCheck] = request.app.state.write_checks
+    runtime = services(request).runtime
+    writes = services(request).write_checks
     checks = {
         "main database": _takes_writes(runtime.main_database, writes["main database"]),
         "log database": _takes_writes(runtime.log_database, writes["log database"]),

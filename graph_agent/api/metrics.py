@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from graph_agent.api.errors import ROUTING_ERRORS, envelope
+from graph_agent.api.services import services
 from graph_agent.api.turn_admission import TurnAdmission
-from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.bootstrap.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ router = APIRouter(include_in_schema=False)
 @router.get(PATH)
 async def metrics(request: Request) -> Response:
     """Return the metrics, those of several workers with the label `worker`; 404 without the extra."""
-    found: ServerMetrics | None = request.app.state.metrics
+    found = services(request).metrics
     if found is None:
         raise HTTPException(404)
-    workers: WorkerMetrics | None = request.app.state.worker_metrics
+    workers = services(request).worker_metrics
     text = found.text() if workers is None else found.merged(await workers.texts())
     return Response(text, media_type=found.media_type)
 

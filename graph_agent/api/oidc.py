@@ -29,6 +29,7 @@ from graph_agent.api.body import invalid, read_object
 from graph_agent.api.cookies import SESSION, SIGN_IN
 from graph_agent.api.exchange_queue import ExchangeQueue
 from graph_agent.api.schemas import errors
+from graph_agent.api.services import services
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_allowed_host, require_protected
@@ -234,7 +235,8 @@ def oidc_issuer(settings: Settings, authenticator: Authenticator) -> OidcIssuer 
 @router.get("/sign-in", responses=errors(503))
 async def start(request: Request, answer: Response) -> SignInStart:
     """Return the values with which the page sends the browser to the issuer. The request needs no token."""
-    issuer: OidcIssuer = request.app.state.oidc
+    issuer = services(request).oidc
+    assert issuer is not None  # the routes exist only with an issuer
     pending = issuer.sign_in(secrets.token_urlsafe(24))
     SIGN_IN.set(request, answer, pending.number, SIGN_IN_SECONDS)
     return await issuer.start(pending)
@@ -250,7 +252,8 @@ async def start(request: Request, answer: Response) -> SignInStart:
 )
 async def exchange(request: Request) -> Response:
     """Exchange an authorization code of the issuer for a session of the browser that has begun the sign-in here."""
-    issuer: OidcIssuer = request.app.state.oidc
+    issuer = services(request).oidc
+    assert issuer is not None  # the routes exist only with an issuer
     try:
         sent = AuthorizationCode.model_validate(await read_object(request))
     except ValidationError:

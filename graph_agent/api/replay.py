@@ -20,6 +20,7 @@ from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
 from graph_agent.api.decisions import log_of, restricted_to_caller
 from graph_agent.api.schemas import errors, schema_without_references
+from graph_agent.api.services import services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.trace import LoggedDecision
@@ -78,7 +79,7 @@ async def replay(request: Request, caller: AuthenticatedCaller) -> Response:
     closed = [row for row in page.items if row.status is not RecordStatus.PENDING]
     if asked.decision_id is not None and not closed:
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
-    state = request.app.state
+    state = services(request)
     reports = _reports(state.runtime.log_database, state.replays, closed, asked.policy)
     return EventStream(reports, state.replay_streams, caller.user_id)
 

@@ -8,12 +8,14 @@ from fastapi import APIRouter, Query, Request
 
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, errors
+from graph_agent.api.services import services
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, service_unavailable
+from graph_agent.graph.authorized import read_for_display
 from graph_agent.models.base import Frozen
 from graph_agent.models.llm import FunctionCall
-from graph_agent.policy.guard import AuthorizedCall, judge_batch
+from graph_agent.policy.guard import AuthorizedCall, permitted_read
 
 router = APIRouter(prefix="/api", tags=["tasks"])
 
@@ -36,8 +38,8 @@ async def tasks(
     ] = None,
 ) -> TaskPage:
     """List the caller's tasks, newest first. The constitution must permit `list_tasks`, and the tool must only read."""
-    runtime: Runtime = request.app.state.runtime
-    call = await _permitted(runtime, FunctionCall(name="list_tasks", arguments={"status": status}), caller.user_id)
+    runtime = services(request).runtime
+    call = await _permitted(runtime, caller.user_id, status)
     found = await (
         _from_tool(runtime, call, before) if runtime.tasks is None else _from_store(runtime.tasks, call, limit, before)
     )
@@ -57,7 +59,7 @@ async def _from_store(pages: Any, call: AuthorizedCall, limit: int, before: str 
 
 async def _from_tool(runtime: Runtime, call: AuthorizedCall, before: str | None) -> list[dict[str, Any]]:
     """Return the tasks after `before`. Another server's tool has no pages, so all of them are read."""
-    result = await runtime.tools.execute(call.tool_name, call.arguments, call.user_id)
+    result = await read_for_display(call, runtime.tools)
     found = result.data.get("tasks") if isinstance(result.data, dict) else None
     if not result.success or not isinstance(found, list):
         raise service_unavailable()
@@ -73,13 +75,13 @@ def _no_such_task() -> ServiceError:
     return ServiceError(ServiceErrorCode.TASK_NOT_FOUND, "There is no such task.")
 
 
-async def _permitted(runtime: Runtime, call: FunctionCall, user_id: str) -> AuthorizedCall:
+async def _permitted(runtime: Runtime, user_id: str, status: str) -> AuthorizedCall:
     """Return the permission of the guard, which also sets the argument that the constitution binds to the user."""
     try:
         policy = (await runtime.engine.prepare()).policy
     except ConfigurationError:
         raise service_unavailable() from None
-    judgement, *_ = judge_batch([call], policy=policy, user_id=user_id, decision_id="tasks", max_calls_per_turn=1)
-    if judgement.authorized is None or judgement.authorized.mutating:
+    wanted = FunctionCall(name="list_tasks", arguments={"status": status})
+    if (call := permitted_read(wanted, policy=policy, user_id=user_id)) is None:
         raise service_unavailable()
-    return judgement.authorized
+    return call

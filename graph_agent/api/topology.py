@@ -6,9 +6,10 @@ from fastapi import APIRouter, Request
 
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import errors
-from graph_agent.graph.topology import END, START, TOPOLOGY
+from graph_agent.api.services import services
+from graph_agent.graph.build import topology_of
+from graph_agent.graph.topology import END, START
 from graph_agent.models.base import Frozen
-from graph_agent.policy.constitution import Constitution
 
 router = APIRouter(prefix="/api", tags=["topology"])
 
@@ -34,13 +35,14 @@ class Topology(Frozen):
 @router.get("/topology", responses=errors(401, 403, 503))
 async def topology(request: Request, caller: AuthenticatedCaller) -> Topology:  # noqa: ARG001 (only callers may ask)
     """Return the states and edges of the state machine."""
+    engine = services(request).runtime.engine
+    table = topology_of(engine.graph)
     edges = [
         Edge(source=state, outcome=outcome, target=target)
-        for state, outcomes in TOPOLOGY.items()
+        for state, outcomes in table.items()
         for outcome, target in outcomes.items()
     ]
-    cap: int = request.app.state.runtime.engine.config.max_iterations
-    return Topology(start=START, end=END, states=list(TOPOLOGY), edges=edges, max_iterations=cap)
+    return Topology(start=START, end=END, states=list(table), edges=edges, max_iterations=engine.config.max_iterations)
 
 
 class GrantedTool(Frozen):
@@ -63,7 +65,7 @@ class ConstitutionText(Frozen):
 @router.get("/constitution", responses=errors(401, 403, 503))
 async def constitution(request: Request, caller: AuthenticatedCaller) -> ConstitutionText:  # noqa: ARG001 (only callers may ask)
     """Return the constitution in force."""
-    found: Constitution = request.app.state.runtime.engine.constitution
+    found = services(request).runtime.engine.constitution
     tools = [
         GrantedTool(
             name=grant.name,

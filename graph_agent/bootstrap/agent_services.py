@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from graph_agent.bootstrap.secret import signing_keys
 from graph_agent.bootstrap.stores import Stores, open_audit, open_stores
@@ -15,15 +14,16 @@ from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
+from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolExecutor
-from graph_agent.record.spool import SpoolingAuditWriter
+from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.settings import Settings
 from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.options import EngineOptions, EnginePorts
 
 
 @dataclass(frozen=True)
@@ -32,28 +32,18 @@ class AgentServices:
 
     constitution: str
     tools: McpServerGroup
-    audit: SpoolingAuditWriter
-    signer: Signer
-    confirmations: ConfirmationStore
-    clock: Clock
-    ids: IdSource
+    ports: EnginePorts
+    config: AgentEngineConfig = field(default_factory=AgentEngineConfig)
 
     def engine(
-        self, adapter: LLMAdapter, config: AgentEngineConfig, tools: ToolExecutor | None = None, **settings: Any
+        self, adapter: LLMAdapter, options: EngineOptions, tools: ToolExecutor | ToolServer | None = None
     ) -> LLMAgentEngine:
         """Return an engine on these services, with other `tools` than theirs if there are any."""
-        return LLMAgentEngine(
-            adapter,
-            tools or self.tools,
-            self.constitution,
-            config=config,
-            audit=self.audit,
-            clock=self.clock,
-            ids=self.ids,
-            signer=self.signer,
-            confirmations=self.confirmations,
-            **settings,
-        )
+        return LLMAgentEngine(adapter, tools or self.tools, self.constitution, ports=self.ports, options=options)
+
+    def calling_engine(self, tools: ToolServer | None = None) -> LLMAgentEngine:
+        """Return an engine for decisions without a model: see `LLMAgentEngine.call`."""
+        return self.engine(ScriptedAdapter([]), EngineOptions(self.config, allow_missing_tools=tools is not None), tools)
 
 
 @asynccontextmanager
@@ -69,12 +59,15 @@ async def open_services(
     ):
         services = AgentServices(
             constitution=constitution.text,
+            config=AgentEngineConfig(timeout_seconds=settings.timeout_seconds),
             tools=tools,
-            audit=await open_audit(settings, stores.log, clock),
-            signer=Signer(*signing_keys(settings)),
-            confirmations=ConfirmationStore(stores.main, clock=clock),
-            clock=clock,
-            ids=ids,
+            ports=EnginePorts(
+                await open_audit(settings, stores.log, clock),
+                clock,
+                ids,
+                Signer(*signing_keys(settings)),
+                ConfirmationStore(stores.main, clock=clock),
+            ),
         )
         yield services, stores
 

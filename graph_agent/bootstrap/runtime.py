@@ -17,8 +17,10 @@ from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
 from graph_agent.db import Database
 from graph_agent.db.notifications import open_notifications
+from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.ports import Clock, IdSource, LLMAdapter
+from graph_agent.record.spool import SpoolingAuditWriter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.task_server.store import TaskPages
@@ -26,6 +28,7 @@ from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.hooks import TurnHook
+from graph_agent.turn.options import EngineOptions
 
 _CHANNEL = "graph_agent_turns"
 """The PostgreSQL channel on which the end of each turn is announced."""
@@ -50,6 +53,7 @@ class Runtime:
     audit: DatabaseAuditWriter
     engine: LLMAgentEngine
     chat: ChatService
+    build_graph: Callable[[], CompiledGraph] = build_graph
     tasks: TaskPages | None = None
     """The pages of the shipped task server; None if other MCP servers are used."""
 
@@ -64,18 +68,21 @@ async def open_runtime(
     config: AgentEngineConfig | None = None,
     user_headers: UserHeaders | None = None,
     workers: int = 1,
+    build: Callable[[], CompiledGraph] = build_graph,
 ) -> AsyncGenerator[Runtime]:
     """Open everything that turns need. On exit running turns are ended first and the databases are closed last.
 
     `model` overrides the model of the settings, `config` overrides their limits of a turn.
     `user_headers` returns the headers by which an MCP server over HTTP knows a user. `workers` is the number of processes that
-    share the limits of one server. Raises `ConfigurationError` with one sentence.
+    share the limits of one server. `build` is a function of a module that returns a graph, such as one with your own states.
+    Raises `ConfigurationError` with one sentence.
     """
     async with AsyncExitStack() as stack:
         adapter, reason = await stack.enter_async_context(open_adapter(settings, model))
         opened = open_services(settings, clock=clock, ids=ids, user_headers=user_headers)
         services, stores = await stack.enter_async_context(opened)
-        clock, ids, tools, audit = services.clock, services.ids, services.tools, services.audit
+        clock, ids, tools, audit = services.ports.clock, services.ports.ids, services.tools, services.ports.audit
+        assert isinstance(audit, SpoolingAuditWriter)
         key = chain_keys(settings)
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
@@ -83,7 +90,7 @@ async def open_runtime(
             from graph_agent.telemetry.spans import open_tracing, turn_spans
 
             hooks.append(turn_spans(await stack.enter_async_context(open_tracing()), adapter))
-        engine = services.engine(adapter, config or AgentEngineConfig(timeout_seconds=settings.timeout_seconds), hooks=hooks)
+        engine = services.engine(adapter, EngineOptions(config or services.config, graph=build(), hooks=hooks))
         # Each server has its own time limit to connect, which can be longer than the engine's limit of a call.
         await tools.start()
         await engine.prepare()
@@ -115,6 +122,7 @@ async def open_runtime(
             audit=audit,
             engine=engine,
             chat=chat,
+            build_graph=build,
             tasks=TaskPages(stores.main) if settings.mcp is None else None,
         )
 

@@ -22,10 +22,11 @@ from graph_agent.bootstrap.runtime import Runtime, open_runtime
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph import topology
+from graph_agent.graph.build import CompiledGraph, build_graph, topology_of
 from graph_agent.graph.step_summary import summarize
 from graph_agent.graph.stepping import Step
 from graph_agent.settings import Settings, read_settings
-from graph_agent.turn.run import TurnRun
+from graph_agent.turn.handle import TurnHandle
 
 
 class StudioInput(TypedDict):
@@ -62,7 +63,14 @@ StudioGraph = CompiledStateGraph[StudioState, None, StudioInput, StudioOutput]
 @asynccontextmanager
 async def studio_graph() -> AsyncGenerator[StudioGraph]:
     """Yield the graph, with the settings of the environment. Studio opens one for each request."""
-    turns = _Turns(read_settings())
+    async with open_studio_graph() as graph:
+        yield graph
+
+
+@asynccontextmanager
+async def open_studio_graph(build: Callable[[], CompiledGraph] = build_graph) -> AsyncGenerator[StudioGraph]:
+    """Yield Studio's form of the graph that `build` returns, such as one with states of your own."""
+    turns = _Turns(read_settings(), build)
     try:
         yield build_studio_graph(turns)
     finally:
@@ -72,11 +80,12 @@ async def studio_graph() -> AsyncGenerator[StudioGraph]:
 class _Turns:
     """Runs the turns of one opened graph, in a runtime that the first of them opens: drawing the graph needs none."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, build: Callable[[], CompiledGraph] = build_graph) -> None:
         self._settings = settings
+        self.build = build
         self._closing = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
-        self._running: dict[str, tuple[TurnRun[ChatAnswer], AsyncIterator[Step]]] = {}
+        self._running: dict[str, tuple[TurnHandle[ChatAnswer], AsyncIterator[Step]]] = {}
 
     async def begin(self, message: str, conversation_id: str | None) -> str:
         """Start a turn and return its decision id. Raises `ServiceError` or `ConfigurationError`."""
@@ -85,7 +94,7 @@ class _Turns:
         runtime = await opened
         run = await runtime.chat.start(LOCAL_USER, message, conversation_id=conversation_id)
         # Only a message with an idempotency key can have been answered before.
-        assert isinstance(run, TurnRun)
+        assert isinstance(run, TurnHandle)
         self._running[run.decision_id] = run, run.stream_steps()
         return run.decision_id
 
@@ -97,7 +106,7 @@ class _Turns:
         step = await anext(steps, None)
         if step is None:
             raise run.failure or _turn_has_ended()
-        ends = topology.TOPOLOGY[step.state][step.outcome] == topology.END
+        ends = step.entered == topology.END
         return step, await run.result() if ends else None
 
     async def aclose(self) -> None:
@@ -109,7 +118,7 @@ class _Turns:
     async def _serve(self, opened: asyncio.Future[Runtime]) -> None:
         """Keep the runtime open until `aclose`. MCP sessions must be closed by the task that has opened them."""
         try:
-            async with open_runtime(self._settings) as runtime:
+            async with open_runtime(self._settings, build=self.build) as runtime:
                 opened.set_result(runtime)
                 await self._closing.wait()
         except Exception as exc:
@@ -119,11 +128,11 @@ class _Turns:
 
 
 def build_studio_graph(turns: _Turns) -> StudioGraph:
-    """Compile the graph of Studio from the topology."""
+    """Compile the graph of Studio from the topology of the runtime's graph."""
     graph: StateGraph[StudioState, None, StudioInput, StudioOutput] = StateGraph(
         StudioState, input_schema=StudioInput, output_schema=StudioOutput
     )
-    for state, outcomes in topology.TOPOLOGY.items():
+    for state, outcomes in topology_of(turns.build()).items():
         graph.add_node(state, _node(state, turns))
         targets: dict[Hashable, str] = {
             outcome: END if target == topology.END else target for outcome, target in outcomes.items()

@@ -6,16 +6,10 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
-from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
-from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
-from graph_agent.models.llm import FunctionCall
-from graph_agent.models.tools import ToolResult
+from graph_agent.errors import ConfigurationError
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import AuthorizedCall, judge_batch
 from graph_agent.policy.rules import Policy
 from graph_agent.ports import Clock, IdSource
 from graph_agent.settings import Settings
@@ -112,22 +106,6 @@ async def served_policy(settings: Settings, database: Database) -> CheckedTools:
         return await checked_tools(constitution, tools)
 
 
-async def call_tool(
-    settings: Settings, database: Database, name: str, arguments: dict[str, Any], user_id: str, *, consent: bool
-) -> ToolResult:
-    """Make one call that the guard has checked like a model's; `consent` is the user's yes, if the tool needs one.
-
-    Raises `ServiceError` VALIDATION_ERROR if the guard does not permit the call, `ConfigurationError` if its server is down.
-    """
-    constitution = Constitution.load(settings.constitution)
-    async with open_tools(database, settings, constitution) as tools:
-        checked = await checked_tools(constitution, tools)
-        if name in checked.policy.unavailable:
-            raise ConfigurationError(f"{name} is unavailable: {'; '.join(checked.problems)}")
-        call = _permitted(checked.policy, FunctionCall(name=name, arguments=arguments), user_id, consent=consent)
-        return await tools.execute(call.tool_name, call.arguments, call.user_id, operation_key=call.operation_key)
-
-
 async def checked_tools(constitution: Constitution, tools: McpServerGroup) -> CheckedTools:
     """Connect to all servers and return the policy with what is wrong; see `served_policy`."""
     policy = await ServedPolicy(constitution, tools, seconds=MAX_TIMEOUT_SECONDS).current()
@@ -152,27 +130,3 @@ def problems(tools: McpServerGroup) -> list[str]:
         *([f"these tools differ from their pinned definitions: {', '.join(differing)}"] if differing else []),
         *(f"the tool {name} is not called: {why}" for name, why in tools.uncertain.items()),
     ]
-
-
-def _permitted(policy: Policy, call: FunctionCall, user_id: str, *, consent: bool) -> AuthorizedCall:
-    key, now = RandomIds().new(), SystemClock().now()
-    confirmed = PendingAction(
-        id=key,
-        tool_name=call.name,
-        arguments=call.arguments,
-        description=call.name,
-        created_at=now,
-        expires_at=now + CONFIRMATION_LIFETIME,
-    )
-    judgement, *_ = judge_batch(
-        [call],
-        policy=policy,
-        user_id=user_id,
-        # Not the id of a decision: `log verify` would look for a decision that a ledger row names.
-        decision_id=f"tools-call:{key}",
-        max_calls_per_turn=1,
-        confirmed=confirmed if consent else None,
-    )
-    if judgement.authorized is None:
-        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"{call.name}: {judgement.error}")
-    return judgement.authorized

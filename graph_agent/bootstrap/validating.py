@@ -91,4 +91,5 @@ async def _open_runner(settings: Settings, model: str | None) -> AsyncGenerator[
         migrate(tasks, "graph_agent.task_server")
         tools = await stack.enter_async_context(open_tools(tasks, settings, constitution))
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
-        yield EngineRunner(adapter, tools, constitution.text, CaseTasks(tools), config=config), reason
+        cases = CaseTasks(tasks if settings.mcp is None else None)
+        yield EngineRunner(adapter, tools, constitution.text, cases, config=config), reason

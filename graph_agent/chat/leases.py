@@ -20,7 +20,7 @@ from graph_agent.chat.conversations.turns import TurnStore
 from graph_agent.clock import run_with_timeout
 from graph_agent.errors import ServiceError
 from graph_agent.ports import Clock
-from graph_agent.turn.run import TurnRun
+from graph_agent.turn.handle import TurnHandle
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _CHECK_SECONDS = 0.5
 @dataclass(slots=True)
 class _KeptClaim:
     turn: ClaimedTurn
-    run: TurnRun[Any]
+    run: TurnHandle[Any]
     since: float
     """The monotonic time of the claim or its last renewal. A change of the wall clock does not affect it."""
 
@@ -48,7 +48,7 @@ class LeaseKeeper:
         self._renewing: asyncio.Task[None] | None = None
 
     @contextmanager
-    def keep_claim(self, turn: ClaimedTurn, run: TurnRun[Any], since: float) -> Iterator[None]:
+    def keep_claim(self, turn: ClaimedTurn, run: TurnHandle[Any], since: float) -> Iterator[None]:
         """Renew the lease of `turn` until this context ends; fence `run` if the claim is lost.
 
         `since` is the monotonic time just before the turn was claimed.

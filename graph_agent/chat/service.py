@@ -7,39 +7,32 @@ there. A process that has lost its claim can no longer write.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from graph_agent.chat.answer import ChatAnswer, store_answer
+from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
 from graph_agent.chat.conversations.schedule import MaintenanceSchedule
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
-from graph_agent.chat.recovery import TurnRecovery, context_of, not_recordable, run_on_log
+from graph_agent.chat.recovery import TurnRecovery, run_on_log
 from graph_agent.chat.refusal_limit import RefusalLimit
+from graph_agent.chat.session import ChatSession, ChatStores, not_recordable
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
-from graph_agent.errors import (
-    ConfigurationError,
-    RecordUnavailableError,
-    ServiceError,
-    ServiceErrorCode,
-    TurnTakenOverError,
-    outcome_unknown,
-)
+from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.llm.loop_throttle import LoopThrottle
 from graph_agent.models.decision import ConfirmationAnswer, OutcomeCategory, content_problem
 from graph_agent.ports import Clock, IdSource
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.refused import write_refused
-from graph_agent.turn.run import TurnRun
 
 _log = logging.getLogger(__name__)
 
@@ -84,16 +77,16 @@ class ChatService:
         self._shared_maintenance = tuple(shared_maintenance)
         self._engine = engine
         self._clock = clock = clock or SystemClock()
-        self._ids = ids or RandomIds()
+        ids = ids or RandomIds()
         self._schedule = MaintenanceSchedule(database, clock=clock)
         self._conversations = ConversationStore(database)
-        self._turns = TurnStore(database, clock=clock, ids=self._ids, lease=LEASE, turns_per_minute=turns_per_minute)
+        self._turns = TurnStore(database, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
         self._leases = LeaseKeeper(self._turns, clock=clock)
-        self._throttle = LoopThrottle()
+        self._stores = ChatStores(self._turns, self._leases, self.endings, LoopThrottle(), ids)
         self._refused = RefusalLimit(clock, processes)
         self.refusals: Counter[OutcomeCategory] = Counter()
         """The messages for which this service started no turn, whether they were logged or only counted."""
-        self._recovery = TurnRecovery(engine, self._turns, self._leases, clock=clock, ids=self._ids)
+        self._recovery = TurnRecovery(engine, self._stores, clock=clock)
 
     async def send(
         self,
@@ -124,7 +117,7 @@ class ChatService:
         answers: ConfirmationAnswer | None = None,
         idem_key: str | None = None,
         arrived_at: float | None = None,
-    ) -> TurnRun[ChatAnswer] | ChatAnswer:
+    ) -> TurnHandle[ChatAnswer] | ChatAnswer:
         """Like `send`, but return once the turn has begun; it then continues, whether or not the caller is cancelled.
 
         The deadline counts from `arrived_at`, in seconds of the clock's monotonic time; by default from now.
@@ -136,7 +129,7 @@ class ChatService:
             await started.begun()
         return started
 
-    def live(self, decision_id: str) -> TurnRun[object] | None:
+    def live(self, decision_id: str) -> TurnHandle[object] | None:
         """Return the run of a turn if it runs in this process."""
         return self._engine.running(decision_id)
 
@@ -186,19 +179,15 @@ class ChatService:
 
     async def _start(
         self, request: TurnRequest, hooks: Iterable[TurnHook] = (), arrived_at: float | None = None
-    ) -> TurnRun[ChatAnswer] | ChatAnswer:
+    ) -> TurnHandle[ChatAnswer] | ChatAnswer:
         since = self._clock.monotonic()
         turn = await self._accept(request)
         if isinstance(turn, AnsweredTurn):
             return ChatAnswer.model_validate(turn.answer)
 
-        async def answer(run: TurnRun[ChatAnswer]) -> ChatAnswer:
-            with self._leases.keep_claim(turn, run, since), self.endings.report(turn.decision_id):
-                # The claims of a burst are committed together; other requests are answered between the turns that begin then.
-                await self._throttle.wait()
-                return await self._answer(run, turn)
-
-        return self._engine.start(answer, turn.user_id, decision_id=turn.decision_id, hooks=hooks, arrived_at=arrived_at)
+        session = ChatSession(self._stores, turn, since)
+        start, user_id = session.start(), turn.user_id
+        return self._engine.start(start, session, turn.decision_id, user_id=user_id, hooks=hooks, arrived_at=arrived_at)
 
     async def _accept(self, request: TurnRequest) -> ClaimedTurn | AnsweredTurn:
         """Claim the turn of a message. A message that is refused for its content or the rate limit is logged."""
@@ -243,53 +232,6 @@ class ChatService:
         except ConfigurationError as exc:
             raise not_recordable() from exc
 
-    async def _answer(self, run: TurnRun[ChatAnswer], turn: ClaimedTurn) -> ChatAnswer:
-        """Run a claimed turn and store its answer: the work of its owner task.
-
-        Raises `ServiceError` SERVICE_UNAVAILABLE only if nothing was called. From the opening row on, a failure of any kind is
-        OUTCOME_UNKNOWN.
-        """
-        try:
-            finished = None
-            if turn.attempt > 1:
-                finished = await self._engine.resume(run, ask_model=True)
-            if finished is None:
-                finished = await self._engine.decide(run, context_of(turn))
-            return await store_answer(self._turns, turn, finished.record, self._ids.new())
-        except asyncio.CancelledError:
-            # The event loop is shutting down: finish the turn as far as that is still possible.
-            await self._recovery.finish(run, turn)
-            raise
-        except TurnTakenOverError as exc:
-            return await self._answer_of_other_process(turn, exc)
-        except Exception as exc:
-            # A turn that was claimed before may have its opening row, written by a process that is only slow.
-            begun = turn.attempt > 1 or bool(run.steps) or _is_outcome_unknown(exc)
-            if run.cancelled_for is None:
-                await self._recovery.release(turn, begun=begun)
-            elif (answer := await self._recovery.finish(run, turn)) is not None:
-                # Cancelled before its opening row: the turn still gets one, and an answer.
-                return answer
-            if begun:
-                _log.warning("the outcome of turn %s is not known", turn.decision_id, exc_info=exc)
-                raise outcome_unknown(turn.decision_id) from exc
-            if isinstance(exc, RecordUnavailableError):
-                raise not_recordable() from exc
-            if isinstance(exc, ConfigurationError):
-                _log.error("turns cannot be run: %s", exc)
-                text = "The service is not ready. Please try again later."
-                raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5) from exc
-            raise
-
-    async def _answer_of_other_process(self, turn: ClaimedTurn, exc: TurnTakenOverError) -> ChatAnswer:
-        try:
-            answer = await self._turns.answer(turn.decision_id)
-        except ServiceError as unread:
-            raise outcome_unknown(turn.decision_id) from unread
-        if answer is None:
-            raise in_progress() from exc
-        return ChatAnswer.model_validate(answer)
-
 
 async def _run_maintenance(jobs: Iterable[MaintenanceJob]) -> None:
     for job in jobs:
@@ -297,10 +239,6 @@ async def _run_maintenance(jobs: Iterable[MaintenanceJob]) -> None:
             await job()
         except Exception as exc:
             _log.warning("maintenance is postponed", exc_info=exc)
-
-
-def _is_outcome_unknown(exc: Exception) -> bool:
-    return isinstance(exc, ServiceError) and exc.code is ServiceErrorCode.OUTCOME_UNKNOWN
 
 
 def _request(

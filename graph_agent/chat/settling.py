@@ -35,9 +35,7 @@ class OutcomeSettler:
         for call in await read(
             self._log, lambda connection: find_unknown_calls(connection, with_ledger, since, _MAX_CALLS_PER_SWEEP)
         ):
-            result = await self._tools.settle(
-                call.tool_name, call.parameters, call.user_id, operation_key=call.operation_key, deadline=_TIMEOUT_SECONDS
-            )
+            result = await self._tools.settle(call, deadline=_TIMEOUT_SECONDS)
             if result.unknown:
                 break  # The server does not answer; the next sweep asks again.
             settlement = Settlement(

@@ -15,7 +15,7 @@ from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord, OpenTurn
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.events import EventKind, TurnEvent, opening_event, progress_event, step_events
-from graph_agent.turn.run import TurnRun
+from graph_agent.turn.handle import TurnHandle
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class TurnStream:
         path = await self._path(stored) if isinstance(stored, DecisionRecord) else []
         return _numbered([*path, _decision(answer.reply_json())])
 
-    async def follow(self, run: TurnRun[object], after: int = 0) -> AsyncIterator[NumberedEvent]:
+    async def follow(self, run: TurnHandle[object], after: int = 0) -> AsyncIterator[NumberedEvent]:
         """Yield the events of a turn while it runs. Raises what the turn raised."""
         snapshot = await self._engine.prepare()
         number, shown = 0, None

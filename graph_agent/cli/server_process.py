@@ -15,6 +15,7 @@ from pathlib import Path
 from graph_agent.api.app import create_app
 from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.server import HttpServerConfig, Server
+from graph_agent.api.services import services_of
 from graph_agent.api.static_page import read_page
 from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.cli.listening import serve_until_stopped
@@ -82,12 +83,13 @@ def run_server(
         exchange = None if options.metrics_folder is None else WorkerMetrics(options.metrics_folder, number)
         app = create_app(runtime, page, options.session, metrics_port=metrics_port, worker_metrics=exchange)
         grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
-        config = HttpServerConfig(app, admission=app.state.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
+        services = services_of(app)
+        config = HttpServerConfig(app, admission=services.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
         server = Server(config, announce)
         # Uvicorn shuts down in order and then raises the signal once more.
         with suppress(KeyboardInterrupt):
             run(_serve(server, listeners, stopped_by))
-        count = app.state.open_turns
+        count = services.open_turns
     if count != 0:
         print_stderr(f"graph-agent: {'an unknown number of' if count is None else count} turns were left open")
         return FAILED

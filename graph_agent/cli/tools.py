@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import webbrowser
 from contextlib import closing, suppress
 from typing import Annotated
@@ -14,10 +15,11 @@ from rich.text import Text
 
 from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.bootstrap import LOCAL_USER, toolbox
+from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.bootstrap.definitions import diff_tools, pin_tools
 from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.bootstrap.toolbox import call_tool, served_policy
+from graph_agent.bootstrap.toolbox import problems, served_policy
 from graph_agent.bootstrap.tools_app import tools_app
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.listening import open_listener, serve_until_stopped
@@ -34,9 +36,13 @@ from graph_agent.cli.running import (
     wrong_usage,
 )
 from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, ToolErrorCode
+from graph_agent.models.llm import FunctionCall
+from graph_agent.models.record import CallDisposition
 from graph_agent.net.addresses import is_loopback
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
+from graph_agent.turn.finished import FinishedTurn
 
 SHUTDOWN_SECONDS = 5
 """The time that running calls get after Ctrl-C or SIGTERM."""
@@ -83,7 +89,8 @@ def call(
 ) -> None:
     """Call one tool over MCP and print its result as JSON.
 
-    The guard checks the call as it checks a model's. It is not recorded: the log contains decisions only.
+    The call is a decision without a model: the guard judges it, it is recorded, and `log show` prints it. If the tool needs
+    confirmation, you are asked for it in the terminal.
     """
     try:
         given = json.loads(arguments)
@@ -91,12 +98,34 @@ def call(
         given = None
     if not isinstance(given, dict):
         wrong_usage("the arguments must be one JSON object")
-    settings = command_settings(mcp, constitution)
-    with open_in_loop(open_stores(settings)) as (stores, run):
-        result = run(call_tool(settings, stores.main, name, given, user, consent=yes))
+    with open_in_loop(open_agent_services(command_settings(mcp, constitution))) as (services, run):
+        run(services.tools.start())
+        engine = services.calling_engine()
+        finished: FinishedTurn = run(engine.call(user, [FunctionCall(name, given)]))
+        if finished.decision.pending_action is not None:
+            finished = run(engine.answer(finished, yes=yes or _confirm(finished.decision.reply)))
+        down = problems(services.tools)
+    if not finished.record.invocations:
+        print_stderr(finished.decision.reply)
+        return
+    made = finished.record.invocations[-1]
+    if made.error_code == ToolErrorCode.TOOL_UNAVAILABLE and down:
+        raise ConfigurationError(f"{name} is unavailable: {'; '.join(down)}")
+    if made.disposition is CallDisposition.REFUSED:
+        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"{name}: {made.error_message}")
+    assert finished.turn is not None
+    result = finished.turn.calls[-1].result.replace(duration_ms=made.duration_ms)
     typer.echo(json_line(result.to_json()))
+    print_stderr(f"decision: {finished.decision.decision_id}")
     if not result.success:
         raise typer.Exit(FAILED)
+
+
+def _confirm(question: str) -> bool:
+    """Ask in the terminal; without one, exit with a usage error."""
+    if not sys.stdin.isatty():
+        wrong_usage(f"{question} Without a terminal, --yes confirms it.")
+    return typer.confirm(visible(question), err=True)
 
 
 def pin(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:

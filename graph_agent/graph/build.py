@@ -1,18 +1,19 @@
-"""The compiled graph, derived from the topology."""
+"""The compiled graph, derived from the shipped."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from types import MappingProxyType
-from typing import Any, TypedDict
 
-from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph import graph as langgraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from graph_agent.errors import UndeclaredOutcomeError
-from graph_agent.graph import fast_path, topology
+from graph_agent.errors import ConfigurationError, UndeclaredOutcomeError
+from graph_agent.graph import fast_path
+from graph_agent.graph import topology as shipped
+from graph_agent.graph.added import AddedNode, restricted
+from graph_agent.graph.edges import GraphState, Outcome
 from graph_agent.graph.nodes.append_results import append_results
 from graph_agent.graph.nodes.build_decision import build_decision
 from graph_agent.graph.nodes.build_request import build_request
@@ -23,53 +24,78 @@ from graph_agent.graph.nodes.execute_tools import execute_tools
 from graph_agent.graph.nodes.invoke_llm import invoke_llm
 from graph_agent.graph.nodes.timeout_response import timeout_response
 from graph_agent.graph.state import Turn, TurnRuntime
+from graph_agent.graph.topology import Topology
 
 Node = Callable[[Turn, TurnRuntime], Awaitable[Turn]]
 
 NODES: Mapping[str, Node] = MappingProxyType(
     {
-        topology.BUILD_REQUEST: build_request,
-        topology.INVOKE_LLM: invoke_llm,
-        topology.CHECK_RESPONSE: check_response,
-        topology.EXECUTE_TOOLS: execute_tools,
-        topology.APPEND_RESULTS: append_results,
-        topology.CHECK_ITERATIONS: check_iterations,
-        topology.TIMEOUT_RESPONSE: timeout_response,
-        topology.ERROR_RESPONSE: error_response,
-        topology.BUILD_DECISION: build_decision,
+        shipped.BUILD_REQUEST: build_request,
+        shipped.INVOKE_LLM: invoke_llm,
+        shipped.CHECK_RESPONSE: check_response,
+        shipped.EXECUTE_TOOLS: execute_tools,
+        shipped.APPEND_RESULTS: append_results,
+        shipped.CHECK_ITERATIONS: check_iterations,
+        shipped.TIMEOUT_RESPONSE: timeout_response,
+        shipped.ERROR_RESPONSE: error_response,
+        shipped.BUILD_DECISION: build_decision,
     }
 )
-
-
-class GraphState(TypedDict):
-    """The state of LangGraph: one channel with the frozen turn."""
-
-    turn: Turn
 
 
 CompiledGraph = CompiledStateGraph[GraphState, TurnRuntime, GraphState, GraphState]
 
 
-def build_graph() -> CompiledGraph:
-    """Compile the state machine. It keeps no state: one compiled graph serves all turns of a process."""
-    graph = langgraph.StateGraph(GraphState, context_schema=TurnRuntime)
-    checked = checked_nodes()
-    for name, outcomes in topology.TOPOLOGY.items():
-        graph.add_node(name, _node(checked[name]))
+class TurnGraph(langgraph.StateGraph[GraphState, TurnRuntime, GraphState, GraphState]):
+    """The builder of the state machine. A compiled graph keeps it, with the table and the nodes that it was built from."""
+
+    table: Topology
+    work: Mapping[str, Node]
+    path_lengths: tuple[int, int]
+
+    def recursion_limit(self, max_iterations: int) -> int:
+        """Return the limit of states of a turn; see `topology.recursion_limit`."""
+        states_per_round, others = self.path_lengths
+        return states_per_round * max_iterations + others
+
+
+def build_graph(topology: Topology | None = None, nodes: Mapping[str, AddedNode] | None = None) -> CompiledGraph:
+    """Compile the state machine. It keeps no state: one compiled graph serves all turns of a process.
+
+    `topology` is an extension of the shipped table, `nodes` has the functions of the states that it adds. Raises
+    `ConfigurationError`, which says what is missing, and where to add it.
+    """
+    graph = TurnGraph(GraphState, context_schema=TurnRuntime)
+    table = graph.table = shipped.TOPOLOGY if topology is None else topology
+    added = nodes or {}
+    if replaced := [name for name in added if name in NODES]:
+        raise ConfigurationError(f"{replaced[0]} is a shipped state: let its outcomes lead to a state of your own instead")
+    shipped.check_topology(table, {*NODES, *added})
+    graph.path_lengths = shipped.path_lengths(table)
+    work = {**NODES, **{name: restricted(name, node) for name, node in added.items()}}
+    graph.work = {name: _checked(name, work[name], table[name]) for name in table}
+    for name, outcomes in table.items():
+        graph.add_node(name, _node(graph.work[name]))
         targets: dict[Hashable, str] = {outcome: _target(target) for outcome, target in outcomes.items()}
         if len(targets) == 1:
             graph.add_edge(name, next(iter(targets.values())))
         else:
-            graph.add_conditional_edges(name, _Outcome(), targets)
-    graph.add_edge(langgraph.START, topology.START)
+            graph.add_conditional_edges(name, Outcome(), targets)
+    graph.add_edge(langgraph.START, shipped.START)
     compiled = graph.compile()
-    fast_path.install(compiled.nodes, compiled.channels, checked)
+    fast_path.install(compiled, graph.work)
     return compiled
 
 
-def checked_nodes() -> dict[str, Node]:
-    """Return the nodes by name; each raises `UndeclaredOutcomeError` if the topology does not have its outcome."""
-    return {name: _checked(name, node) for name, node in NODES.items()}
+def builder_of(graph: CompiledGraph) -> TurnGraph:
+    """Return the builder of a graph that `build_graph` has compiled."""
+    assert isinstance(graph.builder, TurnGraph)
+    return graph.builder
+
+
+def topology_of(graph: CompiledGraph) -> Topology:
+    """Return the table that a graph was built from."""
+    return builder_of(graph).table
 
 
 def _node(work: Node) -> Callable[..., Awaitable[GraphState]]:
@@ -79,32 +105,18 @@ def _node(work: Node) -> Callable[..., Awaitable[GraphState]]:
     return run
 
 
-def _checked(name: str, work: Node) -> Node:
-    outcomes = topology.TOPOLOGY[name]
+def _checked(name: str, work: Node, outcomes: Mapping[str, str]) -> Node:
+    """Return `work`; it raises `UndeclaredOutcomeError` if the topology does not have its outcome."""
 
     async def run(turn: Turn, runtime: TurnRuntime) -> Turn:
         turn = await work(turn, runtime)
         if turn.outcome not in outcomes:
-            raise UndeclaredOutcomeError(f"{name} has no outcome '{turn.outcome}'")
+            text = f"{name} has no outcome '{turn.outcome}': add it to TOPOLOGY in graph/topology.py, or to your own table"
+            raise UndeclaredOutcomeError(text)
         return turn
 
     return run
 
 
-class _Outcome(Runnable[GraphState, str]):
-    """The path function of every conditional edge: it returns the outcome that the node has set.
-
-    It is a Runnable because LangGraph wraps a plain function in a traced task, which costs time at each edge.
-    """
-
-    name = "outcome"
-
-    def invoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002,ARG002 (LangChain's signature)
-        return input["turn"].outcome
-
-    async def ainvoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002 (LangChain's signature)
-        return self.invoke(input, config, **kwargs)
-
-
 def _target(name: str) -> str:
-    return langgraph.END if name == topology.END else name
+    return langgraph.END if name == shipped.END else name

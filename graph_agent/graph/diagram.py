@@ -13,6 +13,7 @@ from graph_agent.graph.topology import (
     INVOKE_LLM,
     START,
     TOPOLOGY,
+    Topology,
 )
 
 _USER, _GRAPH, _RECORD, _MODEL, _TOOLS = "User", "Graph", "Record", "Model", "Tools"
@@ -38,10 +39,10 @@ _MESSAGES: dict[str, tuple[tuple[str, str, str], ...]] = {
 }
 
 
-def state_machine() -> str:
-    """Return the nine states and their outcomes as a Mermaid state diagram."""
+def state_machine(topology: Topology = TOPOLOGY) -> str:
+    """Return the states and their outcomes as a Mermaid state diagram."""
     lines = ["stateDiagram-v2", f"    [*] --> {START}"]
-    for state, outcomes in TOPOLOGY.items():
+    for state, outcomes in topology.items():
         for outcome, target in outcomes.items():
             lines.append(f"    {state} --> {'[*]' if target == END else target}: {outcome}")
     return "\n".join(lines) + "\n"

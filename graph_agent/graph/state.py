@@ -26,6 +26,8 @@ class EndingKind(StrEnum):
     CAP = "cap"
     AWAITING = "awaiting"
     CONFIRMED = "confirmed"
+    CALLED = "called"
+    """The calls of a decision without a model were judged, and the permitted ones were made."""
     DECLINED = "declined"
     VOID_ANSWER = "void_answer"
     """The user answered a confirmation by id, but that one can no longer be answered."""
@@ -43,12 +45,12 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class TurnCall:
-    """A call that the model requested, with its result."""
+    """A call that was requested, with its result."""
 
     sequence: int
     iteration: int
     call: FunctionCall
-    """The call as the model requested it."""
+    """The call as it was requested."""
     arguments: dict[str, Any]
     """The arguments that the guard judged: without the user's id."""
     disposition: CallDisposition
@@ -71,8 +73,10 @@ class Turn:
     adapter_calls: int = 0
     usage: TokenUsage | None = None
     calls: tuple[TurnCall, ...] = ()
+    confirmed: PendingAction | None = None
+    """The action that the user has confirmed: EXECUTE_TOOLS runs exactly it."""
     pending: PendingAction | None = None
-    """The action that the user has confirmed, or is asked to confirm."""
+    """The action that the user is asked to confirm."""
     ending: Ending | None = None
     notices: tuple[str, ...] = ()
     """Lines that code adds beside the reply, such as "Not done: …"."""

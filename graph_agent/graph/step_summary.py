@@ -62,6 +62,10 @@ def _ending(ending: Any) -> str:
     return ", ".join(_shorten(str(part)) for part in parts if part)
 
 
+def _action(action: Any) -> str:
+    return f"{action.tool_name} {_shorten(action.arguments, 80)}, until {action.expires_at:%H:%M:%S} UTC"
+
+
 _SUMMARIES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
     {
         "request": _request,
@@ -69,9 +73,8 @@ _SUMMARIES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
         "calls": _calls,
         "ending": _ending,
         "decision": lambda decision: f"{decision.decision_type.value}, {decision.outcome_category}",
-        "pending": lambda pending: (
-            f"{pending.tool_name} {_shorten(pending.arguments, 80)}, until {pending.expires_at:%H:%M:%S} UTC"
-        ),
+        "confirmed": _action,
+        "pending": _action,
         "usage": lambda usage: f"{usage.total_tokens} tokens",
         "forms": lambda forms: ", ".join(form.name for form in forms),
     }

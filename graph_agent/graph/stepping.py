@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 from langgraph.errors import GraphRecursionError
+from langgraph.graph import END as LANGGRAPH_END
 
-from graph_agent.graph import topology
-from graph_agent.graph.build import CompiledGraph, Node
+from graph_agent.graph.build import CompiledGraph, builder_of
+from graph_agent.graph.edges import declared_edges
 from graph_agent.graph.state import Turn, TurnRuntime
+from graph_agent.graph.topology import END, START
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class Step:
     outcome: str
     before: Turn
     turn: Turn
+    entered: str = END
+    """The next state."""
 
     @property
     def changed(self) -> dict[str, Any]:
@@ -34,29 +38,36 @@ class Step:
 
 async def walk(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncGenerator[Step]:
     """Run `turn` through `graph` and yield a `Step` after each node. A node runs only when its step is requested."""
+    builder = builder_of(graph)
     updates = graph.astream(
         {"turn": turn},
         context=runtime,
         stream_mode="updates",
         output_keys="turn",  # an update is then the turn itself, not a dict of channels
-        config={"recursion_limit": topology.recursion_limit(runtime.config.max_iterations)},
+        config={"recursion_limit": builder.recursion_limit(runtime.config.max_iterations)},
     )
     async for update in updates:
         for name, after in update.items():
-            yield Step(name, after.outcome, turn, after)
+            yield Step(name, after.outcome, turn, after, builder.table[name][after.outcome])
             turn = after
 
 
-async def walk_table(nodes: Mapping[str, Node], turn: Turn, runtime: TurnRuntime) -> AsyncGenerator[Step]:
-    """Take the same steps as `walk` from the transition table alone: LangGraph would take most of the time of a replay.
+async def walk_edges(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncGenerator[Step]:
+    """Take the same steps as `walk` along the declared edges alone: LangGraph would take most of the time of a replay.
 
-    `nodes` are those of `checked_nodes`. There is no checkpoint and no callback.
+    There is no checkpoint and no callback.
     """
-    state, limit = topology.START, topology.recursion_limit(runtime.config.max_iterations)
+    builder, edges = builder_of(graph), declared_edges(graph)
+    if edges is None:
+        async for step in walk(graph, turn, runtime):
+            yield step
+        return
+    state, limit = START, builder.recursion_limit(runtime.config.max_iterations)
     for _ in range(limit):
-        after = await nodes[state](turn, runtime)
-        yield Step(state, after.outcome, turn, after)
-        state, turn = topology.TOPOLOGY[state][after.outcome], after
-        if state == topology.END:
+        after = await builder.work[state](turn, runtime)
+        entered = edges[state]({"turn": after})
+        yield Step(state, after.outcome, turn, after, END if entered == LANGGRAPH_END else entered)
+        state, turn = entered, after
+        if state == LANGGRAPH_END:
             return
     raise GraphRecursionError(f"the turn has not ended after {limit} states")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolCall
 
 MAX_MESSAGE_LENGTH = 4000
@@ -230,11 +232,40 @@ class DecisionContext(Frozen):
     # Left out of the JSON if it is None, as `decision_type` of a message is.
     answers: ConfirmationAnswer | None = Field(default=None, exclude_if=lambda value: value is None)
     """An answer by id. Without it the message itself is read as the answer to `pending_confirmation`."""
+    # Left out of the JSON if it is empty, as in records that do not have it.
+    called: tuple[FunctionCall, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """The calls of a decision without a model, which are judged as one batch; see `for_calls`."""
 
     @field_validator("message_history")
     @classmethod
     def _keep_last_messages(cls, value: list[Message]) -> list[Message]:
         return value[-MAX_HISTORY_MESSAGES:]
+
+    @model_validator(mode="after")
+    def _calls_are_no_answer(self) -> DecisionContext:
+        if self.called and (self.pending_confirmation is not None or self.answers is not None):
+            raise ValueError("a decision without a model cannot answer a confirmation")
+        return self
+
+    @field_validator("called")
+    @classmethod
+    def _calls_can_be_recorded(cls, value: tuple[FunctionCall, ...]) -> tuple[FunctionCall, ...]:
+        try:
+            _calls_text(value).encode()
+        except (ValueError, TypeError, RecursionError):
+            raise ValueError("the arguments must be plain JSON") from None
+        return value
+
+    @classmethod
+    def for_calls(cls, user_id: str, called: Sequence[FunctionCall], conversation_id: str) -> DecisionContext:
+        """Return the input of a decision without a model. Its message names the calls, for the reader of the log."""
+        text = _calls_text(called)
+        message = text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 1]}…"
+        return cls(user_id=user_id, message=message, conversation_id=conversation_id, called=tuple(called))
+
+
+def _calls_text(called: Sequence[FunctionCall]) -> str:
+    return "; ".join(f"call {canonical_json(call.name)} {canonical_json(call.arguments)}" for call in called)
 
 
 class AgentDecision(Frozen, kw_only=False):

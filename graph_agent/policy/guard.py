@@ -1,7 +1,7 @@
 """The guard: decides which calls of a batch are permitted. Pure functions without I/O.
 
 A whole batch is judged before any of its calls starts. Every check fails closed. Permission is a value: only `judge_batch`
-creates an `AuthorizedCall`, and the executor accepts nothing else.
+creates an `AuthorizedCall`, and a tool server accepts nothing else.
 """
 
 from __future__ import annotations
@@ -158,6 +158,13 @@ def judge_batch(
             may_run = not any(earlier.may_have_run for earlier in known if earlier.sequence in judgement.repeats)
             known.append(PastCall(sequence, call.name, arguments, may_have_run=may_run))
     return tuple(judgements)
+
+
+def permitted_read(call: FunctionCall, *, policy: Policy, user_id: str) -> AuthorizedCall | None:
+    """Return the permission of a read for display, outside any decision; None for a call that may change something."""
+    (judgement,) = judge_batch([call], policy=policy, user_id=user_id, decision_id="", max_calls_per_turn=1)
+    permitted = judgement.authorized
+    return None if permitted is None or permitted.mutating else permitted
 
 
 def _judge_repetition(call: AuthorizedCall, rule: ToolRule, known: Sequence[PastCall]) -> Judgement:

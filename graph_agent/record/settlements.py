@@ -39,7 +39,7 @@ class UnknownCall:
     decision_id: str
     sequence: int
     tool_name: str
-    parameters: dict[str, Any]
+    arguments: dict[str, Any]
     user_id: str
     operation_key: str
 

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -16,6 +16,7 @@ from typing import Any
 
 from graph_agent.clock import ignore_result
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.step_summary import refused_in, summarize
 from graph_agent.models.record import DecisionRecord
 from graph_agent.replays.replayer import Replayer
@@ -33,8 +34,12 @@ _NICENESS = 10
 class ReplayPool:
     """Worker processes for replays. They are started by the first replay and end with `close` or with this process."""
 
-    def __init__(self, seconds: float = 2 * REPLAY_SECONDS) -> None:
-        """After `seconds` the process of a replay is killed; a replay ends by itself after `REPLAY_SECONDS`."""
+    def __init__(self, seconds: float = 2 * REPLAY_SECONDS, build: Callable[[], CompiledGraph] = build_graph) -> None:
+        """After `seconds` the process of a replay is killed; a replay ends by itself after `REPLAY_SECONDS`.
+
+        `build` is a function of a module that returns the engine's graph; each worker process calls it once.
+        """
+        self._build = build
         self._seconds = seconds
         self._executor: ProcessPoolExecutor | None = None
         self._free = asyncio.Semaphore(WORKERS)
@@ -70,7 +75,9 @@ class ReplayPool:
         try:
             await self._free.acquire()
             try:
-                report = asyncio.wrap_future(executor.submit(_replay_in_worker, found.record, dict(found.texts), policy))
+                report = asyncio.wrap_future(
+                    executor.submit(_replay_in_worker, self._build, found.record, dict(found.texts), policy)
+                )
             except BaseException:
                 self._free.release()
                 raise
@@ -124,12 +131,14 @@ def _exit_with_parent() -> None:
 
 
 @cache
-def _replayer() -> Replayer:
-    return Replayer()
+def _replayer(build: Callable[[], CompiledGraph]) -> Replayer:
+    return Replayer(graph=build())
 
 
-def _replay_in_worker(record: DecisionRecord, texts: Mapping[str, str], policy: str | None) -> dict[str, Any]:
-    replayer = _replayer()
+def _replay_in_worker(
+    build: Callable[[], CompiledGraph], record: DecisionRecord, texts: Mapping[str, str], policy: str | None
+) -> dict[str, Any]:
+    replayer = _replayer(build)
     try:
         with interrupted_after(replayer.seconds):
             report = asyncio.run(replayer.replay(record, texts, policy=policy))

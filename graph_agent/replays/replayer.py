@@ -10,10 +10,10 @@ from functools import lru_cache
 
 from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError, ConstitutionError, GraphAgentError
-from graph_agent.graph.build import checked_nodes
+from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.stepping import Step, walk_table
-from graph_agent.graph.topology import INVOKE_LLM, START, TOPOLOGY
+from graph_agent.graph.stepping import Step, walk_edges
+from graph_agent.graph.topology import INVOKE_LLM, START
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.record import READABLE_VERSIONS, RECORD_VERSION, DecisionRecord, RecordHeader
@@ -58,14 +58,16 @@ async def replay(
     *,
     policy: str | None = None,
     live: LLMAdapter | None = None,
+    graph: CompiledGraph | None = None,
 ) -> ReplayReport:
     """Run the turn of `record` again. `texts` contains, by digest, at least the four texts that its header references.
 
     Without further arguments the report says whether path, requests, answers, decision and calls are the same. `policy` is the
     text of another constitution, `live` a model to call instead of using the recorded answers: then the report says what would
-    have been decided, and where the record has no answer. Raises `ConstitutionError` if `policy` is not a constitution.
+    have been decided, and where the record has no answer. `graph` is that of the engine, if it is not the shipped one. Raises
+    `ConstitutionError` if `policy` is not a constitution.
     """
-    return await Replayer().replay(record, texts, policy=policy, live=live)
+    return await Replayer(graph=graph).replay(record, texts, policy=policy, live=live)
 
 
 async def replay_interruptibly(
@@ -87,10 +89,10 @@ async def replay_interruptibly(
 class Replayer:
     """Replays any number of decisions, and keeps the policies that it has compiled."""
 
-    def __init__(self, seconds: float = REPLAY_SECONDS) -> None:
-        """A replay that takes longer than `seconds` ends at its next step or `await`."""
+    def __init__(self, seconds: float = REPLAY_SECONDS, graph: CompiledGraph | None = None) -> None:
+        """A replay that takes longer than `seconds` ends at its next step or `await`. `graph` is that of the engine."""
         self.seconds = seconds
-        self._nodes = checked_nodes()
+        self._graph = graph or build_graph()
         self._snapshots: dict[tuple[str, ...], PolicySnapshot] = {}
 
     async def replay(
@@ -172,13 +174,13 @@ class Replayer:
         header = record.header
         turn = Turn(context=header.context, decision_id=header.decision_id)
         try:
-            async for step in walk_table(self._nodes, turn, TurnRuntime(ports, snapshot)):
+            async for step in walk_edges(self._graph, turn, TurnRuntime(ports, snapshot)):
                 steps.append(step)
                 # A step need not wait for anything. Here the time limit of the replay can end it.
                 await asyncio.sleep(0)
         except Exception as exc:
             # A changed node or a changed record may raise anything. The report says in which state.
-            at = TOPOLOGY.get(steps[-1].state, {}).get(steps[-1].outcome, "the next state") if steps else START
+            at = steps[-1].entered if steps else START
             return tuple(steps), f"{at}: {_message(exc)}"
         return tuple(steps), None if steps else "the graph ran no step"
 

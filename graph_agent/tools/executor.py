@@ -30,9 +30,10 @@ from graph_agent.ledger.meta import ACTION_META, LEDGER_META, OPERATION_META, PR
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.schema.check import ResultCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError
-from graph_agent.ports import Clock
+from graph_agent.ports import Clock, SentCall
 from graph_agent.tools import answers
 from graph_agent.tools.breaker import CircuitBreaker
 from graph_agent.tools.identity import Identity, invalid_header
@@ -193,41 +194,28 @@ class McpToolExecutor:
             action=action if isinstance(action := meta.get(ACTION_META), str) else None,
         )
 
-    async def execute(
-        self,
-        tool_name: str,
-        parameters: dict[str, Any],
-        user_id: str,
-        *,
-        operation_key: str | None = None,
-        deadline: float | None = None,
-    ) -> ToolResult:
-        """Run one tool for `user_id`, sent at most once; see `ToolExecutor`. A call with an operation key is a change."""
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None, tool: str | None = None) -> ToolResult:
+        """Send a permitted call at most once; see `ToolServer`. `tool` is the server's own name of the tool, if it differs."""
         started = self._clock.monotonic()
+        tool = tool or call.tool_name
         try:
-            check = self._result_check(tool_name)
+            check = self._result_check(tool)
         except SchemaRefusedError:
             return answers.UNCHECKABLE
-        answer = await self._ask(_tool_call(tool_name, parameters, self._meta(user_id, operation_key, "run")), deadline)
+        meta = self._meta(call.user_id, call.operation_key if call.mutating else None, "run")
+        answer = await self._ask(_tool_call(tool, call.arguments, meta), deadline)
         if check is not None and isinstance(answer, CallToolResult) and not answer.is_error:
             answer = answer if check.accepts(answer.structured_content) else answers.OutputSchemaError()
-        result = answers.from_answer(answer, trusted=self._trusted, change=operation_key is not None)
-        return self._with_duration(result, started)
+        return self._with_duration(answers.from_answer(answer, trusted=self._trusted, change=call.mutating), started)
 
-    async def settle(
-        self,
-        tool_name: str,
-        parameters: dict[str, Any],
-        user_id: str,
-        *,
-        operation_key: str,
-        deadline: float | None = None,
-    ) -> ToolResult:
+    async def settle(self, call: SentCall, *, deadline: float | None = None, tool: str | None = None) -> ToolResult:
         """Return the outcome of an operation without running it; see `ToolServer`. Unknown if the tool has no ledger."""
         started = self._clock.monotonic()
-        if await self._open(self._limit(deadline)) is None or not self.traits(tool_name).ledger:
+        tool = tool or call.tool_name
+        if await self._open(self._limit(deadline)) is None or not self.traits(tool).ledger:
             return self._with_duration(answers.OUTCOME_UNKNOWN, started)
-        answer = await self._ask(_tool_call(tool_name, parameters, self._meta(user_id, operation_key, "settle")), deadline)
+        meta = self._meta(call.user_id, call.operation_key, "settle")
+        answer = await self._ask(_tool_call(tool, call.arguments, meta), deadline)
         return self._with_duration(answers.from_settlement(answer), started)
 
     async def preview(

@@ -11,6 +11,7 @@ from graph_agent.llm.adapter_call import AdapterCall, as_declaration
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.constitution import ToolGrant
+from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import ContractMethod, ToolExecutor
 
 _ANY_ARGUMENTS = {"type": "object", "additionalProperties": True}
@@ -55,17 +56,13 @@ class PlainExecutor:
     def traits(self, tool_name: str) -> ToolTraits:  # noqa: ARG002 (the signature of the port)
         return ToolTraits()
 
-    async def execute(
-        self,
-        tool_name: str,
-        parameters: dict[str, Any],
-        user_id: str,
-        *,
-        operation_key: str | None = None,
-        deadline: float | None = None,
-    ) -> ToolResult:
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
         result: ToolResult = await self._execute(
-            tool_name=tool_name, parameters=parameters, user_id=user_id, operation_key=operation_key, deadline=deadline
+            tool_name=call.tool_name,
+            parameters=call.arguments,
+            user_id=call.user_id,
+            operation_key=call.operation_key if call.mutating else None,
+            deadline=deadline,
         )
         return result
 

@@ -21,7 +21,8 @@ from mcp.types import Tool, ToolAnnotations
 
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.ports import Clock
+from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.ports import Clock, SentCall
 from graph_agent.tools import answers
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.identity import Identity, TokenSource, UserHeaders
@@ -189,37 +190,21 @@ class McpServerGroup:
         """Return pins of the tools that the servers list now."""
         return Pins.of({name: executor.listed for name, executor in self.executors.items()})
 
-    async def execute(
-        self,
-        tool_name: str,
-        parameters: dict[str, Any],
-        user_id: str,
-        *,
-        operation_key: str | None = None,
-        deadline: float | None = None,
-    ) -> ToolResult:
-        """Run one tool on its server; see `ToolExecutor`."""
-        route = await self._reach(tool_name)
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
+        """Run a permitted call on the server of its tool; see `ToolServer`."""
+        route = await self._reach(call.tool_name)
         if route is None:
             return answers.UNAVAILABLE
-        executor = await self._for_user(route, user_id)
-        return await executor.execute(route.tool, parameters, user_id, operation_key=operation_key, deadline=deadline)
+        executor = await self._for_user(route, call.user_id)
+        return await executor.execute(call, deadline=deadline, tool=route.tool)
 
-    async def settle(
-        self,
-        tool_name: str,
-        parameters: dict[str, Any],
-        user_id: str,
-        *,
-        operation_key: str,
-        deadline: float | None = None,
-    ) -> ToolResult:
+    async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:
         """Return the outcome of an operation; see `ToolServer`."""
-        route = await self._reach(tool_name)
+        route = await self._reach(call.tool_name)
         if route is None:
             return answers.OUTCOME_UNKNOWN
-        executor = await self._for_user(route, user_id)
-        return await executor.settle(route.tool, parameters, user_id, operation_key=operation_key, deadline=deadline)
+        executor = await self._for_user(route, call.user_id)
+        return await executor.settle(call, deadline=deadline, tool=route.tool)
 
     async def preview(
         self, tool_name: str, parameters: dict[str, Any], user_id: str, *, deadline: float | None = None

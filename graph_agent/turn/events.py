@@ -16,7 +16,7 @@ from typing import Any
 
 from graph_agent.graph.state import TurnCall
 from graph_agent.graph.stepping import Step
-from graph_agent.graph.topology import END, INVOKE_LLM, START, TOPOLOGY
+from graph_agent.graph.topology import END, INVOKE_LLM, START
 from graph_agent.models.llm import LLMResponse
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
@@ -67,9 +67,8 @@ def step_events(step: Step, snapshot: PolicySnapshot) -> Iterator[TurnEvent]:
         yield _tool_call(call, snapshot)
         if call.receipt:
             yield TurnEvent(EventKind.RECEIPT, {"sequence": call.sequence, "text": call.receipt})
-    entered = TOPOLOGY[step.state][step.outcome]
-    if entered != END:
-        yield _entered(entered, step.turn.iterations, snapshot)
+    if step.entered != END:
+        yield _entered(step.entered, step.turn.iterations, snapshot)
 
 
 def progress_event(progress: ToolProgress) -> TurnEvent:

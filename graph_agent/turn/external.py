@@ -99,14 +99,8 @@ class ExternalPorts:
             # The event loop runs this callback only if the executor waits for something.
             mark = asyncio.get_running_loop().call_soon(waited.append, True)
             try:
-                return await self.tools.execute(
-                    call.tool_name,
-                    # A copy, because an executor must not be able to change the turn's state.
-                    copy.deepcopy(call.arguments),
-                    call.user_id,
-                    operation_key=call.operation_key if call.mutating else None,
-                    deadline=limit,
-                )
+                # A copy, because an executor must not be able to change the turn's state.
+                return await self.tools.execute(copy.deepcopy(call), deadline=limit)
             except Exception as exc:
                 if not _has_known_outcome(exc, waited=bool(waited)):
                     raise
@@ -120,14 +114,7 @@ class ExternalPorts:
     async def settle(self, call: AuthorizedCall) -> ToolResult:
         """Ask the ledger for the outcome of a call; it stays unknown if the executor cannot be asked."""
         return await self._tool_result(
-            lambda limit: self.tools.settle(
-                call.tool_name,
-                copy.deepcopy(call.arguments),
-                call.user_id,
-                operation_key=call.operation_key,
-                deadline=limit,
-            ),
-            at_least=self.settle_seconds,
+            lambda limit: self.tools.settle(copy.deepcopy(call), deadline=limit), at_least=self.settle_seconds
         )
 
     async def preview(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> ToolResult:

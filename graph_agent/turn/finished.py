@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from graph_agent.graph.state import EndingKind, Turn, TurnCall
+from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.graph.stepping import Step
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordStatus, ToolInvocation
@@ -48,8 +48,7 @@ def compose_record(recorder: Recorder, steps: Sequence[Step], ended_at: datetime
 
 def sent_entries(entries: Sequence[RecordEntry], turn: Turn, call: TurnCall) -> list[RecordEntry]:
     """Return the entries in which `call` was sent or settled; `turn` is the last state of the turn."""
-    confirmed = turn.pending if turn.ending is not None and turn.ending.kind is EndingKind.CONFIRMED else None
-    key = confirmed.id if confirmed else f"{turn.decision_id}:{call.sequence}"
+    key = turn.confirmed.id if turn.confirmed is not None else f"{turn.decision_id}:{call.sequence}"
     request = call_digest(call.call.name, call.arguments, turn.context.user_id, key)
     return [entry for entry in entries if entry.request == request and entry.kind in _SENT]
 

@@ -8,7 +8,7 @@ the rest of that turn.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from graph_agent.graph.stepping import Step
@@ -51,31 +51,24 @@ class TurnHook:
     def after_tool_call(self, outcome: ToolResult | BaseException) -> None: ...
 
 
-class HookList:
+class HookList(list[TurnHook]):
     """The hooks of one turn, in the order in which they are called."""
-
-    def __init__(self, hooks: Iterable[TurnHook] = ()) -> None:
-        self._hooks = tuple(hooks)
-
-    def add(self, hook: TurnHook) -> None:
-        """Call `hook` from now on."""
-        self._hooks = (*self._hooks, hook)
 
     @property
     def _shows_progress(self) -> bool:
         """True if a hook shows progress; otherwise servers are not asked for it."""
         # A hook need not be a subclass, and may have only some of the methods.
         inherited = (None, TurnHook.tool_progress)
-        return any(getattr(type(hook), "tool_progress", None) not in inherited for hook in self._hooks)
+        return any(getattr(type(hook), "tool_progress", None) not in inherited for hook in self)
 
     def notify(self, method: Callable[Concatenate[TurnHook, P], None], *args: P.args, **named: P.kwargs) -> None:
         """Call `method`, which is one of `TurnHook`'s, on every hook."""
-        for hook in self._hooks:
+        for hook in list(self):
             try:
                 getattr(hook, method.__name__)(*args, **named)
             except Exception:
                 _log.exception("a %s failed in %s; it is dropped from this turn", type(hook).__name__, method.__name__)
-                self._hooks = tuple(one for one in self._hooks if one is not hook)
+                self[:] = [one for one in self if one is not hook]
 
     async def model_call(self, request: LLMRequest, call: Awaitable[LLMResponse]) -> LLMResponse:
         """Await `call` between the two hook methods of a model call."""

@@ -27,8 +27,8 @@ async def write_refused(
     Raises `RecordUnavailableError`, and `ConfigurationError` if the engine cannot run turns.
     """
     context = DecisionContext(user_id=user_id, message=_storable(message), conversation_id=conversation_id)
-    # A separate run, so that a caller who is cancelled leaves no open row.
-    return await engine.start(lambda _run: _write(engine, context, outcome, reply), user_id).result()
+    # To its end, so that a caller who is cancelled leaves no open row.
+    return await engine.complete(_write(engine, context, outcome, reply))
 
 
 async def _write(engine: LLMAgentEngine, context: DecisionContext, outcome: OutcomeCategory, reply: str) -> DecisionRecord:

@@ -18,6 +18,7 @@ from graph_agent.models.decision import DecisionContext, Message, OutcomeCategor
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolServer
 from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.options import EngineOptions, EnginePorts
 from graph_agent.validation.fixtures import Fixture, FixtureTask
 
 
@@ -93,7 +94,8 @@ class EngineRunner:
         created = await self._tasks.create(user_id, [(task.description, task.status) for task in reversed(fixture.tasks)])
         adapter = self._adapter if fixture.script is None else _script_adapter(fixture.script, created[::-1])
         clock = _WaitingClock(self._clock)
-        engine = LLMAgentEngine(adapter, self._tools, self._constitution, config=self._config, clock=clock, graph=self._graph)
+        ports, options = EnginePorts(clock=clock), EngineOptions(self._config, graph=self._graph)
+        engine = LLMAgentEngine(adapter, self._tools, self._constitution, ports=ports, options=options)
         conversation_id = self._ids.new()
         history: list[Message] = []
         pending: PendingAction | None = None

@@ -6,6 +6,7 @@ from graph_agent.task_server.models import Task, TaskStatus
 from graph_agent.task_server.store import list_newest_first
 from tests.acceptance.cases import Outcome
 from tests.chat.environment import Environment
+from tests.permission import permitted
 
 
 class User:
@@ -21,11 +22,11 @@ class User:
         """Store the tasks `given`, the first of the printed list first; "x " marks a completed one."""
         for text in reversed(given):
             description = text.removeprefix("x ")
-            added = await self._environment.tools.execute("add_task", {"description": description}, self._id)
+            added = await self._environment.tools.execute(permitted("add_task", {"description": description}, self._id))
             assert added.success, added.error
             if text != description:
                 newest, *_ = await self._stored()
-                done = await self._environment.tools.execute("complete_task", {"task_id": newest.id}, self._id)
+                done = await self._environment.tools.execute(permitted("complete_task", {"task_id": newest.id}, self._id))
                 assert done.success, done.error
 
     async def tasks(self) -> list[str]:

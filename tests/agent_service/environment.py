@@ -13,6 +13,7 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.record.memory import MemoryAuditWriter, MemoryConfirmations
+from graph_agent.turn.options import EnginePorts
 from tests.llm.wire_server import Reply, WireServer, Writer, says
 from tests.scripted_turns import SECRET, TableServer
 
@@ -64,11 +65,13 @@ def agent_services(server: Any = None, **more: Any) -> AgentServices:
     given: dict[str, Any] = {
         "constitution": Constitution.load().text,
         "tools": server or TableServer(),
-        "audit": MemoryAuditWriter(),
-        "signer": Signer(SECRET),
-        "confirmations": MemoryConfirmations(),
-        "clock": ManualClock(),
-        "ids": SequentialIds(),
+        "ports": EnginePorts(
+            more.pop("audit", None) or MemoryAuditWriter(),
+            more.pop("clock", None) or ManualClock(),
+            more.pop("ids", None) or SequentialIds(),
+            more.pop("signer", None) or Signer(SECRET),
+            more.pop("confirmations", None) or MemoryConfirmations(),
+        ),
     }
     return AgentServices(**{**given, **more})
 

@@ -11,6 +11,7 @@ from graph_agent.agent_service.tool_binding import McpTool
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
+from tests.permission import permitted
 from tests.scripted_turns import TableServer
 
 
@@ -115,7 +116,7 @@ async def test_the_tools_of_any_server_can_be_bound() -> None:
     assert [tools.traits(name) for name in tools.get_available_tools()] == [
         server.traits(name) for name in server.get_available_tools()
     ]
-    result = await tools.execute("list_tasks", {}, "ann", operation_key="k", deadline=1)
+    result = await tools.execute(permitted("list_tasks", {}, "ann", "k"), deadline=1)
     assert result == ToolResult(success=True, data={"tasks": []})
     assert server.sent == [("list_tasks", {}, "ann", "k")]
 
@@ -167,12 +168,12 @@ LATE = ToolResult(success=False, error="too late", error_code=ToolErrorCode.TIME
 )
 async def test_what_a_function_answers_becomes_a_result(reference: Any, result: ToolResult) -> None:
     tools = BoundTools([bound("add_task", reference)], TableServer())
-    assert await tools.execute("add_task", {}, "ann", deadline=0.05) == result
+    assert await tools.execute(permitted("add_task", {}, "ann"), deadline=0.05) == result
 
 
 async def test_an_exception_of_a_function_reaches_the_engine() -> None:
     with pytest.raises(RuntimeError, match="the disk is on fire"):
-        await BoundTools([bound("add_task", failing)], TableServer()).execute("add_task", {}, "ann")
+        await BoundTools([bound("add_task", failing)], TableServer()).execute(permitted("add_task", {}, "ann"))
 
 
 def test_a_binding_that_reads_is_a_read_whatever_its_server_declares() -> None:
@@ -185,9 +186,9 @@ def test_a_binding_that_reads_is_a_read_whatever_its_server_declares() -> None:
 async def test_a_plain_function_has_no_traits() -> None:
     tools = BoundTools([bound("add_task", nothing)], TableServer())
     assert tools.traits("add_task") == ToolTraits()
-    assert (await tools.settle("add_task", {}, "ann", operation_key="k")).unknown
+    assert (await tools.settle(permitted("add_task", {}, "ann", "k"))).unknown
     assert not (await tools.preview("add_task", {}, "ann")).success
-    assert (await tools.execute("other", {}, "ann")).error_code is ToolErrorCode.TOOL_NOT_FOUND
+    assert (await tools.execute(permitted("other", {}, "ann"))).error_code is ToolErrorCode.TOOL_NOT_FOUND
 
 
 def test_two_bindings_of_one_name_are_refused() -> None:

@@ -139,7 +139,7 @@ async def test_a_turn_above_the_admission_limit_is_refused_at_once(environment: 
     client = served(runtime)
     transport = client._transport
     assert isinstance(transport, httpx.ASGITransport)
-    transport.app.state.turn_admission.in_flight.total = MAX_TURNS_IN_FLIGHT  # type: ignore[attr-defined]  # it is the FastAPI application
+    transport.app.state.services.turn_admission.in_flight.total = MAX_TURNS_IN_FLIGHT  # type: ignore[attr-defined]  # it is the FastAPI application
     refused = await client.post("/api/chat", json={"content": "hello"})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
     assert await environment.turns() == []

@@ -17,6 +17,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse
 from tests.chat.environment import Environment, calls, open_environment, says
+from tests.permission import permitted
 
 SUPERSEDED = "That question has been replaced by a later one, so nothing was done."
 EXPIRED = "That question has expired, so nothing was done. Please ask me again."
@@ -95,7 +96,7 @@ async def clients(
         return Client(served(environment.runtime(model)))
 
     for task in ("call mom", "buy bread"):
-        assert (await environment.tools.execute("add_task", {"description": task}, "local")).success
+        assert (await environment.tools.execute(permitted("add_task", {"description": task}, "local"))).success
     return client(), client()
 
 
@@ -160,7 +161,7 @@ async def test_a_task_renamed_between_question_and_yes_is_asked_about_anew(
     phone, laptop = clients
     pending = await phone.ask_to_delete("call mom")
     renamed = {"task_id": await environment.task_id("call mom"), "description": "call dad"}
-    assert (await environment.tools.execute("update_task", renamed, "local")).success
+    assert (await environment.tools.execute(permitted("update_task", renamed, "local"))).success
     anew = await laptop.answer(pending)
     assert anew["reply"] == (
         "It has changed since I asked, so nothing was done. Delete 'call dad'. Should I go ahead? Please answer yes or no."

@@ -21,20 +21,20 @@ RUN = {"threadId": "t1", "runId": "r1", "messages": [{"id": "m1", "role": "user"
 )
 async def test_no_turn_is_started_whose_events_cannot_be_sent(environment: Environment, path: str, body: Any) -> None:
     app = create_app(environment.runtime())
-    app.state.streams = StreamPlaces(1, one_user=True)
+    app.state.services.streams = StreamPlaces(1, one_user=True)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-        app.state.streams.take("local")
+        app.state.services.streams.take("local")
         refused = await client.post(path, json=body)
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
         assert (await client.get("/api/decisions")).json()["items"] == []
-        app.state.streams.release("local")
+        app.state.services.streams.release("local")
         assert (await client.post(path, json=body)).status_code == 200
-    assert app.state.streams.total == 0
+    assert app.state.services.streams.total == 0
 
 
 async def test_a_replay_is_refused_if_no_place_is_free(environment: Environment) -> None:
     app = create_app(environment.runtime())
-    app.state.replay_streams = StreamPlaces(0, one_user=True)
+    app.state.services.replay_streams = StreamPlaces(0, one_user=True)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         assert (await client.post("/api/replay", json={})).status_code == 503
         assert (await client.get("/api/verify")).status_code == 503

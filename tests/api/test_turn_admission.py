@@ -11,9 +11,9 @@ from graph_agent.api.turn_admission import MAX_STARTING, TurnAdmission
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.turn.run import TurnRun
+from graph_agent.turn.handle import TurnHandle
 
-Begin = Callable[[], Awaitable[TurnRun[ChatAnswer]]]
+Begin = Callable[[], Awaitable[TurnHandle[ChatAnswer]]]
 
 
 class Turns:
@@ -26,13 +26,13 @@ class Turns:
         self.may_end = asyncio.Event()
         self.begun = 0
         self.waiting: list[asyncio.Task[object]] = []
-        self.runs: list[TurnRun[ChatAnswer]] = []
+        self.runs: list[TurnHandle[ChatAnswer]] = []
 
-    async def begin(self) -> TurnRun[ChatAnswer]:
+    async def begin(self) -> TurnHandle[ChatAnswer]:
         self.begun += 1
         await self.may_begin.wait()
         self.clock.advance(seconds=self.seconds)
-        run: TurnRun[ChatAnswer] = TurnRun("a decision", "a user")
+        run: TurnHandle[ChatAnswer] = TurnHandle("a decision", "a user")
         run.start(self._work(), on_end=lambda: None)
         self.runs.append(run)
         return run
@@ -163,7 +163,7 @@ async def test_a_turn_that_could_not_start_in_time_is_refused_and_takes_no_place
 async def test_a_turn_that_does_not_begin_releases_its_place() -> None:
     admission, _ = _admission()
 
-    async def fail() -> TurnRun[ChatAnswer]:
+    async def fail() -> TurnHandle[ChatAnswer]:
         raise ServiceError(ServiceErrorCode.CONVERSATION_BUSY, "busy")
 
     for _ in range(3 * MAX_STARTING):

@@ -29,6 +29,7 @@ from graph_agent.settings import Settings
 from graph_agent.task_server.store import TaskPages
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.scripted_turns import grouped
 
 
 @dataclass
@@ -44,18 +45,25 @@ class Environment:
     engines: list[LLMAgentEngine] = field(default_factory=list)
 
     def engine(
-        self, model: LLMAdapter | None = None, timeout_seconds: float = 30, log: Database | None = None
+        self,
+        model: LLMAdapter | None = None,
+        timeout_seconds: float = 30,
+        log: Database | None = None,
+        graph: Any = None,
     ) -> LLMAgentEngine:
         """Return the engine of another process."""
         engine = LLMAgentEngine(
             model or RuleBasedAdapter(),
             self.tools,
             Constitution.load(None).text,
-            config=AgentEngineConfig(timeout_seconds=timeout_seconds),
-            audit=DatabaseAuditWriter(log or self.log, clock=self.clock, chain_key=self.chain_key),
-            clock=self.clock,
-            signer=Signer(b"a key for tests only"),
-            confirmations=ConfirmationStore(self.tasks),
+            **grouped(
+                config=AgentEngineConfig(timeout_seconds=timeout_seconds),
+                audit=DatabaseAuditWriter(log or self.log, clock=self.clock, chain_key=self.chain_key),
+                clock=self.clock,
+                signer=Signer(b"a key for tests only"),
+                confirmations=ConfirmationStore(self.tasks),
+                graph=graph,
+            ),
         )
         self.engines.append(engine)
         return engine

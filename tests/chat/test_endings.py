@@ -13,7 +13,7 @@ from graph_agent.chat.service import ChatService
 from graph_agent.chat.stream import NumberedEvent, TurnStream
 from graph_agent.db.notifications import open_notifications
 from graph_agent.settings import Settings
-from graph_agent.turn.run import TurnRun
+from graph_agent.turn.handle import TurnHandle
 from tests.chat.environment import Environment, GatedModel, open_postgresql_environment, says
 
 NEVER = 3600.0
@@ -32,9 +32,9 @@ def process(environment: Environment, url: str, model: GatedModel | None = None)
     return ChatService(environment.engine(model), environment.tasks, clock=environment.clock, endings=endings)
 
 
-async def begin(chat: ChatService, model: GatedModel) -> TurnRun[object]:
+async def begin(chat: ChatService, model: GatedModel) -> TurnHandle[object]:
     run = await chat.start("ann", "hello")
-    assert isinstance(run, TurnRun)
+    assert isinstance(run, TurnHandle)
     await model.asked.acquire()
     return run
 

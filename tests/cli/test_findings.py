@@ -24,6 +24,7 @@ from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.cli.conftest import Cli
+from tests.scripted_turns import grouped
 
 CONSTITUTION = (Path(__file__).parents[2] / "constitution.md").read_text(encoding="utf-8")
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -66,7 +67,7 @@ class Environment:
         self, adapter: LLMAdapter, constitution: str = CONSTITUTION, tools: ToolExecutor | None = None
     ) -> LLMAgentEngine:
         audit = DatabaseAuditWriter(self.log, clock=self.clock)
-        return LLMAgentEngine(adapter, tools or self.tools, constitution, audit=audit, clock=self.clock)
+        return LLMAgentEngine(adapter, tools or self.tools, constitution, **grouped(audit=audit, clock=self.clock))
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from mcp import StdioServerParameters
 
 from graph_agent.tools.executor import McpToolExecutor
 from tests.cli.conftest import Cli
+from tests.permission import permitted
 from tests.serving import launch_header
 
 TOKENS = {"GRAPH_AGENT_JWT_SECRET": "j" * 32, "GRAPH_AGENT_JWT_AUDIENCE": "tasks", "GRAPH_AGENT_SECRET": "s" * 32}
@@ -144,7 +145,7 @@ async def test_any_mcp_client_can_use_the_tools_over_stdio(home: Path) -> None:
     command = str(Path(sys.executable).with_name("graph-agent"))
     server = StdioServerParameters(command=command, args=["tools", "serve", "--user", "ann"], env=dict(os.environ))
     async with McpToolExecutor(server, timeout=60) as tools:
-        added = await tools.execute("add_task", {"description": "call mom"}, "ann", operation_key="k")
+        added = await tools.execute(permitted("add_task", {"description": "call mom"}, "ann", "k"))
 
     assert added.success
     assert (home / "graph_agent.db").exists()

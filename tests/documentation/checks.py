@@ -117,7 +117,7 @@ def run_python(page: Page, block: Block) -> Iterator[str]:
 def names_of_telemetry() -> dict[str, object]:
     from opentelemetry import trace  # the extra `otel`
 
-    from graph_agent import FunctionTools, LLMAgentEngine
+    from graph_agent import EngineOptions, FunctionTools, LLMAgentEngine
     from graph_agent.telemetry.spans import turn_spans
 
     def read_time() -> str:
@@ -125,6 +125,7 @@ def names_of_telemetry() -> dict[str, object]:
         return "noon"
 
     return {
+        "EngineOptions": EngineOptions,
         "LLMAgentEngine": LLMAgentEngine,
         "turn_spans": turn_spans,
         "tracer": trace.get_tracer("test"),

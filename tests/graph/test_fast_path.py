@@ -11,10 +11,10 @@ from langchain_core.callbacks import AsyncCallbackHandler
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError
 from graph_agent.graph import fast_path
-from graph_agent.graph.build import NODES, CompiledGraph, build_graph, checked_nodes
+from graph_agent.graph.build import NODES, CompiledGraph, build_graph
 from graph_agent.graph.fast_path import FastNode
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.stepping import Step, walk, walk_table
+from graph_agent.graph.stepping import Step, walk, walk_edges
 from graph_agent.turn.engine import step
 from graph_agent.turn.recorder import Recorder
 from tests.graph.test_transitions import WALKS
@@ -82,7 +82,7 @@ async def test_ainvoke_astream_and_the_walk_of_a_replay_give_the_same_steps(name
         updates = [update async for update in graph.astream({"turn": first}, context=runtime(), stream_mode="updates")]
         assert updates == [{taken.state: {"turn": taken.turn}} for taken in walked[0]]
         ended.append((await graph.ainvoke({"turn": first}, context=runtime()))["turn"])
-    walked.append([taken async for taken in walk_table(checked_nodes(), first, runtime())])
+    walked.append([taken async for taken in walk_edges(build_graph(), first, runtime())])
     assert walked[0] == walked[1] == walked[2] == walked[3]
     assert all(turn == walked[0][-1].turn for turn in ended)
     assert ended[0].decision is not None
@@ -115,5 +115,7 @@ async def test_nothing_is_replaced_where_the_trigger_channels_have_other_names(
 def test_nothing_is_replaced_in_a_graph_of_another_shape() -> None:
     graph = build_graph()
     assert all(type(graph.nodes[name].node) is FastNode for name in NODES)
-    assert not fast_path.install(graph.nodes, {}, NODES)
-    assert not fast_path.install({name: SimpleNamespace() for name in NODES}, graph.channels, NODES)
+    nodes, channels, builder = graph.nodes, graph.channels, graph.builder
+    assert not fast_path.install(SimpleNamespace(nodes=nodes, channels={}, builder=builder), NODES)
+    assert not fast_path.install(SimpleNamespace(nodes={}, channels=channels, builder=builder), NODES)
+    assert not fast_path.install(SimpleNamespace(nodes=nodes, channels=channels), NODES)

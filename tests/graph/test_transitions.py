@@ -10,6 +10,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.errors import RateLimitError, ToolErrorCode
 from graph_agent.graph.topology import END, TOPOLOGY
 from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, DecisionType, OutcomeCategory, PendingAction
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.signature import Signer
 from graph_agent.turn.engine import step
@@ -37,6 +38,7 @@ WALKS = {
     "confirmed": (asks("yes", pending_confirmation=pending()), []),
     "declined": (asks("no", pending_confirmation=pending()), []),
     "unclear": (asks("ye", pending_confirmation=pending()), []),
+    "called": (DecisionContext.for_calls("ann", [FunctionCall(*ADD)], "c1"), []),
     "void answer": (asks("yes", answers=ConfirmationAnswer(pending_action="p0", yes=True)), []),
 }
 

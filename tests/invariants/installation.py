@@ -27,7 +27,8 @@ from graph_agent.task_server.tables import metadata as task_tables
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.invariants.checks import CANARY, check_text
-from tests.scripted_turns import SECRET
+from tests.permission import permitted
+from tests.scripted_turns import SECRET, grouped
 
 
 class Fault(Exception):  # noqa: N818 (it represents an exception of third-party code)
@@ -121,17 +122,14 @@ class Installation:
             model,
             tools,
             Constitution.load().text,
-            ids=RandomIds(),
-            signer=Signer(SECRET),
-            confirmations=confirmations,
-            **settings,
+            **grouped(ids=RandomIds(), signer=Signer(SECRET), confirmations=confirmations, **settings),
         )
 
     async def add(self, user_id: str, description: str) -> str:
         """Create a task and return its id."""
         key = f"seed {len(self.seeded)}"
         self.seeded.add(key)
-        result = await self.server.execute("add_task", {"description": description}, user_id, operation_key=key)
+        result = await self.server.execute(permitted("add_task", {"description": description}, user_id, key))
         assert isinstance(result.data, dict)
         identity: str = result.data["task"]["id"]
         return identity

@@ -24,7 +24,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from tests.invariants.adversary import Adversary, model_answers
 from tests.invariants.calls import CONSTITUTION, DELETE, LIST, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import TASK, WHITELIST, check_replay, check_turn, confirmed_action
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped, says
 
 
 class Stage:
@@ -43,10 +43,7 @@ class Stage:
             Adversary(answers),
             server,
             CONSTITUTION,
-            clock=self.clock,
-            ids=SequentialIds(),
-            signer=self.signer,
-            graph=self._graph,
+            **grouped(clock=self.clock, ids=SequentialIds(), signer=self.signer, graph=self._graph),
         )
         finished = await engine.run(context)
         check_turn(finished, server.sent)

@@ -18,7 +18,7 @@ from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import PendingAction
+from graph_agent.models.decision import DecisionContext, PendingAction
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
@@ -139,6 +139,7 @@ CONSENTS = [PortAnswers(verified=verified, unused=unused, late=late)
             for verified, unused, late in itertools.product((True, False), repeat=3)]  # fmt: skip
 
 
+CALLED = "a decision without a model"
 FEW_ANSWERS = (5, [ENDINGS[0], ENDINGS[2], *ROUNDS[1:2], *ROUNDS[8:9]], RESULTS[:2])
 
 
@@ -181,6 +182,7 @@ async def explore(
     ("message", "rounds", "answers", "results"),
     [
         pytest.param("delete it", 2, [*ENDINGS, *ROUNDS], RESULTS, id="every answer in two rounds"),
+        pytest.param(CALLED, 2, [], RESULTS, id=CALLED),
         *(
             pytest.param(message, *FEW_ANSWERS, id=message)
             for message in ("delete it", "yes", "no", "yes, and everything else")
@@ -194,7 +196,7 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
     server = TableServer({}, PREVIEWS)
     engine = engine_of(server=server, clock=clock, config=AgentEngineConfig(max_iterations=rounds))
     snapshot: PolicySnapshot = await engine.prepare()
-    pending = None if message == "delete it" else confirmed_action(Signer(SECRET), clock.now())
+    pending = None if message in ("delete it", CALLED) else confirmed_action(Signer(SECRET), clock.now())
     sent: list[AuthorizedCall] = []
 
     def make_runtime(answers: PortAnswers) -> TurnRuntime:
@@ -213,7 +215,10 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
         request = turn.request and turn.request.model_copy(update={"messages": turn.request.messages[:1]})
         return replace(turn, request=request, usage=None)
 
-    start = Turn(context=asks(message, pending_confirmation=pending), decision_id="d1")
+    context = asks(message, pending_confirmation=pending)
+    if message == CALLED:
+        context = DecisionContext.for_calls("ann", [FunctionCall(*LIST), FunctionCall(*ADD), FunctionCall(*DELETE)], "c1")
+    start = Turn(context=context, decision_id="d1")
     taken = set()
     async for state, before, after in explore(engine.graph, start, runtimes, forget):
         taken.add((state, after.outcome))
@@ -241,6 +246,12 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
     assert any(state == "BUILD_DECISION" for state, _ in taken)
     if message == "delete it" and rounds == 2:
         outcomes = {(state, outcome) for state, names in TOPOLOGY.items() for outcome in names}
-        answers_to_a_question = {"confirmed", "declined", "unclear", "void_answer"}
-        confirmation = {("BUILD_REQUEST", answer) for answer in answers_to_a_question} | {("EXECUTE_TOOLS", "confirmed_done")}
-        assert taken == outcomes - confirmation
+        without_model = {"confirmed", "declined", "unclear", "void_answer", "called", "confirmed_done", "called_done"}
+        assert taken == {(state, outcome) for state, outcome in outcomes if outcome not in without_model}
+    if message == CALLED:
+        assert taken == {
+            ("BUILD_REQUEST", "called"),
+            ("EXECUTE_TOOLS", "awaiting"),
+            ("EXECUTE_TOOLS", "called_done"),
+            ("BUILD_DECISION", "decided"),
+        }

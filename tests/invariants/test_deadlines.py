@@ -18,7 +18,7 @@ from tests.frozen_clock import freeze_loop_time
 from tests.invariants.adversary import Adversary
 from tests.invariants.calls import ADD, CONSTITUTION, DELETE, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import CONFIRMED_TOOL, check_turn, confirmed_action
-from tests.scripted_turns import SECRET, TableServer, asks, calls, done, says
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, grouped, says
 
 
 class Hanging:
@@ -83,7 +83,9 @@ async def test_a_turn_is_answered_within_its_deadline_whatever_hangs(port: str, 
             ports["audit"].close_decision_log = hanging.hang
     config = AgentEngineConfig(timeout_seconds=0.5)
     signer = Signer(SECRET)
-    engine = LLMAgentEngine(model, server, CONSTITUTION, config=config, clock=clock, signer=signer, call_seconds=0.1, **ports)
+    engine = LLMAgentEngine(
+        model, server, CONSTITUTION, **grouped(config=config, clock=clock, signer=signer, call_seconds=0.1, **ports)
+    )
     pending = confirmed_action(signer, clock.now())
     if port == "log":
         with pytest.raises(ServiceError):
@@ -105,7 +107,7 @@ async def test_an_abandoned_task_can_no_longer_write() -> None:
     model = Adversary([calls(ADD, ("add_task", {"description": "second"})), says("Added.")])
     server = TableServer({"add_task": hanging.hang}, settlements=[VOIDED] * 2)
     config = AgentEngineConfig(timeout_seconds=0.3)
-    engine = LLMAgentEngine(model, server, CONSTITUTION, config=config, clock=clock, audit=audit, call_seconds=0.05)
+    engine = LLMAgentEngine(model, server, CONSTITUTION, **grouped(config=config, clock=clock, audit=audit, call_seconds=0.05))
     finished = await engine.run(asks())
     assert finished.record.status is RecordStatus.INTERRUPTED
     before = (dict(audit.records), dict(audit.invocations), dict(audit.entries), len(server.sent), len(model.requests))

@@ -22,7 +22,7 @@ from tests.invariants.adversary import Adversary
 from tests.invariants.calls import ADD, LIST, VOIDED
 from tests.invariants.checks import CANARY, CONFIRMED_TOOL
 from tests.invariants.installation import FAULTS, LOG_WRITES, FaultInjector, open_installation
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, grouped, says
 
 
 async def test_each_row_is_written_before_the_next_step_begins() -> None:
@@ -126,7 +126,7 @@ async def test_a_cancellation_at_any_step_leaves_a_closed_row(times: int) -> Non
         server = SlowServer({"add_task": add_slowly}, settlements=[done({"receipt": "added 'call mom'"})])
         audit = MemoryAuditWriter()
         model = SlowModel([calls(ADD), says("Added.")])
-        engine = LLMAgentEngine(model, server, Constitution.load().text, audit=audit, graph=graph)
+        engine = LLMAgentEngine(model, server, Constitution.load().text, **grouped(audit=audit, graph=graph))
         turn = asyncio.ensure_future(engine.run(asks()))
         for _ in range(ticks):
             await asyncio.sleep(0)

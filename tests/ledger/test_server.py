@@ -18,6 +18,7 @@ from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.server import LedgerServer, ToolRefusal
 from graph_agent.tools.executor import McpToolExecutor
+from tests.permission import permitted
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ async def client(server: LedgerServer) -> AsyncIterator[McpToolExecutor]:
 
 
 async def words_of(tools: McpToolExecutor, user: str) -> list[str]:
-    data = (await tools.execute("list_words", {}, user)).data
+    data = (await tools.execute(permitted("list_words", {}, user))).data
     assert isinstance(data, dict)
     found: list[str] = data["words"]
     return found
@@ -69,9 +70,9 @@ async def words_of(tools: McpToolExecutor, user: str) -> list[str]:
 async def test_a_change_takes_effect_once_for_its_user(server: LedgerServer) -> None:
     async with client(server) as tools:
         for _ in range(2):
-            result = await tools.execute("add_word", {"word": "tea"}, "ann", operation_key="k")
+            result = await tools.execute(permitted("add_word", {"word": "tea"}, "ann", "k"))
             assert result.data == {"receipt": "added tea"}
-        stolen = await tools.execute("add_word", {"word": "tea"}, "bob", operation_key="k")
+        stolen = await tools.execute(permitted("add_word", {"word": "tea"}, "bob", "k"))
         assert stolen.error_code is ToolErrorCode.VALIDATION_ERROR
         assert (await words_of(tools, "ann"), await words_of(tools, "bob")) == (["tea"], [])
 
@@ -86,19 +87,19 @@ async def test_a_change_takes_effect_once_for_its_user(server: LedgerServer) -> 
 )
 async def test_an_exception_rolls_the_effect_and_its_key_back(server: LedgerServer, word: str, code: ToolErrorCode) -> None:
     async with client(server) as tools:
-        failed = await tools.execute("add_word", {"word": word}, "ann", operation_key="k")
+        failed = await tools.execute(permitted("add_word", {"word": word}, "ann", "k"))
         assert failed.error_code is code
         assert await words_of(tools, "ann") == []
         # The key is free: nothing was done under it.
-        assert (await tools.execute("add_word", {"word": "tea"}, "ann", operation_key="k")).success
+        assert (await tools.execute(permitted("add_word", {"word": "tea"}, "ann", "k"))).success
 
 
 async def test_an_operation_is_settled(server: LedgerServer) -> None:
     async with client(server) as tools:
-        done = await tools.execute("add_word", {"word": "tea"}, "ann", operation_key="a")
-        assert (await tools.settle("add_word", {"word": "tea"}, "ann", operation_key="a")).data == done.data
-        void = await tools.settle("add_word", {"word": "milk"}, "ann", operation_key="b")
-        late = await tools.execute("add_word", {"word": "milk"}, "ann", operation_key="b")
+        done = await tools.execute(permitted("add_word", {"word": "tea"}, "ann", "a"))
+        assert (await tools.settle(permitted("add_word", {"word": "tea"}, "ann", "a"))).data == done.data
+        void = await tools.settle(permitted("add_word", {"word": "milk"}, "ann", "b"))
+        late = await tools.execute(permitted("add_word", {"word": "milk"}, "ann", "b"))
         assert (void.error_code, late.error_code) == (ToolErrorCode.TOOL_EXECUTION_ERROR,) * 2
         assert await words_of(tools, "ann") == ["tea"]
 
@@ -107,14 +108,14 @@ async def test_the_schema_has_the_arguments_only_and_others_are_refused(server: 
     async with client(server) as tools:
         declared = {tool.name: set(tool.parameters["properties"]) for tool in tools.declarations()}
         assert declared == {"list_words": set(), "add_word": {"word", "times"}}
-        refused = await tools.execute("add_word", {"word": "tea", "times": "many"}, "ann", operation_key="k")
+        refused = await tools.execute(permitted("add_word", {"word": "tea", "times": "many"}, "ann", "k"))
         assert refused.error_code is ToolErrorCode.VALIDATION_ERROR
         assert (tools.traits("add_word").ledger, tools.traits("list_words").read_only) == (True, True)
 
 
 async def test_a_preview_shows_what_the_user_owns(server: LedgerServer) -> None:
     async with client(server) as tools:
-        await tools.execute("add_word", {"word": "tea"}, "ann", operation_key="k")
+        await tools.execute(permitted("add_word", {"word": "tea"}, "ann", "k"))
         assert (await tools.preview("add_word", {"word": "tea"}, "ann")).data == {"description": "tea"}
         assert (await tools.preview("add_word", {"word": "tea"}, "bob")).error_code is ToolErrorCode.NOT_FOUND
 
@@ -179,5 +180,5 @@ async def test_a_number_that_json_does_not_have_is_refused(server: LedgerServer)
         return {"receipt": f"{connection} {user_id} {grams}"}
 
     async with client(server) as tools:
-        refused = await tools.execute("weigh", {"grams": "nan"}, "ann", operation_key="k")
+        refused = await tools.execute(permitted("weigh", {"grams": "nan"}, "ann", "k"))
     assert refused.error_code is ToolErrorCode.VALIDATION_ERROR

@@ -16,6 +16,8 @@ from graph_agent.models.record import DecisionRecord, RecordStatus
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.mcp.conftest import Servers, notes_server
 from tests.mcp.test_third_party import granted, settings, text
+from tests.permission import permitted
+from tests.scripted_turns import grouped
 
 TURNS = 50
 SERVERS = ("one", "two", "three")
@@ -51,12 +53,12 @@ async def test_fifty_turns_over_three_servers_end_when_one_server_is_killed(
     config = AgentEngineConfig(timeout_seconds=600, iteration_timeout=300)
     model = ScriptedAdapter([writes_on_each_server] * 10 * TURNS)
     async with open_runtime(settings(tmp_path, file, constitution, "rules"), config=config) as runtime:
-        engine = LLMAgentEngine(model, runtime.tools, text(constitution), config=config, audit=runtime.audit)
-        before = await runtime.tools.execute(f"{KILLED}.pid", {}, "ann")
+        engine = LLMAgentEngine(model, runtime.tools, text(constitution), **grouped(config=config, audit=runtime.audit))
+        before = await runtime.tools.execute(permitted(f"{KILLED}.pid", {}, "ann"))
         assert isinstance(before.data, dict)
         turns = [asyncio.create_task(run_turn(engine, number)) for number in range(TURNS)]
         while len(list(folders[KILLED].iterdir())) < TURNS // 5:
-            assert (await runtime.tools.execute("one.pid", {}, "ann")).success
+            assert (await runtime.tools.execute(permitted("one.pid", {}, "ann"))).success
         os.kill(before.data["pid"], signal.SIGKILL)
         records = await asyncio.gather(*turns)
 
@@ -71,8 +73,8 @@ async def test_fifty_turns_over_three_servers_end_when_one_server_is_killed(
             # Only an unknown outcome may hide a change: what is reported as not done was not done.
             assert not written or killed.success or killed.error_code == "UNKNOWN_ERROR"
         # The killed server comes back for later turns.
-        while not (after := await runtime.tools.execute(f"{KILLED}.pid", {}, "ann")).success:
-            assert (await runtime.tools.execute("one.pid", {}, "ann")).success
+        while not (after := await runtime.tools.execute(permitted(f"{KILLED}.pid", {}, "ann"))).success:
+            assert (await runtime.tools.execute(permitted("one.pid", {}, "ann"))).success
         assert after.data != before.data
         assert {record.success for record in (await run_turn(engine, TURNS)).invocations} == {True}
         await engine.aclose()

@@ -20,6 +20,7 @@ from graph_agent.tools.pins import Pins, lock_file
 from tests.cli.conftest import Cli
 from tests.mcp.conftest import Servers, notes_server
 from tests.mcp.test_third_party import granted, settings
+from tests.permission import permitted
 
 
 def tool(**changes: Any) -> Tool:
@@ -102,10 +103,10 @@ async def test_a_tool_that_changes_after_the_start_is_refused_and_the_others_con
     async with open_runtime(configured) as runtime:
         before = await runtime.engine.prepare()
         assert set(before.policy.rules) == {"write_note", "redefine", "pid"}
-        assert (await runtime.tools.execute("redefine", {}, "ann", operation_key="k")).success
+        assert (await runtime.tools.execute(permitted("redefine", {}, "ann", "k"))).success
         # The announcement may arrive after the answer of the call.
         while "write_note" in (policy := (await runtime.engine.prepare()).policy).rules:
-            assert (await runtime.tools.execute("pid", {}, "ann")).success
+            assert (await runtime.tools.execute(permitted("pid", {}, "ann"))).success
         assert set(policy.unavailable) == {"write_note"}
         assert runtime.tools.executors["notes"].refused == {"write_note": "its description changed"}
         assert set(before.policy.rules) == {"write_note", "redefine", "pid"}

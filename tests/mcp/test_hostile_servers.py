@@ -28,6 +28,7 @@ from graph_agent.tools.transport import HttpServer
 from tests.cli.conftest import Cli
 from tests.mcp.conftest import ROOT, Servers, notes_server
 from tests.mcp.test_third_party import SAID, call, decide, executable, granted, settings
+from tests.permission import permitted
 
 Script = Callable[..., str]
 
@@ -144,7 +145,7 @@ async def test_after_100_crashes_the_server_is_used_again(tmp_path: Path) -> Non
 
     for _ in range(50):
         assert not await tools.start()
-        assert (await tools.execute("act", {}, "ann")).error_code == "TOOL_UNAVAILABLE"
+        assert (await tools.execute(permitted("act", {}, "ann"))).error_code == "TOOL_UNAVAILABLE"
     while started() < 2:  # The second process is started in the background.
         await tools.executors["crashing"].ready()
     for _ in range(50):
@@ -156,7 +157,7 @@ async def test_after_100_crashes_the_server_is_used_again(tmp_path: Path) -> Non
     executable(command, f"exec {sys.executable} -IS {ROOT / 'tests/tools/hostile.py'} none")
     clock.advance(seconds=60)
     assert await tools.executors["crashing"].ready()
-    assert (await tools.execute("act", {}, "ann")).data == {"text": "done"}
+    assert (await tools.execute(permitted("act", {}, "ann"))).data == {"text": "done"}
     await tools.aclose()
 
 
@@ -176,7 +177,7 @@ async def test_the_value_of_a_header_is_in_no_message_even_if_an_exception_has_i
     server = HttpServer("http://127.0.0.1:9/mcp", {"Authorization": "Bearer s3cret"})
     tools = McpServerGroup([ServerConfig("remote", server, secrets=("Bearer s3cret",), timeout=60)], granted=["act"])
     assert not await tools.start()
-    result = await tools.execute("act", {}, "ann", operation_key="k")
+    result = await tools.execute(permitted("act", {}, "ann", "k"))
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("graph_agent")]
     assert ours
     assert "s3cret" not in str([tools.failure("remote"), result, ours])

@@ -19,6 +19,7 @@ from graph_agent.tools.transport import HttpServer
 from tests.mcp.conftest import Servers
 from tests.mcp.http_server import recording_server
 from tests.mcp.test_third_party import granted, settings
+from tests.permission import permitted
 
 
 def config(url: str, **changes: Any) -> ServerConfig:
@@ -26,7 +27,7 @@ def config(url: str, **changes: Any) -> ServerConfig:
 
 
 async def whoami(tools: McpServerGroup, user_id: str) -> Any:
-    result = await tools.execute("whoami", {}, user_id)
+    result = await tools.execute(permitted("whoami", {}, user_id))
     assert isinstance(result.data, dict), result
     return result.data["authorization"]
 
@@ -56,7 +57,7 @@ async def test_each_user_has_headers_and_a_session_of_their_own(monkeypatch: pyt
         for user_id in ("ann", "bob", "cy", "ann"):
             assert await whoami(tools, user_id) == f"Bearer {user_id} at remote"
         for user_id in ("mallory", "eve"):
-            refused = await tools.execute("whoami", {}, user_id, operation_key="k")
+            refused = await tools.execute(permitted("whoami", {}, user_id, "k"))
             assert (refused.error_code, refused.unknown) == (ToolErrorCode.TOOL_UNAVAILABLE, False)
             assert "s3cret" not in str(refused)
         await tools.aclose()

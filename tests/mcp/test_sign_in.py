@@ -23,6 +23,7 @@ from graph_agent.tools.sign_in import SignIns, sign_in
 from graph_agent.tools.transport import HttpServer
 from tests.mcp.authorization_server import protected_server
 from tests.mcp.conftest import Servers
+from tests.permission import permitted
 
 
 class Browser:
@@ -65,7 +66,7 @@ async def test_a_server_is_used_after_a_sign_in_and_its_tokens_are_in_a_file_of_
         file = settings.home / "sign_ins.json"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         after = group(protected.url, SignIns(file))
-        assert (await after.execute("act", {}, "ann")).data == {"done": True}
+        assert (await after.execute(permitted("act", {}, "ann"))).data == {"done": True}
         await after.aclose()
         (redirect,) = {form["redirect_uri"] for form in protected.forms}
         assert redirect.startswith("http://127.0.0.1:")
@@ -83,7 +84,7 @@ async def test_tokens_are_renewed_before_they_expire_also_after_a_restart(tmp_pa
         clock.advance(seconds=signed_in["expires_at"] - clock.now().timestamp() - 29)
         for number in (2, 3):
             tools = group(protected.url, sign_ins, clock)
-            assert (await tools.execute("act", {}, "ann")).success
+            assert (await tools.execute(permitted("act", {}, "ann"))).success
             await tools.aclose()
             assert protected.valid == {f"access-{number}"}
             assert protected.forms[-1]["grant_type"] == "refresh_token"

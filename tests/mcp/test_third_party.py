@@ -22,6 +22,7 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.settings import Settings
 from tests.cli.conftest import Cli
 from tests.mcp.conftest import Servers, notes_server
+from tests.permission import permitted
 
 Script = Callable[..., str]
 
@@ -267,12 +268,12 @@ async def test_one_server_is_killed_and_the_other_continues(
     granted(constitution, "## Available Tools\n- notes.pid: Id (reads)\n- other.write_note: Write (without confirmation)\n")
     async with open_runtime(settings(tmp_path, file, constitution, "rules")) as runtime:
         tools = runtime.tools
-        killed = await tools.execute("notes.pid", {}, "ann")
+        killed = await tools.execute(permitted("notes.pid", {}, "ann"))
         assert isinstance(killed.data, dict)
         os.kill(killed.data["pid"], signal.SIGKILL)
-        assert (await tools.execute("other.write_note", {"name": "a", "text": "1"}, "ann")).success
-        again = await tools.execute("notes.pid", {}, "ann")
+        assert (await tools.execute(permitted("other.write_note", {"name": "a", "text": "1"}, "ann"))).success
+        again = await tools.execute(permitted("notes.pid", {}, "ann"))
         while not again.success:
-            again = await tools.execute("notes.pid", {}, "ann")
+            again = await tools.execute(permitted("notes.pid", {}, "ann"))
         assert again.data != killed.data
     assert text(other / "a") == "1"

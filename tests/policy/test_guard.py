@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolTraits
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.guard import CHANGED_IN_THIS_TURN, AuthorizedCall, Judgement, PastCall, Verdict, judge_batch
+from graph_agent.policy.guard import (
+    CHANGED_IN_THIS_TURN,
+    AuthorizedCall,
+    Judgement,
+    PastCall,
+    Verdict,
+    judge_batch,
+    permitted_read,
+)
 from graph_agent.policy.rules import Policy, compile_policy
 from graph_agent.task_server.declarations import TASK_TOOLS
 from tests.scripted_turns import READS
@@ -51,14 +60,58 @@ def test_a_permitted_call_has_an_operation_key() -> None:
 def test_only_the_guard_creates_an_authorized_call() -> None:
     with pytest.raises(TypeError, match="only the guard"):
         AuthorizedCall("delete_task", {}, "ann", 1, "k", mutating=True, ledger=True)
+    (judgement,) = judge(ADD)
+    assert judgement.authorized is not None
+    with pytest.raises(TypeError, match="only the guard"):
+        replace(judgement.authorized, tool_name="delete_task")
     makers = [path.name for path in PACKAGE.rglob("*.py") if "AuthorizedCall" in _called(path)]
     assert makers == ["guard.py"]
 
 
-def test_only_run_authorized_calls_the_executor() -> None:
-    """Only one file of the graph calls `execute` or `settle` of the turn's ports."""
-    graph = PACKAGE / "graph"
-    assert {path.name for path in graph.rglob("*.py") if {"execute", "settle"} & _called(path)} == {"authorized.py"}
+def test_one_file_of_the_whole_package_executes_calls() -> None:
+    """The others only implement `execute` of a port, and pass the permission on from there; or they execute SQL."""
+    found = {path.relative_to(PACKAGE): _executing_functions(path.read_text()) for path in PACKAGE.rglob("*.py")}
+    assert {str(path): functions for path, functions in found.items() if functions and path.parts[0] != "db"} == {
+        "graph/authorized.py": {"run_authorized", "read_for_display"}
+    }
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "async def deliver(tools, call):\n    return await tools.execute(call)",
+        "async def deliver(tools, call):\n    send = tools.execute\n    return await send(call)",
+        "class Job:\n    async def deliver(self):\n        await self._group.execute(self.call, deadline=1)",
+    ],
+)
+def test_a_new_module_that_calls_a_tool_is_found(planted: str) -> None:
+    assert _executing_functions(planted) == {"deliver"}
+
+
+def _executing_functions(source: str) -> set[str]:
+    """Return the functions that use a method `execute`, except for implementations of that method and for SQL connections."""
+    found = set()
+
+    def visit(node: ast.AST, function: str) -> None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and function != "execute":
+            function = node.name
+        is_sql = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("connection", "op")
+        if isinstance(node, ast.Attribute) and node.attr == "execute" and not is_sql and function != "execute":
+            found.add(function)
+        for child in ast.iter_child_nodes(node):
+            visit(child, function)
+
+    visit(ast.parse(source), "")
+    return found
+
+
+def test_a_read_for_display_is_permitted_without_a_decision() -> None:
+    read = FunctionCall(name="list_tasks", arguments={"status": "all"})
+    permitted = permitted_read(read, policy=policy(), user_id="ann")
+    assert permitted is not None
+    assert (permitted.tool_name, permitted.user_id, permitted.mutating) == ("list_tasks", "ann", False)
+    for call in (ADD, DELETE, FunctionCall(name="list_tasks", arguments={"user_id": "bob"}), FunctionCall(name="drop")):
+        assert permitted_read(call, policy=policy(), user_id="ann") is None
 
 
 def _called(path: Path) -> set[str]:

@@ -32,6 +32,8 @@ from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocat
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.permission import permitted
+from tests.scripted_turns import grouped
 
 ENDS = datetime(2026, 10, 1, tzinfo=UTC)
 PER_DAY = 10_000
@@ -81,8 +83,8 @@ async def templates() -> tuple[list[Template], dict[str, str]]:
         migrate(tasks, "graph_agent.task_server")
         async with McpToolExecutor(build_task_server(tasks)) as tools:
             for description in ("call mom", "buy groceries"):
-                await tools.execute("add_task", {"description": description}, _USER)
-            engine = LLMAgentEngine(adapter, tools, constitution, clock=ManualClock(ENDS), ids=SequentialIds())
+                await tools.execute(permitted("add_task", {"description": description}, _USER))
+            engine = LLMAgentEngine(adapter, tools, constitution, **grouped(clock=ManualClock(ENDS), ids=SequentialIds()))
             texts |= (await engine.prepare()).texts
             turn = await engine.run(
                 DecisionContext(user_id=_USER, conversation_id=_CONVERSATION, message=text), decision_id=_DECISION

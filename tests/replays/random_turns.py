@@ -35,7 +35,7 @@ from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.refused import write_refused
 from tests.frozen_clock import freeze_loop_time
-from tests.scripted_turns import TableServer, asks, calls, done, failed, says
+from tests.scripted_turns import TableServer, asks, calls, done, failed, grouped, says
 
 UNKNOWN = failed(ToolErrorCode.TIMEOUT_ERROR, "no answer in time")
 TASK = "00000000-0000-0000-0000-0000000000aa"
@@ -135,12 +135,14 @@ class RandomTurns:
             self.model,
             tools or self.server,
             Constitution.load().text,
-            config=AgentEngineConfig(**config),
-            audit=writer or self.writer,
-            clock=self.clock,
-            ids=self.ids,
-            signer=self.signer,
-            confirmations=self.confirmations,
+            **grouped(
+                config=AgentEngineConfig(**config),
+                audit=writer or self.writer,
+                clock=self.clock,
+                ids=self.ids,
+                signer=self.signer,
+                confirmations=self.confirmations,
+            ),
         )
         # Compiling a graph for every crashed process would take most of the time of the test.
         engine._graph = self._graph

@@ -12,6 +12,7 @@ import pytest
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph import build
+from graph_agent.graph.build import build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.record import DecisionRecord
@@ -66,8 +67,8 @@ def test_a_step_that_computes_for_ever_is_ended_in_its_worker(monkeypatch: pytes
     texts = asyncio.run(audit.texts(list(record.header.digests.values())))
     monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_DECISION": endless})
     replayer, before = Replayer(seconds=0.1), signal.getsignal(signal.SIGALRM)
-    monkeypatch.setattr(pools, "_replayer", lambda: replayer)
-    report = pools._replay_in_worker(record, texts, None)
+    monkeypatch.setattr(pools, "_replayer", lambda _: replayer)
+    report = pools._replay_in_worker(build_graph, record, texts, None)
     assert (report["identical"], report["departure"]) == (False, "the replay took longer than 0.1 s and was ended")
     assert signal.getsignal(signal.SIGALRM) is before
 

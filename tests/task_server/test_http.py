@@ -23,6 +23,7 @@ from graph_agent.db import Database, migrate
 from graph_agent.settings import Settings
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.transport import HttpServer
+from tests.permission import permitted
 from tests.serving import ServerWithoutSignals
 
 SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
@@ -72,7 +73,7 @@ async def tasks_over_http(settings: Settings, url: str | None = None) -> AsyncIt
 
 async def descriptions(url: str, subject: str) -> list[str]:
     async with McpToolExecutor(HttpServer(url, bearer(subject)), timeout=60) as tools:
-        data = (await tools.execute("list_tasks", {}, "whoever")).data
+        data = (await tools.execute(permitted("list_tasks", {}, "whoever"))).data
     assert isinstance(data, dict)
     return (
         [task["description"] for task in data["data"]["tasks"]] if "data" in data else [t["description"] for t in data["tasks"]]
@@ -179,12 +180,12 @@ async def test_our_own_client_keeps_its_ledger_over_http() -> None:
     async with tasks_over_http(WITH_TOKENS) as url:
         server = HttpServer(url, bearer("ann"))
         async with McpToolExecutor(server, timeout=60, trusted=True) as tools:
-            first = await tools.execute("add_task", {"description": "a"}, "ann", operation_key="d:1")
-            again = await tools.execute("add_task", {"description": "a"}, "ann", operation_key="d:1")
-            void = await tools.settle("add_task", {"description": "b"}, "ann", operation_key="d:2")
-            late = await tools.execute("add_task", {"description": "b"}, "ann", operation_key="d:2")
+            first = await tools.execute(permitted("add_task", {"description": "a"}, "ann", "d:1"))
+            again = await tools.execute(permitted("add_task", {"description": "a"}, "ann", "d:1"))
+            void = await tools.settle(permitted("add_task", {"description": "b"}, "ann", "d:2"))
+            late = await tools.execute(permitted("add_task", {"description": "b"}, "ann", "d:2"))
             missing = {"task_id": "00000000-0000-4000-8000-000000000000"}
-            failed = await tools.execute("complete_task", missing, "ann", operation_key="d:3")
+            failed = await tools.execute(permitted("complete_task", missing, "ann", "d:3"))
         assert isinstance(first.data, dict)
         assert first.data["receipt"] == "added 'a'"
         assert again.data == first.data

@@ -28,6 +28,7 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.ports import ToolServer
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
+from tests.permission import permitted
 from tests.serving import ServerWithoutSignals
 
 HERE = Path(__file__).parent
@@ -56,7 +57,7 @@ def script(name: str, *arguments: str) -> StdioServerParameters:
 
 
 async def descriptions(executor: McpToolExecutor, user: str = "ann") -> list[str]:
-    result = await executor.execute("list_tasks", {}, user)
+    result = await executor.execute(permitted("list_tasks", {}, user))
     assert isinstance(result.data, dict)
     return [task["description"] for task in result.data["tasks"]]
 
@@ -67,7 +68,7 @@ def without_duration(result: ToolResult) -> ToolResult:
 
 async def test_a_call_reaches_the_server_and_returns_its_result(executor: McpToolExecutor) -> None:
     assert isinstance(executor, ToolServer)
-    result = await executor.execute("add_task", {"description": "call mom"}, "ann", operation_key="k")
+    result = await executor.execute(permitted("add_task", {"description": "call mom"}, "ann", "k"))
     assert result.success
     assert isinstance(result.data, dict)
     assert result.data["receipt"] == "added 'call mom'"
@@ -76,7 +77,7 @@ async def test_a_call_reaches_the_server_and_returns_its_result(executor: McpToo
 
 
 async def test_failures_of_the_shipped_server_keep_their_code_and_text(executor: McpToolExecutor) -> None:
-    result = await executor.execute("add_task", {"description": ""}, "ann")
+    result = await executor.execute(permitted("add_task", {"description": ""}, "ann"))
     assert without_duration(result) == ToolResult(
         success=False,
         error="The description must be text of 1 to 1000 characters.",
@@ -101,18 +102,18 @@ async def test_declarations_and_traits_are_known_after_start(tasks: Database) ->
 
 async def test_an_operation_is_run_once_and_settled_without_running(executor: McpToolExecutor) -> None:
     arguments = {"description": "a"}
-    first = await executor.execute("add_task", arguments, "ann", operation_key="k")
-    assert without_duration(await executor.execute("add_task", arguments, "ann", operation_key="k")) == without_duration(first)
-    assert without_duration(await executor.settle("add_task", arguments, "ann", operation_key="k")) == without_duration(first)
-    voided = await executor.settle("add_task", arguments, "ann", operation_key="other")
+    first = await executor.execute(permitted("add_task", arguments, "ann", "k"))
+    assert without_duration(await executor.execute(permitted("add_task", arguments, "ann", "k"))) == without_duration(first)
+    assert without_duration(await executor.settle(permitted("add_task", arguments, "ann", "k"))) == without_duration(first)
+    voided = await executor.settle(permitted("add_task", arguments, "ann", "other"))
     assert (voided.success, voided.error_code, voided.unknown) == (False, ToolErrorCode.TOOL_EXECUTION_ERROR, False)
-    late = await executor.execute("add_task", arguments, "ann", operation_key="other")
+    late = await executor.execute(permitted("add_task", arguments, "ann", "other"))
     assert late.error_code is ToolErrorCode.TOOL_EXECUTION_ERROR
     assert await descriptions(executor) == ["a"]
 
 
 async def test_a_preview_describes_the_target_of_a_call(executor: McpToolExecutor) -> None:
-    added = await executor.execute("add_task", {"description": "a"}, "ann")
+    added = await executor.execute(permitted("add_task", {"description": "a"}, "ann"))
     assert isinstance(added.data, dict)
     target = {"task_id": added.data["task"]["id"]}
     assert (await executor.preview("delete_task", target, "ann")).data == {"description": "a", "status": "pending"}
@@ -127,7 +128,7 @@ async def test_a_preview_describes_the_target_of_a_call(executor: McpToolExecuto
 
 async def test_fifty_concurrent_calls_share_the_session(executor: McpToolExecutor) -> None:
     texts = [f"task {number:02}" for number in range(50)]
-    results = await asyncio.gather(*(executor.execute("add_task", {"description": text}, "ann") for text in texts))
+    results = await asyncio.gather(*(executor.execute(permitted("add_task", {"description": text}, "ann")) for text in texts))
     assert all(result.success for result in results)
     assert sorted(await descriptions(executor)) == texts
 
@@ -216,7 +217,7 @@ async def test_every_answer_of_a_third_party_server_becomes_a_result(
     tool: str, arguments: dict[str, Any], success: bool, code: str | None, data: Any
 ) -> None:
     async with McpToolExecutor(foreign_server(), timeout=30) as executor:
-        result = await executor.execute(tool, arguments, "ann")
+        result = await executor.execute(permitted(tool, arguments, "ann"))
         assert (result.success, result.error_code, result.data) == (success, code, data)
         assert "hunter2" not in str(result.error)
         assert "\n" not in str(result.error)
@@ -225,39 +226,39 @@ async def test_every_answer_of_a_third_party_server_becomes_a_result(
 
 async def test_a_tool_that_hangs_ends_at_the_deadline_as_unknown() -> None:
     async with McpToolExecutor(foreign_server()) as executor:
-        result = await executor.execute("hang", {}, "ann", deadline=1.0)
+        result = await executor.execute(permitted("hang", {}, "ann"), deadline=1.0)
         assert (result.error_code, result.unknown) == (ToolErrorCode.TIMEOUT_ERROR, True)
         assert result.duration_ms >= 900
-        assert (await executor.execute("text", {}, "ann")).success
+        assert (await executor.execute(permitted("text", {}, "ann"))).success
 
 
 async def test_even_a_tool_that_refuses_to_be_cancelled_ends_at_the_deadline() -> None:
     release = asyncio.Event()
     async with McpToolExecutor(foreign_server(release)) as executor:
-        result = await executor.execute("stubborn", {}, "ann", deadline=1.0)
+        result = await executor.execute(permitted("stubborn", {}, "ann"), deadline=1.0)
         assert result.error_code is ToolErrorCode.TIMEOUT_ERROR
         release.set()
 
 
 async def test_a_call_without_time_left_is_not_sent(executor: McpToolExecutor) -> None:
-    result = await executor.execute("add_task", {"description": "a"}, "ann", deadline=0)
+    result = await executor.execute(permitted("add_task", {"description": "a"}, "ann"), deadline=0)
     assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_EXECUTION_ERROR, False)
     assert await descriptions(executor) == []
 
 
 async def test_cancellation_of_the_caller_is_raised() -> None:
     async with McpToolExecutor(foreign_server()) as executor:
-        call = asyncio.create_task(executor.execute("hang", {}, "ann"))
+        call = asyncio.create_task(executor.execute(permitted("hang", {}, "ann")))
         await asyncio.sleep(0)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert (await executor.execute("text", {}, "ann")).success
+        assert (await executor.execute(permitted("text", {}, "ann"))).success
 
 
 async def test_user_and_operation_are_sent_as_request_metadata() -> None:
     async with McpToolExecutor(foreign_server()) as executor:
-        beside = await executor.execute("beside", {}, "ann", operation_key="k")
+        beside = await executor.execute(permitted("beside", {}, "ann", "k"))
         assert isinstance(beside.data, dict)
         assert beside.data["graph_agent/user"] == "ann"
         assert beside.data["graph_agent/operation"] == {"key": "k", "mode": "run"}
@@ -265,20 +266,20 @@ async def test_user_and_operation_are_sent_as_request_metadata() -> None:
 
 async def test_a_server_without_a_ledger_is_never_asked_to_settle() -> None:
     async with McpToolExecutor(foreign_server()) as executor:
-        assert (await executor.settle("structured", {}, "ann", operation_key="k")).unknown
+        assert (await executor.settle(permitted("structured", {}, "ann", "k"))).unknown
 
 
 async def test_an_unusable_settlement_leaves_the_outcome_unknown(tasks: Database) -> None:
     async with McpToolExecutor(build_task_server(tasks)) as executor:
         await tasks.close()
-        failed = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
+        failed = await executor.execute(permitted("add_task", {"description": "a"}, "ann", "k"))
         assert (failed.error_code, failed.unknown) == (ToolErrorCode.DATABASE_ERROR, False)
-        assert (await executor.settle("add_task", {"description": "a"}, "ann", operation_key="k")).unknown
+        assert (await executor.settle(permitted("add_task", {"description": "a"}, "ann", "k"))).unknown
 
 
 async def test_a_session_opens_itself_on_the_first_call(tasks: Database) -> None:
     executor = McpToolExecutor(build_task_server(tasks))
-    assert (await executor.execute("add_task", {"description": "a"}, "ann")).success
+    assert (await executor.execute(permitted("add_task", {"description": "a"}, "ann"))).success
     await executor.aclose()
     assert await descriptions(executor) == ["a"]
     await executor.aclose()
@@ -290,7 +291,7 @@ def test_an_executor_can_be_used_from_one_loop_after_another(sqlite_url: str) ->
     migrate(database, "graph_agent.task_server")
     executor = McpToolExecutor(build_task_server(database))
     for number in range(3):
-        assert asyncio.run(executor.execute("add_task", {"description": str(number)}, "ann")).success
+        assert asyncio.run(executor.execute(permitted("add_task", {"description": str(number)}, "ann"))).success
     assert asyncio.run(descriptions(executor)) == ["2", "1", "0"]
     database.close_now()
 
@@ -306,15 +307,15 @@ async def test_a_missing_command_is_not_ready_and_calls_are_not_sent() -> None:
     executor = McpToolExecutor(StdioServerParameters(command="/no/such/command"))
     assert not await executor.start()
     assert not await executor.ready()
-    result = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
+    result = await executor.execute(permitted("add_task", {"description": "a"}, "ann", "k"))
     assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_UNAVAILABLE, False)
-    assert (await executor.settle("add_task", {"description": "a"}, "ann", operation_key="k")).unknown
+    assert (await executor.settle(permitted("add_task", {"description": "a"}, "ann", "k"))).unknown
     assert (await executor.preview("delete_task", {}, "ann")).error_code is ToolErrorCode.TOOL_UNAVAILABLE
     await executor.aclose()
 
 
 async def pid(executor: McpToolExecutor) -> int:
-    result = await executor.execute("pid", {}, "ann")
+    result = await executor.execute(permitted("pid", {}, "ann"))
     assert isinstance(result.data, dict), result
     found: int = result.data["pid"]
     return found
@@ -323,8 +324,8 @@ async def pid(executor: McpToolExecutor) -> int:
 async def test_a_server_process_that_dies_during_a_call_is_unknown_and_is_restarted() -> None:
     async with McpToolExecutor(script("foreign_server.py"), timeout=30) as executor:
         first = await pid(executor)
-        waiting = asyncio.create_task(executor.execute("block", {}, "ann"))
-        died = await executor.execute("die", {}, "ann")
+        waiting = asyncio.create_task(executor.execute(permitted("block", {}, "ann")))
+        died = await executor.execute(permitted("die", {}, "ann"))
         assert [died.error_code, (await waiting).error_code] == [ToolErrorCode.UNKNOWN_ERROR] * 2
         assert await pid(executor) != first
 
@@ -346,9 +347,9 @@ async def test_kill_9_between_effect_and_reply_and_the_same_key_again_make_one_t
     async with McpToolExecutor(
         script("crashing_process.py", sqlite_url, str(tmp_path / "mark")), timeout=30, trusted=True
     ) as executor:
-        lost = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
+        lost = await executor.execute(permitted("add_task", {"description": "a"}, "ann", "k"))
         assert lost.unknown
-        again = await getattr(executor, then)("add_task", {"description": "a"}, "ann", operation_key="k")
+        again = await getattr(executor, then)(permitted("add_task", {"description": "a"}, "ann", "k"))
         assert again.success
         assert again.data["receipt"] == "added 'a'"
         assert await descriptions(executor) == ["a"]
@@ -377,9 +378,9 @@ async def served(tasks: Database, port: int = 0) -> AsyncIterator[str]:
 
 async def test_the_same_calls_work_over_http(tasks: Database) -> None:
     async with served(tasks) as url, McpToolExecutor(url, trusted=True) as executor:
-        added = await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")
+        added = await executor.execute(permitted("add_task", {"description": "a"}, "ann", "k"))
         assert isinstance(added.data, dict)
-        results = await asyncio.gather(*(executor.execute("list_tasks", {}, "ann") for _ in range(20)))
+        results = await asyncio.gather(*(executor.execute(permitted("list_tasks", {}, "ann")) for _ in range(20)))
         assert {str(result.data) for result in results} == {str(results[0].data)}
         assert await descriptions(executor) == ["a"]
         previewed = await executor.preview("delete_task", {"task_id": added.data["task"]["id"]}, "ann")
@@ -392,11 +393,11 @@ async def test_a_server_that_goes_away_comes_back_without_a_restart(tasks: Datab
         executor = McpToolExecutor(url, timeout=60, clock=clock, trusted=True)
         assert await executor.ready()
     assert not await executor.ready()
-    assert not (await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k")).success
+    assert not (await executor.execute(permitted("add_task", {"description": "a"}, "ann", "k"))).success
     clock.advance(minutes=1)  # the longest back-off
     async with served(tasks, int(url.split(":")[2].split("/")[0])):
         assert await executor.ready()
-        assert (await executor.execute("add_task", {"description": "a"}, "ann", operation_key="k2")).success
+        assert (await executor.execute(permitted("add_task", {"description": "a"}, "ann", "k2"))).success
         await executor.aclose()
 
 

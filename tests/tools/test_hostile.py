@@ -24,6 +24,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.tools import answers, session, tool_list, transport
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.progress import ToolProgress, progress_to
+from tests.permission import permitted
 
 HERE = Path(__file__).parent
 PASSWD_DIGEST = hashlib.sha256(b"file:///etc/passwd").hexdigest()
@@ -55,7 +56,7 @@ async def test_a_server_with_an_invalid_tool_list_is_not_used(what: str) -> None
     async with hostile(what) as executor:
         assert executor.get_available_tools() == []
         assert not await executor.ready()
-        result = await executor.execute("act", {}, "ann", operation_key="k")
+        result = await executor.execute(permitted("act", {}, "ann", "k"))
         assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_UNAVAILABLE, False)
 
 
@@ -73,7 +74,7 @@ async def test_a_tool_with_an_unusable_definition_is_left_out_with_a_warning(
 @pytest.mark.parametrize("what", ["says nothing", "never greets", "never lists", "lists a schema without ground"])
 async def test_a_server_that_does_not_initialize_is_abandoned_in_time(what: str) -> None:
     async with hostile(what, seconds=2) as executor:
-        result = await executor.execute("act", {}, "ann", deadline=0.2)
+        result = await executor.execute(permitted("act", {}, "ann"), deadline=0.2)
         assert (result.error_code, result.unknown) == (ToolErrorCode.TOOL_UNAVAILABLE, False)
 
 
@@ -93,7 +94,7 @@ async def test_a_server_that_does_not_initialize_is_abandoned_in_time(what: str)
 )
 async def test_unusual_content_is_returned_as_data(what: str, data: dict[str, Any]) -> None:
     async with hostile(what) as executor:
-        assert (await executor.execute("act", {}, "ann")).data == data
+        assert (await executor.execute(permitted("act", {}, "ann"))).data == data
         assert await executor.ready()
 
 
@@ -112,7 +113,7 @@ async def test_unusual_content_is_returned_as_data(what: str, data: dict[str, An
 )
 async def test_an_unusable_answer_is_a_failure_without_server_text(what: str, code: str) -> None:
     async with hostile(what) as executor:
-        result = await executor.execute("act", {}, "ann")
+        result = await executor.execute(permitted("act", {}, "ann"))
         assert (result.success, result.error_code, result.data) == (False, code, None)
         assert "hunter2" not in str(result.error)
         assert await executor.ready()
@@ -121,14 +122,14 @@ async def test_an_unusable_answer_is_a_failure_without_server_text(what: str, co
 @pytest.mark.parametrize("what", ["never answers", "answers only another", "answers with no result", "answers without ground"])
 async def test_a_call_without_an_answer_is_unknown_at_the_deadline(what: str) -> None:
     async with hostile(what) as executor:
-        result = await executor.execute("act", {}, "ann", deadline=0.5)
+        result = await executor.execute(permitted("act", {}, "ann"), deadline=0.5)
         assert (result.error_code, result.unknown) == (ToolErrorCode.TIMEOUT_ERROR, True)
         assert await executor.ready()
 
 
 async def test_content_is_recorded_by_kind_type_size_and_digest_and_the_model_reads_text_and_links() -> None:
     async with hostile("answers with every kind") as executor:
-        result = await executor.execute("act", {}, "ann")
+        result = await executor.execute(permitted("act", {}, "ann"))
     hi = hashlib.sha256(b"hi").hexdigest()
     assert [item.to_json() for item in result.content] == [
         {"kind": "text", "type": "text/plain", "size": 3, "sha256": hashlib.sha256(b"one").hexdigest()},
@@ -171,7 +172,7 @@ async def test_progress_is_shown_and_extends_no_deadline() -> None:
     seen: list[ToolProgress] = []
     async with hostile("reports progress without an answer") as executor:
         with progress_to(seen.append):
-            result = await executor.execute("act", {}, "ann", deadline=2)
+            result = await executor.execute(permitted("act", {}, "ann"), deadline=2)
         assert result.error_code is ToolErrorCode.TIMEOUT_ERROR
         assert seen == [ToolProgress(done, 3) for done in (1, 2, 3)]
         assert progress_line(seen[0]) == "progress: 1 of 3"
@@ -179,7 +180,7 @@ async def test_progress_is_shown_and_extends_no_deadline() -> None:
 
 async def test_a_call_that_is_given_up_is_cancelled_at_the_server() -> None:
     async with hostile("waits until it is cancelled") as executor:
-        while not (result := await executor.execute("act", {}, "ann", deadline=0.5)).success:
+        while not (result := await executor.execute(permitted("act", {}, "ann"), deadline=0.5)).success:
             assert result.error_code is ToolErrorCode.TIMEOUT_ERROR
     assert isinstance(result.data, dict)
     assert result.data["cancelled"]
@@ -188,7 +189,7 @@ async def test_a_call_that_is_given_up_is_cancelled_at_the_server() -> None:
 
 async def test_a_tool_that_asks_the_user_or_the_model_is_told_that_this_is_not_supported() -> None:
     async with hostile("elicits") as executor:
-        result = await executor.execute("act", {}, "ann")
+        result = await executor.execute(permitted("act", {}, "ann"))
         assert result.data == {"answers": ["Elicitation not supported", "Sampling not supported"]}
 
 
@@ -202,8 +203,8 @@ async def test_a_url_that_a_server_sends_the_user_to_is_never_followed() -> None
     web = await asyncio.start_server(connected, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{web.sockets[0].getsockname()[1]}/sign-in"
     async with web, hostile("elicits by a URL", url) as executor:
-        read = await executor.execute("act", {}, "ann")
-        change = await executor.execute("act", {}, "ann", operation_key="k")
+        read = await executor.execute(permitted("act", {}, "ann"))
+        change = await executor.execute(permitted("act", {}, "ann", "k"))
     assert (read, change) == (
         answers.INPUT_REQUIRED.replace(duration_ms=read.duration_ms),
         answers.CHANGE_NEEDS_INPUT.replace(duration_ms=change.duration_ms),
@@ -216,13 +217,13 @@ async def test_a_url_that_a_server_sends_the_user_to_is_never_followed() -> None
 async def test_a_flood_of_notifications_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "MAX_UNSOLICITED", 200)
     async with hostile("floods with news without end") as executor:
-        assert (await executor.execute("act", {}, "ann")).error_code is ToolErrorCode.UNKNOWN_ERROR
+        assert (await executor.execute(permitted("act", {}, "ann"))).error_code is ToolErrorCode.UNKNOWN_ERROR
         assert await executor.ready()
 
 
 async def test_a_very_long_answer_keeps_its_beginning() -> None:
     async with hostile("answers at great length") as executor:
-        data = (await executor.execute("act", {}, "ann")).data
+        data = (await executor.execute(permitted("act", {}, "ann"))).data
         assert isinstance(data, dict)
         assert len(data["text"]) < MAX_KEPT_BYTES
         assert data[LEFT_OUT]["bytes"] == 5_000_011
@@ -262,7 +263,7 @@ async def test_data_that_is_not_json_from_an_in_process_server_is_unusable() -> 
         return CallToolResult(content=[], structured_content=nested(5000))
 
     async with McpToolExecutor(server, timeout=120) as executor:
-        result = await executor.execute("act", {}, "ann")
+        result = await executor.execute(permitted("act", {}, "ann"))
         assert (result.success, result.unknown) == (False, True)
         assert ToolResult.model_validate(result.to_json()) == result
 

@@ -21,6 +21,7 @@ from graph_agent.ports import ToolServer
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
+from tests.permission import permitted
 
 DOWN = StdioServerParameters(command="/no/such/command")
 
@@ -49,8 +50,8 @@ async def test_tools_keep_their_names_unless_two_servers_serve_one() -> None:
     async with group(ServerConfig("a", server("read", "write")), ServerConfig("b", server("read"))) as tools:
         assert isinstance(tools, ToolServer)
         assert tools.get_available_tools() == ["a.read", "write", "b.read"]
-        assert (await tools.execute("b.read", {}, "ann")).success
-        assert (await tools.execute("read", {}, "ann")).error_code is ToolErrorCode.TOOL_UNAVAILABLE
+        assert (await tools.execute(permitted("b.read", {}, "ann"))).success
+        assert (await tools.execute(permitted("read", {}, "ann"))).error_code is ToolErrorCode.TOOL_UNAVAILABLE
 
 
 async def test_a_prefix_is_used_on_request_and_where_the_constitution_uses_it() -> None:
@@ -69,7 +70,7 @@ async def test_the_tools_of_a_server_that_is_down_are_unavailable_and_the_others
     async with group(ServerConfig("a", server("read")), ServerConfig("down", DOWN, secrets=("such",))) as tools:
         assert not await tools.start()
         assert tools.get_available_tools() == ["read"]
-        results = await asyncio.gather(*(tools.execute(name, {}, "ann") for name in ["read", "down.write"] * 25))
+        results = await asyncio.gather(*(tools.execute(permitted(name, {}, "ann")) for name in ["read", "down.write"] * 25))
         assert [result.error_code for result in results] == [None, ToolErrorCode.TOOL_UNAVAILABLE] * 25
         assert tools.failure("down") == "there is no *** command or folder"
 
@@ -109,7 +110,7 @@ async def test_a_name_of_a_server_that_is_down_is_not_taken_over_by_another_serv
     async with group(*servers, granted=["add_note"]) as tools:
         why = "the server 'notes' has not answered yet and may serve it too: write 'other.add_note' in the constitution, or pin"
         assert refusal(await policy_of(tools, "add_note")) == f"unavailable: {why} the tools"
-        assert (await tools.execute("add_note", {}, "ann")).error_code is ToolErrorCode.TOOL_UNAVAILABLE
+        assert (await tools.execute(permitted("add_note", {}, "ann"))).error_code is ToolErrorCode.TOOL_UNAVAILABLE
         assert tools.get_available_tools() == ["other.add_note"]
 
 
@@ -144,7 +145,7 @@ async def test_a_pinned_name_belongs_to_the_server_that_the_pin_file_names() -> 
     await down.aclose()
     certain = McpServerGroup([ServerConfig("b", DOWN), ServerConfig("a", server("add_note"))], granted=["add_note"], pins=pins)
     await certain.start()
-    assert (await certain.execute("add_note", {}, "ann")).success
+    assert (await certain.execute(permitted("add_note", {}, "ann"))).success
     await certain.aclose()
 
 
@@ -152,8 +153,8 @@ async def test_a_constitution_for_one_server_works_when_a_second_one_without_its
     async with group(
         ServerConfig("notes", server("notes", "add_note")), ServerConfig("b", server("write")), granted=["notes", "add_note"]
     ) as tools:
-        assert (await tools.execute("add_note", {}, "ann")).success
+        assert (await tools.execute(permitted("add_note", {}, "ann"))).success
         assert refusal(await policy_of(tools, "notes", "add_note")) is None
         for executor in tools.executors.values():
             await executor.aclose()
-        assert (await tools.execute("notes", {}, "ann")).success
+        assert (await tools.execute(permitted("notes", {}, "ann"))).success

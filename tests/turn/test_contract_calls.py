@@ -31,7 +31,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.replays import replay
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from tests.scripted_turns import asks, calls, says
+from tests.scripted_turns import asks, calls, grouped, says
 
 ANSWER = LLMResponse(content="Hello.", finish_reason="stop")
 MESSAGES = [LLMMessage(role="user", content="hi")]
@@ -73,7 +73,9 @@ class PlainExecutor:
 
 
 def engine(adapter: Any, executor: Any = None, constitution: str = SHIPPED) -> LLMAgentEngine:
-    return LLMAgentEngine(adapter, executor or PlainExecutor(), constitution, clock=ManualClock(), ids=SequentialIds())
+    return LLMAgentEngine(
+        adapter, executor or PlainExecutor(), constitution, **grouped(clock=ManualClock(), ids=SequentialIds())
+    )
 
 
 async def replayed(of: LLMAgentEngine, finished: FinishedTurn) -> bool:

@@ -29,7 +29,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import freeze_loop_time
-from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, grouped, says
 
 ADD = ("add_task", {"description": "call mom"})
 TROUBLE = "I'm having trouble processing your request. Please try again."
@@ -419,7 +419,7 @@ async def test_the_opening_row_is_committed_before_the_first_model_call() -> Non
 async def test_without_the_log_nothing_is_called() -> None:
     audit, adapter = MemoryAuditWriter(), ScriptedAdapter([says("hi")])
     audit.available = False
-    engine = LLMAgentEngine(adapter, TableServer(), Constitution.load().text, audit=audit)
+    engine = LLMAgentEngine(adapter, TableServer(), Constitution.load().text, **grouped(audit=audit))
     with pytest.raises(ServiceError) as refusal:
         await engine.process_message(asks())
     assert refusal.value.code is ServiceErrorCode.SERVICE_UNAVAILABLE
@@ -479,7 +479,7 @@ class _Hanging:
 async def test_a_turn_is_answered_within_its_deadline_whatever_hangs() -> None:
     clock = freeze_loop_time(ManualClock())
     model = _Hanging(lambda: clock.advance(seconds=30))
-    engine = LLMAgentEngine(model, TableServer(), Constitution.load().text, clock=clock)
+    engine = LLMAgentEngine(model, TableServer(), Constitution.load().text, **grouped(clock=clock))
     finished = await engine.run(asks())
     assert finished.decision.response_text == TROUBLE
     assert finished.record.status is RecordStatus.INTERRUPTED or finished.record.entries[-1].kind == "model"
@@ -516,7 +516,7 @@ async def test_a_task_that_refuses_to_be_cancelled_is_left_behind_and_can_no_lon
 
 async def test_a_cancelled_caller_leaves_a_closed_row() -> None:
     audit, model = MemoryAuditWriter(), _Hanging()
-    engine = LLMAgentEngine(model, TableServer(), Constitution.load().text, audit=audit)
+    engine = LLMAgentEngine(model, TableServer(), Constitution.load().text, **grouped(audit=audit))
     turn = asyncio.create_task(engine.process_message(asks()))
     await model.reached.wait()
     turn.cancel()
@@ -530,7 +530,7 @@ async def test_a_cancelled_caller_leaves_a_closed_row() -> None:
 
 async def test_a_shutdown_closes_every_running_turn() -> None:
     audit, model = MemoryAuditWriter(), _Hanging()
-    engine = LLMAgentEngine(model, TableServer(), Constitution.load().text, audit=audit)
+    engine = LLMAgentEngine(model, TableServer(), Constitution.load().text, **grouped(audit=audit))
     turns = [asyncio.create_task(engine.process_message(asks())) for _ in range(3)]
     await model.reached.wait()
     await engine.aclose()
@@ -598,7 +598,7 @@ async def test_a_turn_continues_only_if_the_policy_of_today_grants_no_less(grant
     text = "".join(
         line if not line.startswith("- add_task:") else "" if granted is None else f"- {granted}\n" for line in lines
     )
-    engine = LLMAgentEngine(ScriptedAdapter([says("Added.")] if continues else []), server, text, audit=audit)
+    engine = LLMAgentEngine(ScriptedAdapter([says("Added.")] if continues else []), server, text, **grouped(audit=audit))
     finished = await engine.finish(decision_id, ask_model=True)
     assert finished is not None
     assert (finished.record.status is RecordStatus.COMPLETED) is continues

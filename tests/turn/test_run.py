@@ -15,9 +15,10 @@ from graph_agent.models.record import InterruptReason, RecordStatus
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from graph_agent.turn.run import TurnRun
+from graph_agent.turn.handle import TurnHandle
+from graph_agent.turn.run import PlainSession, TurnStart
 from tests.frozen_clock import freeze_loop_time
-from tests.scripted_turns import TableServer, asks, calls, engine_of, says
+from tests.scripted_turns import TableServer, asks, calls, engine_of, grouped, says
 
 ADD = ("add_task", {"description": "call mom"})
 
@@ -40,13 +41,13 @@ class WaitingModel:
         raise AssertionError(tools)
 
 
-def start(engine: LLMAgentEngine) -> TurnRun[FinishedTurn]:
-    return engine.start(lambda run: engine.decide(run, asks()), "ann")
+def start(engine: LLMAgentEngine) -> TurnHandle[FinishedTurn | None]:
+    return engine.start(TurnStart(asks()), PlainSession(), user_id="ann")
 
 
 def waiting_engine(**settings: Any) -> tuple[LLMAgentEngine, WaitingModel]:
     model = WaitingModel()
-    return LLMAgentEngine(model, TableServer(), engine_of().constitution.text, **settings), model
+    return LLMAgentEngine(model, TableServer(), engine_of().constitution.text, **grouped(**settings)), model
 
 
 async def test_a_turn_has_two_tasks() -> None:
@@ -55,7 +56,7 @@ async def test_a_turn_has_two_tasks() -> None:
     before = asyncio.all_tasks()
     run = start(engine)
     await model.asked.wait()
-    ours = [task for task in asyncio.all_tasks() - before if task.get_coro().__qualname__.startswith("LLMAgentEngine")]  # type: ignore[union-attr]  # a coroutine has a name
+    ours = [task for task in asyncio.all_tasks() - before if task.get_coro().__qualname__.startswith("TurnRun")]  # type: ignore[union-attr]  # a coroutine has a name
     assert len(ours) == 2
     model.released.set()
     await run.result()
@@ -78,7 +79,7 @@ async def test_every_listener_sees_every_step_whenever_it_comes() -> None:
     assert await _states(run) == finished.record.states
 
 
-async def _states(run: TurnRun[Any]) -> list[str]:
+async def _states(run: TurnHandle[Any]) -> list[str]:
     async with aclosing(run.stream_steps()) as steps:
         return [step.state async for step in steps]
 

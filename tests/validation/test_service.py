@@ -37,7 +37,7 @@ async def service(log: Database) -> AsyncGenerator[Service]:
     async with McpToolExecutor(build_task_server(tasks)) as tools:
         # Turns take no time on this clock: latency is part of drift, and a busy machine is no drift of the agent.
         clock = ManualClock()
-        yield lambda adapter: ValidationService(EngineRunner(adapter, tools, CONSTITUTION, CaseTasks(tools), clock=clock), log)
+        yield lambda adapter: ValidationService(EngineRunner(adapter, tools, CONSTITUTION, CaseTasks(tasks), clock=clock), log)
     await tasks.close()
 
 

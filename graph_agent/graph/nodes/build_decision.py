@@ -71,7 +71,7 @@ def _decide(turn: Turn, policy: Policy) -> tuple[DecisionType, OutcomeCategory]:
             return DecisionType.RESPOND_ONLY, OutcomeCategory.RATE_LIMITED
         case EndingKind.FAILURE | EndingKind.CAP:
             return DecisionType.RESPOND_ONLY, OutcomeCategory.RESPONSE_GENERATION
-        case EndingKind.ANSWER:
+        case EndingKind.ANSWER | EndingKind.CALLED:
             return _answered(turn, policy)
 
 

@@ -1,4 +1,7 @@
-"""BUILD_REQUEST: writes the opening row, reads the user's answer to a pending confirmation, builds the model request."""
+"""BUILD_REQUEST: writes the opening row, reads the user's answer to a pending confirmation, builds the model request.
+
+A decision without a model has its calls already: they go to EXECUTE_TOOLS at once.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
     await runtime.ports.open()
+    if turn.context.called:
+        return turn.to("called")
     turn = turn.to("request_built", request=_request(turn, runtime))
     pending, answers = turn.context.pending_confirmation, turn.context.answers
     if pending is not None and not runtime.ports.verify(pending):
@@ -43,7 +48,7 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
     if not await ports.consume(pending.id):
         return turn if turn.context.answers is None else _void_answer(turn, AnswerState.USED)
     if consent is Consent.YES:
-        return turn.to("confirmed", pending=pending)
+        return turn.to("confirmed", confirmed=pending)
     if consent is Consent.NO:
         return turn.to("declined", ending=Ending(EndingKind.DECLINED, DECLINED_REPLY))
     return turn.to(turn.outcome, notices=(not_done(pending.description),))

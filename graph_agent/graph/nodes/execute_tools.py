@@ -17,6 +17,7 @@ from graph_agent.policy.receipts import confirmed_reply, receipt
 from graph_agent.policy.rules import ToolRule
 from graph_agent.reply.fixed import (
     CHANGED_SINCE_ASKED,
+    NOTHING_CHANGED,
     ONE_AT_A_TIME,
     REPORTED_FAILURE_REPLY,
     UNKNOWN_REPLY,
@@ -24,6 +25,8 @@ from graph_agent.reply.fixed import (
     question,
 )
 from graph_agent.reply.forms import REPLY_FORMS
+
+_MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class _Processed:
 
 
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
-    confirmed = turn.pending
+    confirmed = turn.confirmed
     batch = _batch(turn)
     judgements = judge_batch(
         batch,
@@ -67,7 +70,11 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         left_out = any(one.verdict is Verdict.SKIPPED and runtime.policy.is_write(one.tool_name) for one in judgements)
         return turn.to("awaiting", notices=(*turn.notices, ONE_AT_A_TIME) if left_out else turn.notices)
     if confirmed is not None:
-        return turn.to("confirmed_done", ending=_confirmed_ending(turn.calls[-1], runtime))
+        return turn.to("confirmed_done", ending=Ending(EndingKind.CONFIRMED, _report(turn.calls[-1], runtime)))
+    if turn.context.called:
+        made = [_report(call, runtime) for call in turn.calls if call.disposition in _MADE]
+        # Why a call was refused is said by a notice.
+        return turn.to("called_done", ending=Ending(EndingKind.CALLED, "\n\n".join(dict.fromkeys(made)) or NOTHING_CHANGED))
     return turn.to("executed")
 
 
@@ -76,9 +83,11 @@ def _may_have_run(call: TurnCall) -> bool:
 
 
 def _batch(turn: Turn) -> list[FunctionCall]:
-    """Return the calls to judge: exactly the confirmed one, or the model's calls without reply forms."""
-    if turn.pending is not None:
-        return [FunctionCall(name=turn.pending.tool_name, arguments=turn.pending.arguments)]
+    """Return the calls to judge: exactly the confirmed one, those of a decision without a model, or the model's tool calls."""
+    if turn.confirmed is not None:
+        return [FunctionCall(name=turn.confirmed.tool_name, arguments=turn.confirmed.arguments)]
+    if turn.context.called:
+        return list(turn.context.called)
     assert turn.response is not None
     return [call for call in turn.response.function_calls or [] if call.name not in REPLY_FORMS]
 
@@ -182,17 +191,18 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: 
     result = processed.result.model_copy(update={"duration_ms": 0})
     executed = processed.disposition is CallDisposition.EXECUTED
     rule = runtime.policy.rules[judgement.tool_name] if executed else None
-    line = receipt(rule, judgement.arguments, result, confirmed=turn.pending is not None) if rule is not None else None
+    line = receipt(rule, judgement.arguments, result, confirmed=turn.confirmed is not None) if rule is not None else None
     turn_call = TurnCall(
         judgement.sequence, turn.iterations + 1, call, judgement.arguments, processed.disposition, result, line, processed.rule
     )
     return turn.to(turn.outcome, calls=(*turn.calls, turn_call))
 
 
-def _confirmed_ending(call: TurnCall, runtime: TurnRuntime) -> Ending:
+def _report(call: TurnCall, runtime: TurnRuntime) -> str:
+    """Return the reply about a call that no model reports."""
     if call.result.unknown:
         reported = call.result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE
-        return Ending(EndingKind.CONFIRMED, REPORTED_FAILURE_REPLY if reported else UNKNOWN_REPLY)
+        return REPORTED_FAILURE_REPLY if reported else UNKNOWN_REPLY
     if call.result.success:
-        return Ending(EndingKind.CONFIRMED, confirmed_reply(runtime.policy.rules[call.call.name], call.arguments, call.result))
-    return Ending(EndingKind.CONFIRMED, confirmed_failure_reply(call.result.error_code))
+        return confirmed_reply(runtime.policy.rules[call.call.name], call.arguments, call.result)
+    return confirmed_failure_reply(call.result.error_code)

@@ -1,0 +1,147 @@
+"""A running turn, as it is seen by whoever started it or listens to it: its steps, its cancellation and its result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any, Generic, TypeVar
+
+from graph_agent.clock import ignore_result
+from graph_agent.graph.stepping import Step
+from graph_agent.graph.topology import END
+from graph_agent.models.record import InterruptReason
+from graph_agent.turn.hooks import HookList, TurnHook
+from graph_agent.turn.latest_progress import LatestProgress
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class TurnHandle(Generic[T_co]):
+    """The steps and the result of a turn. No caller can cancel its owner task: a client that disconnects leaves no open row."""
+
+    def __init__(
+        self, decision_id: str, user_id: str | None, hooks: Iterable[TurnHook] = (), arrived_at: float | None = None
+    ) -> None:
+        self.decision_id = decision_id
+        self.user_id = user_id
+        """None if only the record knows it."""
+        self.hooks = HookList(hooks)
+        self.progress = LatestProgress(self.wake_listeners)
+        """Empty unless `follow_progress` was called."""
+        self.arrived_at = arrived_at
+        """The time at which the request arrived, if it had to wait: the deadline counts from then."""
+        self.deadline: float | None = None
+        """The deadline of the turn, in seconds of the engine's monotonic clock; None until the graph is started."""
+        self.steps: list[Step] = []
+        self.requested: asyncio.Semaphore | None = None
+        """Set for a turn that is run step by step: each node but the first waits until the semaphore is released once more."""
+        self.cancelled_for: InterruptReason | None = None
+        self.fenced = False
+        """True if another process may have this turn: this run must neither act nor write."""
+        self._cancelled = asyncio.get_running_loop().create_future()
+        self._news = asyncio.get_running_loop().create_future()
+        """Done when listeners have something to look at, such as the next step; then there is a new one."""
+        self._owner: asyncio.Task[T_co]
+
+    def start(self, work: Coroutine[Any, Any, T_co], on_end: Callable[[], None]) -> None:
+        """Run `work` as the owner task."""
+        self._owner = asyncio.create_task(work)
+        self.add_done_callback(on_end)
+        # The caller may be gone: the record has the result.
+        self._owner.add_done_callback(ignore_result)
+
+    def cancel(self, reason: InterruptReason = InterruptReason.CANCELLED) -> None:
+        """End the turn as interrupted, unless it is ending already. The first reason counts."""
+        if self.cancelled_for is None:
+            self.cancelled_for = reason
+            self._cancelled.set_result(None)
+
+    def fence(self) -> None:
+        """Stop the turn without closing its record: the process that takes it over continues from there."""
+        self.fenced = True
+        self.cancel()
+
+    async def result(self) -> T_co:
+        """Wait for the result, or raise what the turn raised. Cancelling this call cancels the turn and waits for its end."""
+        try:
+            return await asyncio.shield(self._owner)
+        except asyncio.CancelledError:
+            self.cancel()
+            await self.ended()
+            raise
+
+    async def ended(self) -> None:
+        """Wait until the owner has done everything, whatever the result is."""
+        await asyncio.wait({self._owner})
+
+    @property
+    def is_running(self) -> bool:
+        """True until the owner has done everything."""
+        return not self._owner.done()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The exception that the turn raised instead of returning a result; None while it runs."""
+        if not self._owner.done():
+            return None
+        return asyncio.CancelledError() if self._owner.cancelled() else self._owner.exception()
+
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the run has ended."""
+        self._owner.add_done_callback(lambda _: callback())
+
+    def add_step(self, step: Step) -> None:
+        """Report the work of a node."""
+        self.steps.append(step)
+        self.wake_listeners()
+        if self.hooks:
+            self.hooks.notify(TurnHook.after_node, step)
+            if step.entered != END:
+                self.hooks.notify(TurnHook.before_node, step.entered)
+
+    def follow_progress(self) -> None:
+        """Keep the progress of the calls that begin from now on; the servers of tools are then asked for it."""
+        self.hooks.append(self.progress)
+
+    def wake_listeners(self) -> None:
+        """Wake every listener, so that it looks for new steps and progress."""
+        self._news.set_result(None)
+        self._news = asyncio.get_running_loop().create_future()
+
+    def add_missing_steps(self, steps: Sequence[Step]) -> None:
+        """Report what a walk over the record adds to the steps reported so far; nothing if it went another way."""
+        if list(steps[: len(self.steps)]) == self.steps:
+            for step in steps[len(self.steps) :]:
+                self.add_step(step)
+
+    async def begun(self) -> None:
+        """Wait for the first step. Raise the failure of a run that has ended without one."""
+        while not self.steps and not self._owner.done():
+            await asyncio.wait({self._owner, self._news}, return_when=asyncio.FIRST_COMPLETED)
+        if not self.steps and self.failure is not None:
+            raise self.failure
+
+    async def stream_steps(self) -> AsyncGenerator[Step]:
+        """Yield every step, from the first on, until the run has ended. The turn never waits for a listener."""
+        async with aclosing(self.stream_batches()) as batches:
+            async for steps in batches:
+                for step in steps:
+                    yield step
+
+    async def stream_batches(self, pause_seconds: float = 0) -> AsyncGenerator[list[Step]]:
+        """Yield the new steps after every wake-up of the listeners, until the run has ended; sometimes there are none.
+
+        For `pause_seconds` after a wake-up, steps are collected: fast nodes follow each other within milliseconds.
+        """
+        seen = 0
+        while True:
+            ended, news = self._owner.done(), self._news
+            steps = self.steps[seen:]
+            seen += len(steps)
+            yield steps
+            if ended:
+                return
+            await asyncio.wait({self._owner, news}, return_when=asyncio.FIRST_COMPLETED)
+            if pause_seconds:
+                await asyncio.wait({self._owner}, timeout=pause_seconds)

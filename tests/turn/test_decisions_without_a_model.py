@@ -1,0 +1,137 @@
+"""Calls that no model requested: judged, confirmed, settled, recorded and replayed like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from graph_agent.errors import ServiceError, ServiceErrorCode, ToolErrorCode
+from graph_agent.models.decision import DecisionContext, DecisionType, IntentType, OutcomeCategory
+from graph_agent.models.llm import FunctionCall
+from graph_agent.models.record import CallDisposition, DecisionRecord
+from graph_agent.replays.replayer import replay
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.finished import FinishedTurn
+from tests.scripted_turns import TableServer, asks, done, engine_of, failed
+
+ADD = FunctionCall("add_task", {"description": "call mom"})
+DELETE = FunctionCall("delete_task", {"task_id": "t1"})
+LIST = FunctionCall("list_tasks", {})
+PREVIEWS = {"delete_task": done({"description": "call mom"})}
+
+
+async def replayed(engine: LLMAgentEngine, finished: FinishedTurn) -> bool:
+    digests = list(finished.record.header.digests.values())
+    return (await replay(finished.record, await engine.audit.texts(digests))).identical
+
+
+def fates(record: DecisionRecord) -> Sequence[CallDisposition]:
+    return [made.disposition for made in record.invocations]
+
+
+async def test_a_call_is_a_decision_with_a_record_that_replays() -> None:
+    server = TableServer({"add_task": done({"receipt": "added 'call mom'"})})
+    engine = engine_of(server=server)
+
+    finished = await engine.call("ann", [ADD])
+
+    assert server.sent == [("add_task", {"description": "call mom"}, "ann", f"{finished.decision.decision_id}:1")]
+    decision, record = finished.decision, finished.record
+    assert (decision.decision_type, decision.outcome_category) == (DecisionType.INVOKE_TOOL, OutcomeCategory.TASK_COMPLETED)
+    assert (decision.response_text, decision.effects) == ("Done: added 'call mom'.", ["added 'call mom'"])
+    assert decision.intent is not None
+    assert decision.intent.intent_type is IntentType.CREATE_TASK
+    assert record.states == ["BUILD_REQUEST", "EXECUTE_TOOLS", "BUILD_DECISION"]
+    assert (record.header.model, record.iterations) == ("none", 0)
+    assert record.header.context.message == 'call "add_task" {"description":"call mom"}'
+    assert await engine.audit.load(record.header.decision_id) == record
+    assert await replayed(engine, finished)
+
+
+async def test_the_calls_of_a_decision_are_judged_as_one_batch() -> None:
+    server = TableServer()
+    engine = engine_of(server=server)
+    finished = await engine.call("ann", [LIST, ADD, ADD, FunctionCall("drop_table"), FunctionCall("add_task", {}), LIST])
+    assert fates(finished.record) == ["executed", "executed", "repeated", "refused", "refused", "refused"]
+    assert [name for name, *_ in server.sent] == ["list_tasks", "add_task"]
+    assert [notice.partition(":")[0] for notice in finished.decision.notices] == ["Not done"] * 3
+    assert await replayed(engine, finished)
+
+
+async def test_a_call_that_needs_confirmation_is_asked_about_and_a_yes_runs_exactly_it() -> None:
+    server = TableServer(previews=PREVIEWS)
+    engine = engine_of(server=server)
+
+    asked = await engine.call("ann", [DELETE, ADD])
+    assert asked.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
+    assert asked.decision.reply == "Delete task: 'call mom'. Should I go ahead? Please answer yes or no."
+    assert (fates(asked.record), server.sent) == (["awaiting", "skipped"], [])
+
+    pending = asked.decision.pending_action
+    assert pending is not None
+    answered = await engine.answer(asked, yes=True)
+    assert answered.decision.decision_type is DecisionType.EXECUTE_PENDING
+    assert server.sent == [("delete_task", {"task_id": "t1"}, "ann", pending.id)]
+    assert await replayed(engine, asked)
+    assert await replayed(engine, answered)
+    again = await engine.answer(asked, yes=True)
+    assert (again.decision.outcome_category, len(server.sent)) == (OutcomeCategory.USER_INPUT, 1)
+
+
+async def test_after_a_no_nothing_is_done() -> None:
+    server = TableServer(previews=PREVIEWS)
+    engine = engine_of(server=server)
+    declined = await engine.answer(await engine.call("ann", [DELETE]), yes=False)
+    assert (declined.decision.decision_type, server.sent) == (DecisionType.CANCEL_PENDING, [])
+
+
+async def test_an_unknown_outcome_is_settled_by_the_ledger() -> None:
+    unknown = failed(ToolErrorCode.TIMEOUT_ERROR)
+    server = TableServer({"add_task": unknown}, settlements=[done({"receipt": "added 'call mom'"})])
+    engine = engine_of(server=server)
+    finished = await engine.call("ann", [ADD])
+    assert server.settled == [f"{finished.decision.decision_id}:1"]
+    assert finished.decision.outcome_category is OutcomeCategory.TASK_COMPLETED
+    assert await replayed(engine, finished)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "outcome"),
+    [
+        (FunctionCall("drop_table"), DecisionType.INVOKE_TOOL, OutcomeCategory.TOOL_INVOCATION),
+        (FunctionCall("list_tasks", {"user_id": "bob"}), DecisionType.RESPOND_ONLY, OutcomeCategory.MISSING_PERMISSION),
+    ],
+)
+async def test_a_refused_call_is_recorded(call: FunctionCall, kind: DecisionType, outcome: OutcomeCategory) -> None:
+    server = TableServer()
+    engine = engine_of(server=server)
+    finished = await engine.call("ann", [call])
+    assert (finished.decision.decision_type, finished.decision.outcome_category) == (kind, outcome)
+    assert (finished.decision.reply, server.sent) == ("Nothing was changed.", [])
+    assert await replayed(engine, finished)
+
+
+async def test_calls_that_cannot_be_recorded_are_refused_before_a_decision() -> None:
+    for broken in ("\ud800", float("nan"), object()):
+        with pytest.raises(ServiceError) as refused:
+            await engine_of().call("ann", [FunctionCall("add_task", {"description": broken})])
+        assert refused.value.code is ServiceErrorCode.VALIDATION_ERROR
+
+
+async def test_a_long_call_has_a_shortened_message_and_the_whole_arguments() -> None:
+    finished = await engine_of().call("ann", [FunctionCall("add_task", {"description": "x" * 5_000})])
+    context = finished.record.header.context
+    assert (len(context.message), context.message[-1]) == (4_000, "…")
+    assert context.called[0].arguments == {"description": "x" * 5_000}
+
+
+def test_calls_are_no_answer_to_a_question() -> None:
+    with pytest.raises(ValueError, match="cannot answer a confirmation"):
+        asks(called=[ADD], answers={"pending_action": "p1", "yes": True})
+
+
+def test_a_context_without_calls_has_the_same_json_as_before() -> None:
+    assert "called" not in asks().to_json()
+    context = DecisionContext.for_calls("ann", [ADD], "c1")
+    assert DecisionContext.model_validate_json(context.model_dump_json()) == context
