@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TurnStart:
-    """Where a run begins. Without a context it finishes what is recorded under its decision id."""
+    """The start of a run. Without a context it finishes what is recorded under its decision id."""
 
     context: DecisionContext | None = None
     resumes: bool = False

@@ -81,7 +81,7 @@ def test_every_command_takes_the_files(cli: Cli, script: Script, servers: Server
     stepped = cli("step", "read it", *files, "--model", script(call("read_note", name="b"), SAID))
     assert "APPEND_RESULTS" in stepped.out
     assert {file.name: file.read_text() for file in notes.iterdir()} == {"a": "tea", "b": "milk"}
-    assert cli("replay", "--all", "--mcp", files[1]).out == "2 of 2 identical\n"
+    assert cli("replay", "--all", "--mcp", files[1]).out == "3 of 3 identical\n"
     assert cli("doctor", *files).code == 0
 
 
