@@ -37,7 +37,7 @@ def test_a_failed_change_is_reported_as_unknown_and_not_repeated(
     decision = asked.json()["decision"]
     assert decision["effects"] == [
         "reported a failure; what was done before is not known: Write two notes: first = a, second = b",
-        "Write a note: name = c, text = 3",
+        "Write a note: name = c, text = '3'",
     ]
     record = cli("log", "show", asked.json()["decision_id"]).out
     assert record.count("TOOL_REPORTED_FAILURE") >= 1
