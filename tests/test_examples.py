@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from tests import fork_server
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def _output_of(example: str) -> str:
     """Run one example and return what it prints."""
-    return subprocess.run([sys.executable, EXAMPLES / example], text=True, capture_output=True, check=True).stdout
+    return subprocess.run([fork_server.python(), EXAMPLES / example], text=True, capture_output=True, check=True).stdout
 
 
 def test_the_library_desk_serves_another_domain() -> None:
@@ -52,12 +53,11 @@ def test_the_notebook_changes_nothing_twice() -> None:
 
 def test_the_cases_of_the_notebook_pass(tmp_path: Path) -> None:
     folder = EXAMPLES / "notes"
-    python = Path(sys.executable)
     files = ("--mcp", folder / "servers.json", "--constitution", folder / "constitution.md")
     environment = {**os.environ, "GRAPH_AGENT_HOME": str(tmp_path), "NOTES_DB": str(tmp_path / "notes.db")}
-    environment["PATH"] = f"{python.parent}{os.pathsep}{environment['PATH']}"
+    environment["PATH"] = f"{fork_server.commands()}{os.pathsep}{environment['PATH']}"
     ran = subprocess.run(
-        [python.with_name("graph-agent"), "validate", folder / "cases.yaml", *files],
+        [fork_server.graph_agent(), "validate", folder / "cases.yaml", *files],
         cwd=EXAMPLES.parent,
         env=environment,
         text=True,

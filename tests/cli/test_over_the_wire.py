@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from graph_agent.llm import http_client
 from graph_agent.llm.families import DEFAULT_MODEL
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
+from tests import fork_server
 from tests.cli.conftest import Cli
 from tests.llm.wire_apis import API, APIS, SIGNATURE, Call
 from tests.llm.wire_server import Reply, drips, half, hangs, resets, says, sends
@@ -43,7 +43,7 @@ def test_a_whole_turn_of_a_real_process_is_request_call_result_and_reply(api: AP
     with providing_in_thread(api, api.answer(calls=[call], finish="calls"), api.answer(text="I've added it.")) as provider:
         arguments = ["ask", "add a task to call mom", "--model", api.name, "--json"]
         ended = subprocess.run(
-            [sys.executable, "-c", "from graph_agent.cli.main import main; main()", *arguments],
+            [fork_server.graph_agent(), *arguments],
             env={**os.environ, **access(provider)},
             capture_output=True,
             text=True,

@@ -159,6 +159,7 @@ def test_a_baseline_is_created_listed_and_compared(cli: Cli, log: Database) -> N
     assert cli("baseline", "compare", "bad").code == 1
 
 
+@pytest.mark.usefixtures("quick_processes")
 @pytest.mark.parametrize("options", [["--workers", "2"], ["--checkpoint", "checkpoint"]])
 def test_a_divided_validation_reports_what_one_process_reports(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]

@@ -160,7 +160,7 @@ def test_a_file_with_control_characters_in_an_id_is_refused_and_not_printed(cli:
         assert "\x1b[2J" not in ended.out + ended.err
 
 
-@pytest.mark.usefixtures("decision")
+@pytest.mark.usefixtures("decision", "quick_processes")
 # The checkpoint is written by one run and read by the next one. Each run with workers starts two processes.
 @pytest.mark.parametrize(
     ("options", "form", "runs"),

@@ -6,7 +6,6 @@ import os
 import resource
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import fork_server
 from tests.overload import TURN_REQUEST, send_burst
 from tests.serving import address_of
 
@@ -33,7 +33,10 @@ _SLOW_BODY = b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: appli
 def _serving(home: Path, log: Path) -> Iterator[str]:
     """Run a server that may open 1,024 descriptors, and yield its address; its stderr goes to `log`."""
     environment = {**os.environ, "GRAPH_AGENT_HOME": str(home), "GRAPH_AGENT_TURNS_PER_MINUTE": "1000000"}
-    with log.open("wb") as errors, subprocess.Popen([sys.executable, "-c", _COMMAND], stderr=errors, env=environment) as server:
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen([fork_server.python(), "-c", _COMMAND], stderr=errors, env=environment) as server,
+    ):
         try:
             yield address_of(server, log)
             server.terminate()

@@ -6,16 +6,15 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 
+from tests import fork_server
 from tests.otlp_collector import collecting
 from tests.serving import address_of, launch_header
 
 ROOT = Path(__file__).parents[2]
-COMMAND = "from graph_agent.cli.main import main; main()"
 OPTIONS = (
     "serve",
     "--port",
@@ -34,7 +33,7 @@ OPTIONS = (
 def test_a_server_has_the_documented_metrics_and_logs_requests_without_their_query(home: Path, tmp_path: Path) -> None:
     log = tmp_path / "stderr"
     environment = {**os.environ, "GRAPH_AGENT_HOME": str(home)}
-    command = [sys.executable, "-c", COMMAND, *OPTIONS]
+    command = [fork_server.graph_agent(), *OPTIONS]
     with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
         try:
             url, metrics_url = address_of(server, log), address_of(server, log, "metrics:")
@@ -91,7 +90,7 @@ def test_a_server_exports_traces_metrics_and_logs_with_one_configuration(home: P
             "OTEL_EXPORTER_OTLP_ENDPOINT": collected.url,
             "OTEL_SERVICE_NAME": "ours",
         }
-        command = [sys.executable, "-c", COMMAND, *OPTIONS, "--log-level", "info"]
+        command = [fork_server.graph_agent(), *OPTIONS, "--log-level", "info"]
         with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env={**os.environ, **variables}) as server:
             try:
                 url, metrics_url = address_of(server, log), address_of(server, log, "metrics:")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -13,6 +12,7 @@ import pytest
 from mcp import StdioServerParameters
 
 from graph_agent.tools.executor import McpToolExecutor
+from tests import fork_server
 from tests.cli.conftest import Cli
 from tests.permission import permitted
 from tests.serving import launch_header
@@ -97,7 +97,7 @@ def test_with_tokens_the_address_is_one_that_clients_know(
 
 
 def test_with_tokens_tools_are_served_on_any_address(home: Path) -> None:
-    command = [Path(sys.executable).with_name("graph-agent"), "tools", "serve", "--http", "0.0.0.0:0"]
+    command = [fork_server.graph_agent(), "tools", "serve", "--http", "0.0.0.0:0"]
     public = "https://tasks.example/mcp"
     environment = {**os.environ, **TOKENS, "GRAPH_AGENT_HOME": str(home)}
     with subprocess.Popen([*command, "--url", public], env=environment, text=True, stderr=subprocess.PIPE) as server:
@@ -142,8 +142,9 @@ def test_without_tokens_tools_are_served_to_clients_with_the_token_in_the_home_f
 
 
 async def test_any_mcp_client_can_use_the_tools_over_stdio(home: Path) -> None:
-    command = str(Path(sys.executable).with_name("graph-agent"))
-    server = StdioServerParameters(command=command, args=["tools", "serve", "--user", "ann"], env=dict(os.environ))
+    server = StdioServerParameters(
+        command=fork_server.graph_agent(), args=["tools", "serve", "--user", "ann"], env=dict(os.environ)
+    )
     async with McpToolExecutor(server, timeout=60) as tools:
         added = await tools.execute(permitted("add_task", {"description": "call mom"}, "ann", "k"))
 

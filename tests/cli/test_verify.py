@@ -58,6 +58,7 @@ def test_a_call_without_a_decision_is_not_compared(cli: Cli) -> None:
     assert cli("log", "verify").out == "intact: 0 records in 0 chains\n"
 
 
+@pytest.mark.usefixtures("quick_processes")
 @pytest.mark.parametrize(("options", "runs"), [(["--workers", "2"], 1), (["--checkpoint", "checkpoint"], 2)])
 def test_a_verification_in_parts_prints_what_one_process_prints(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], runs: int

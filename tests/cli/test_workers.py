@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,9 @@ import httpx
 import pytest
 
 from graph_agent.cli.workers import MAX_FAILED_STARTS, WorkerGroup
+from tests import fork_server
 from tests.cli.conftest import Cli
 from tests.serving import address_of, launch_header
-
-COMMAND = "from graph_agent.cli.main import main; main()"
 
 
 def _exit(code: int, _number: int, _listener: socket.socket, _report: Connection[str, None]) -> None:
@@ -41,7 +41,10 @@ def _serve_then_exit(code: int, _number: int, _listener: socket.socket, report: 
 
 def _serve_then_stop_the_parent(code: int, number: int, listener: socket.socket, report: Connection[str, None]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    os.kill(os.getppid(), signal.SIGTERM)
+    parent = parent_process()
+    assert parent is not None
+    assert parent.pid is not None
+    os.kill(parent.pid, signal.SIGTERM)
     _serve_then_exit(code, number, listener, report)
 
 
@@ -52,12 +55,14 @@ def run_group(count: int, target: Callable[..., object], *arguments: Any) -> tup
         return WorkerGroup(count, target, arguments, listener, started.append).run(), started
 
 
+@pytest.mark.usefixtures("quick_processes")
 def test_what_is_wrong_with_the_settings_is_reported_by_one_worker(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_group(3, _exit, 2) == (2, [])
     # The worker has printed its sentence itself.
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.usefixtures("quick_processes")
 def test_workers_that_always_die_at_their_start_end_the_parent(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +73,7 @@ def test_workers_that_always_die_at_their_start_end_the_parent(
     assert lines[-1] == "graph-agent: 5 workers in a row have been ended by SIGKILL before they could serve"
 
 
+@pytest.mark.usefixtures("quick_processes")
 @pytest.mark.parametrize(("code", "expected"), [(0, 0), (1, 1)])
 def test_a_worker_that_leaves_a_turn_open_makes_the_parent_fail(code: int, expected: int) -> None:
     assert run_group(1, _serve_then_stop_the_parent, code) == (expected, ["a model"])
@@ -89,19 +95,20 @@ def test_several_workers_are_refused_on_sqlite(cli: Cli, monkeypatch: pytest.Mon
 class Serving:
     """A running `graph-agent serve --workers 2`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path, home: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, home: Path, database: str) -> None:
         self.process = process
         self.log = log
+        self.database = database
         self.url = address_of(process, log)
         self.metrics_url = address_of(process, log, "metrics:")
         self.headers = launch_header(home)
 
     def workers(self) -> list[int]:
         """Return the processes that serve requests, one of which answers each request."""
-        found = subprocess.run(
-            ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid)], stdout=subprocess.PIPE, check=True
-        )
-        return [int(line.split()[0]) for line in found.stdout.decode().splitlines() if "spawn_main" in line]
+        # They are found by the database in their environment: the parent is another process than the command that was started.
+        found = subprocess.run(["ps", "axeww", "-o", "pid=,args="], stdout=subprocess.PIPE, check=True)
+        lines = found.stdout.decode(errors="replace").splitlines()
+        return [int(line.split()[0]) for line in lines if "spawn_main" in line and self.database in line]
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         # The limit only ends a test that would fail anyway.
@@ -109,7 +116,7 @@ class Serving:
         while not condition():
             assert self.process.poll() is None
             assert time.monotonic() < ends, self.log.read_text(encoding="utf-8")
-            time.sleep(0.05)
+            time.sleep(0.2)
 
     def post(self, content: str) -> httpx.Response:
         """Send a message on a connection of its own, which any worker may accept."""
@@ -127,11 +134,11 @@ class Serving:
 def serving(folder: Path, url: str, *options: str) -> Iterator[Serving]:
     log = folder / "stderr"
     environment = {**os.environ, "DATABASE_URL": url, "LOG_DATABASE_URL": url}
-    command = [sys.executable, "-c", COMMAND, "serve", "--port", "0", "--workers", "2", "--model", "rules", *options]
+    command = [fork_server.graph_agent(), "serve", "--port", "0", "--workers", "2", "--model", "rules", *options]
     command += ["--metrics-port", "0"]
     with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as process:
         try:
-            yield Serving(process, log, Path(os.environ["GRAPH_AGENT_HOME"]))
+            yield Serving(process, log, Path(os.environ["GRAPH_AGENT_HOME"]), url)
         finally:
             process.kill()
 

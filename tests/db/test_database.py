@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +35,7 @@ from graph_agent.db.postgresql import CLOSING_CONNECTIONS, CONNECTIONS
 from graph_agent.db.sqlite import BATCH, CLOSING_BATCH
 from graph_agent.db.sqlite_engine import sqlite_engine
 from graph_agent.errors import ConfigurationError
+from tests import fork_server
 
 metadata = MetaData()
 rows = Table(
@@ -418,7 +418,7 @@ def test_two_processes_can_create_and_write_the_same_file(tmp_path: Path) -> Non
         "for _ in range(50): database.write_now(lambda c: c.execute(text('INSERT INTO t DEFAULT VALUES')) and None)\n"
         "database.close_now()\n"
     )
-    command = [sys.executable, "-c", script, f"sqlite:///{tmp_path / 'x.db'}"]
+    command = [fork_server.python(), "-c", script, f"sqlite:///{tmp_path / 'x.db'}"]
     children = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for child in children:
         assert child.stdin is not None

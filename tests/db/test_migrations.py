@@ -12,6 +12,7 @@ from sqlalchemy import Connection, inspect
 from graph_agent.db import Database, migrate
 from graph_agent.db.migrations import newest_revision
 from graph_agent.errors import ConfigurationError
+from tests import fork_server
 
 ENV = "from graph_agent.db.migration_env import run\n\nrun()\n"
 FIRST = """
@@ -111,7 +112,7 @@ def test_two_processes_that_start_together_migrate_once(owners: Path, database_u
         "database.close_now()\n"
     )
     children = [
-        subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen([fork_server.python(), "-c", script], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     for child in children:

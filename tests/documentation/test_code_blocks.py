@@ -10,18 +10,17 @@ import contextlib
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from distributed import LocalCluster
 
+from tests import fork_server
 from tests.api.oidc_server import oidc_issuer
 from tests.documentation import stand_ins
 from tests.documentation.blocks import Block
 from tests.documentation.checks import HOW, SAME_TEXT, drifted_in, problems_of, unknown_language
-from tests.documentation.command_server import installed
 from tests.documentation.page import (
     DATABASES,
     FILES,
@@ -45,13 +44,14 @@ OPENAI = OpenAIAPI()
 
 
 @pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder for the PATH with `graph-agent`, started quickly; in it, a folder with the stand-ins and one with the wheel."""
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the PATH with commands that start quickly; in it, a folder with the stand-ins and one with the wheel."""
     folder = tmp_path_factory.mktemp("bin")
     stand_ins.install(folder / "stand_ins")
     stand_ins.build_wheel(folder / "wheels")
-    with installed(folder, Path(sys.executable)):
-        yield folder
+    for command in fork_server.commands().iterdir():
+        (folder / command.name).symlink_to(command)
+    return folder
 
 
 @pytest.fixture(scope="module")

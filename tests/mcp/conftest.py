@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import fork_server
 from tests.cli.conftest import cli, home, migrated_home, script  # noqa: F401 (fixtures)
 
 ROOT = Path(__file__).parent.parent.parent
@@ -30,7 +30,7 @@ def notes_server(folder: Path, *arguments: str, **keys: Any) -> dict[str, Any]:
     """Return the entry of a notes server on `folder` in a file of servers."""
     # The limit is generous, because a busy machine may need long to start a process.
     return {
-        "command": sys.executable,
+        "command": fork_server.python(),
         "args": [str(ROOT / "tests" / "mcp" / "notes_server.py"), str(folder), *arguments],
         "timeout": 60,
         **keys,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import DecisionRecord
 from graph_agent.settings import Settings
+from tests import fork_server
 from tests.cli.conftest import Cli
 from tests.mcp.conftest import Servers, notes_server
 from tests.permission import permitted
@@ -241,7 +241,7 @@ async def test_a_server_that_was_down_at_the_start_is_unavailable_and_returns_wi
         snapshot = await runtime.engine.prepare()
         assert snapshot.policy.declarations[0].description.startswith("Unavailable:")
 
-        executable(launcher, f'exec {sys.executable} "$@"')
+        executable(launcher, f'exec {fork_server.python()} "$@"')
         while not await runtime.tools.start():
             await runtime.tools.executors["notes"].ready()
         record = await decide(runtime)

@@ -129,6 +129,7 @@ def report_of(url: str, checked: list[CheckedPart]) -> VerifyReport:
         log.close_now()
 
 
+@pytest.mark.usefixtures("quick_processes")
 def test_two_processes_and_a_dask_cluster_find_what_one_process_finds(
     edited_log: tuple[str, list[ChainPart], VerifyReport],
 ) -> None:

@@ -19,6 +19,8 @@ from graph_agent.replays.pool import WORKERS, ReplayPool, _replay_in_worker
 from graph_agent.replays.sources import LoadedRecord
 from tests.audit.builders import make_record
 
+pytestmark = pytest.mark.usefixtures("quick_processes")
+
 
 @pytest.fixture
 def pool() -> AsyncIterator[ReplayPool]:

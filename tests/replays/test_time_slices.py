@@ -143,6 +143,7 @@ def test_slices_report_what_one_replay_of_all_reports(url: str, threads: Countin
     assert len(expected) > 3 * SIZE
 
 
+@pytest.mark.usefixtures("quick_processes")
 def test_two_processes_report_what_one_process_reports(url: str) -> None:
     expected = replay_one_by_one(url, DecisionFilter())
     with ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=start_worker) as executor:

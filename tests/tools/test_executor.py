@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,6 +28,7 @@ from graph_agent.ports import ToolServer
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from tests.permission import permitted
+from tests import fork_server
 from tests.serving import ServerWithoutSignals
 
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ async def executor(tasks: Database) -> AsyncIterator[McpToolExecutor]:
 def script(name: str, *arguments: str) -> StdioServerParameters:
     root = str(HERE.parent.parent)
     return StdioServerParameters(
-        command=sys.executable, args=[str(HERE / name), *arguments], cwd=root, env={"PYTHONPATH": root}
+        command=fork_server.python(), args=[str(HERE / name), *arguments], cwd=root, env={"PYTHONPATH": root}
     )
 
 

@@ -1,0 +1,290 @@
+"""Starts processes quickly: one process has imported the program and its libraries, and forks for each process.
+
+Importing them takes most of the time of a command. `commands()` has `graph-agent` and `python` for the PATH, which send
+their arguments, folder, environment and open files to the fork server, pass on the signals that they receive, and end as the
+process has ended. If one is killed, its process is killed, too.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import gc
+import json
+import multiprocessing
+import os
+import runpy
+import selectors
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from tests.run_folder import connect, service
+
+CLIENT = """#!{python} -IS
+import json, os, signal, socket, sys
+files = [0, 1, 2] + [int(name) for name in os.listdir("/dev/fd") if int(name) > 2]
+files = [number for number in files if os.path.exists(f"/dev/fd/{{number}}")]
+umask = os.umask(0)
+os.umask(umask)
+request = json.dumps([os.path.basename(sys.argv[0]), sys.argv[1:], os.getcwd(), dict(os.environ), umask, files]).encode()
+link = socket.socket(socket.AF_UNIX)
+link.connect({address!r})
+socket.send_fds(link, [len(request).to_bytes(4)], files)
+link.sendall(request)
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    signal.signal(number, lambda received, _: link.send(bytes([received])))
+code = int.from_bytes(link.recv(4), signed=True)
+if code < 0:
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+
+LIBRARIES = (
+    "alembic.command",
+    "graph_agent.api.app",
+    "langchain_google_genai",
+    "mcp.server",
+    "mcp.server.stdio",
+    "openai",
+    "opentelemetry.exporter.otlp.proto.http",
+    "opentelemetry.exporter.prometheus",
+    "opentelemetry.sdk",
+    "psycopg",
+)
+"""What the commands import only when they need it. Not those whose import starts threads, which a fork does not have."""
+
+
+def commands() -> Path:
+    """Return the folder with the two commands."""
+    return Path(service("tests.fork_server"))
+
+
+def python() -> str:
+    """Return the command that runs Python as `sys.executable` does, with everything imported."""
+    return str(commands() / "python")
+
+
+def graph_agent() -> str:
+    """Return the command `graph-agent`, with everything imported."""
+    return str(commands() / "graph-agent")
+
+
+@dataclass
+class ForkServer:
+    """`run` returns in the process that serves when the run of the tests ends, and in each fork with what it runs."""
+
+    listener: socket.socket
+    lifeline: socket.socket
+    clients: dict[int, socket.socket] = field(default_factory=dict)
+    """By the process that has been forked for it."""
+    selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    ended: tuple[socket.socket, socket.socket] = field(default_factory=socket.socketpair)
+    """Receives a byte when a process has ended."""
+
+    def run(self) -> Callable[[], object] | None:
+        for one in self.ended:
+            one.setblocking(False)
+        signal.set_wakeup_fd(self.ended[1].fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for source in (self.listener, self.lifeline, self.ended[0]):
+            self.selector.register(source, selectors.EVENT_READ)
+        while True:
+            ready = {key.fileobj for key, _ in self.selector.select()}
+            if self.lifeline in ready:
+                for process in self.clients:
+                    os.kill(process, signal.SIGKILL)
+                return None
+            # First those that have ended: their clients close the connection afterwards.
+            if self.ended[0] in ready:
+                self.reap()
+            for process, client in list(self.clients.items()):
+                if client in ready:
+                    self.signal(process, client)
+            if self.listener in ready:
+                client, _ = self.listener.accept()
+                if (program := self.fork(client)) is not None:
+                    return program
+
+    def fork(self, client: socket.socket) -> Callable[[], object] | None:
+        """Fork for a client; return what the fork runs, and None in the server."""
+        try:
+            size, files, _, _ = socket.recv_fds(client, 4, 250)
+            name, arguments, folder, environment, umask, numbers = json.loads(_receive(client, int.from_bytes(size)))
+        except (ConnectionError, ValueError):  # the client has been killed
+            client.close()
+            return None
+        if process := os.fork():
+            self.clients[process] = client
+            self.selector.register(client, selectors.EVENT_READ)
+            for file in files:
+                os.close(file)
+            return None
+        client.close()
+        self.close()
+        _replace_files(files, numbers)
+        os.chdir(folder)
+        os.umask(umask)
+        os.environ.clear()
+        os.environ.update(environment)
+        return program(name, arguments)
+
+    def reap(self) -> None:
+        """Report the processes that have ended to their clients."""
+        while self.ended[0] in {key.fileobj for key, _ in self.selector.select(0)}:
+            self.ended[0].recv(4096)
+        while self.clients:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if not process:
+                return
+            # The client may have been killed.
+            with self.clients.pop(process) as client, suppress(KeyError, ConnectionError):
+                self.selector.unregister(client)
+                client.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, signed=True))
+
+    def signal(self, process: int, client: socket.socket) -> None:
+        """Pass on the signals that a client has received. If it has been killed, kill its process."""
+        try:
+            numbers = client.recv(100)
+        except ConnectionError:
+            numbers = b""
+        if not numbers:
+            self.selector.unregister(client)
+        for number in numbers or [signal.SIGKILL]:
+            os.kill(process, number)
+
+    def close(self) -> None:
+        """Close everything that is the server's own, in a fork."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.selector.close()
+        for one in (self.listener, self.lifeline, *self.ended, *self.clients.values()):
+            one.close()
+
+
+def _receive(client: socket.socket, size: int) -> bytes:
+    received = b""
+    while len(received) < size:
+        part = client.recv(size - len(received))
+        if not part:
+            raise ConnectionError
+        received += part
+    return received
+
+
+def _replace_files(files: Sequence[int], numbers: Sequence[int]) -> None:
+    """Give the received files the numbers that they have in the client."""
+    above = max([*files, *numbers]) + 1
+    moved = [fcntl.fcntl(file, fcntl.F_DUPFD, above) for file in files]
+    for file in files:
+        os.close(file)
+    for file, number in zip(moved, numbers, strict=True):
+        os.dup2(file, number)
+        os.close(file)
+    # The buffers of the old streams remember a position that the new ones do not have.
+    sys.stdin = sys.__stdin__ = open(0)  # noqa: SIM115 (the streams stay open)
+    sys.stdout = sys.__stdout__ = open(1, "w")  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
+
+
+def program(name: str, arguments: list[str]) -> Callable[[], object]:
+    """Return what `graph-agent` or `python` does with the arguments."""
+    if name == "graph-agent":
+        from graph_agent.cli.main import main
+
+        return lambda: main(arguments)
+    main_module = ModuleType("__main__")
+    sys.modules["__main__"] = main_module
+    sys.path[:1] = [str(Path.cwd()), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    # The bytecode has been read already.
+    match arguments[arguments[:1] == ["-B"] :]:
+        case ["-c", code, *rest]:
+            sys.argv = ["-c", *rest]
+            return lambda: exec(compile(code, "<string>", "exec"), vars(main_module))
+        case ["-m", module, *rest]:
+            sys.argv = [module, *rest]
+            return lambda: runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case [script, *rest] if not script.startswith("-"):
+            sys.argv = [script, *rest]
+            sys.path[0] = str(Path(script).parent)
+            return lambda: runpy.run_path(script, run_name="__main__")
+    # Its options are for a process that starts from nothing.
+    return lambda: os.execv(sys.executable, [sys.executable, *arguments])
+
+
+def run(program: Callable[[], object]) -> int:
+    """Run the program of a fork as an interpreter does, and return its exit code."""
+    try:
+        program()
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def end(code: int) -> None:
+    """End a fork without the destruction of all modules, which takes longer than most commands."""
+    # What an interpreter does before it; both have no public name.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if not stream.closed:
+                stream.flush()
+        except OSError:
+            code = code or 120
+    os._exit(code)
+
+
+def import_everything() -> None:
+    from graph_agent.cli.main import COMMANDS, load_command
+
+    for table in COMMANDS.values():
+        for name, command in table.items():
+            if command.extra is None:
+                load_command(name, command)
+    for library in LIBRARIES:
+        import_module(library)
+    assert threading.active_count() == 1
+    # The collector of a fork does not touch, and so copy, what all of them share.
+    gc.collect()
+    gc.freeze()
+
+
+def serve(folder: Path) -> Callable[[], object] | None:
+    """Write the commands, and serve them until the run of the tests ends."""
+    import_everything()
+    address = folder / "commands.socket"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(address))
+    listener.listen(100)
+    programs = folder / "bin"
+    programs.mkdir()
+    for name in ("graph-agent", "python", "python3"):
+        (programs / name).write_text(CLIENT.format(python=sys.executable, address=str(address)), encoding="utf-8")
+        (programs / name).chmod(0o755)
+    # The processes that a fork starts are forks, too.
+    multiprocessing.set_executable(str(programs / "python"))
+    print(programs, flush=True)
+    return ForkServer(listener, connect(folder)).run()
+
+
+if __name__ == "__main__":
+    if (forked := serve(Path(sys.argv[1]))) is not None:
+        end(run(forked))

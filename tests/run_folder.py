@@ -1,0 +1,84 @@
+"""The folder of one run of the tests, and the services that all its test processes share.
+
+The process that runs the tests listens on a socket in the folder. Each service is connected to it, and ends when the connection
+ends: so nothing outlives the run, not even one that is killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+VARIABLE = "TESTS_RUN_FOLDER"
+_LIFELINE = "lifeline"
+
+_started: list[subprocess.Popen[str]] = []
+
+
+@contextmanager
+def run_folder() -> Iterator[Path]:
+    """Make the folder, which this process and those that it starts find in the environment; end the services at the end."""
+    # The path is short because the path of a unix socket is limited to 107 characters.
+    folder = Path(tempfile.mkdtemp(prefix="tests-"))
+    # PostgreSQL runs as another user if the tests run as root.
+    folder.chmod(0o755)
+    outer = os.environ.get(VARIABLE)
+    with socket.socket(socket.AF_UNIX) as lifeline:
+        lifeline.bind(str(folder / _LIFELINE))
+        lifeline.listen(100)
+        os.environ[VARIABLE] = str(folder)
+        try:
+            yield folder
+        finally:
+            os.environ.pop(VARIABLE)
+            if outer is not None:
+                os.environ[VARIABLE] = outer
+    for service in _started:
+        service.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def service(module: str) -> str:
+    """Return the line that a service prints when it is ready. The first test process that asks for it starts it."""
+    folder = Path(os.environ[VARIABLE])
+    ready = folder / f"{module}.ready"
+    with (folder / f"{module}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ready.exists():
+            # In a session of its own, so that Ctrl-C does not end it before the processes that it has started.
+            started = subprocess.Popen(
+                [sys.executable, "-m", module, str(folder)],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            _started.append(started)
+            assert started.stdout is not None
+            with started.stdout as printed:
+                line = printed.readline().strip()
+            assert line, f"{module} has not started"
+            ready.write_text(line, encoding="utf-8")
+        return ready.read_text(encoding="utf-8")
+
+
+def connect(folder: Path) -> socket.socket:
+    """Return a connection that is readable when the run ends."""
+    lifeline = socket.socket(socket.AF_UNIX)
+    lifeline.connect(str(folder / _LIFELINE))
+    return lifeline
+
+
+def wait_for_the_end(folder: Path) -> None:
+    with connect(folder) as lifeline, suppress(ConnectionError):
+        lifeline.recv(1)
