@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing.spawn
 import os
 import signal
 import sys
@@ -18,6 +17,8 @@ from graph_agent.db import Database
 from graph_agent.record import chain_tables
 from tests import fork_server
 from tests.run_folder import run_folder, service
+
+fork_server.without_grammar()
 
 # No test depends on the machine's speed: neither one example's time nor the generation of examples is limited.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -99,10 +100,8 @@ def log(database: Database) -> Database:
 @pytest.fixture
 def quick_processes() -> Iterator[None]:
     """The processes of pools and worker groups are forks of one that has imported everything."""
-    before = multiprocessing.spawn.get_executable()
-    multiprocessing.set_executable(fork_server.python())
-    yield
-    multiprocessing.set_executable(before)
+    with fork_server.quick_processes():
+        yield
 
 
 @pytest.fixture(autouse=True)

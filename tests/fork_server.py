@@ -7,11 +7,13 @@ process has ended. If one is killed, its process is killed, too.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import fcntl
 import gc
 import json
-import multiprocessing
+import multiprocessing.resource_tracker
+import multiprocessing.spawn
 import os
 import runpy
 import selectors
@@ -20,14 +22,15 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
-from tests.run_folder import connect, service
+from tests.run_folder import VARIABLE, connect, service
 
 CLIENT = """#!{python} -IS
 import json, os, signal, socket, sys
@@ -53,6 +56,8 @@ os._exit(code)
 LIBRARIES = (
     "alembic.command",
     "graph_agent.api.app",
+    "jsonschema",
+    "kubernetes_validate",
     "langchain_google_genai",
     "mcp.server",
     "mcp.server.stdio",
@@ -71,13 +76,26 @@ def commands() -> Path:
 
 
 def python() -> str:
-    """Return the command that runs Python as `sys.executable` does, with everything imported."""
-    return str(commands() / "python")
+    """Return the command that runs Python with everything imported; outside a run of the tests `sys.executable`."""
+    return str(commands() / "python") if VARIABLE in os.environ else sys.executable
 
 
 def graph_agent() -> str:
-    """Return the command `graph-agent`, with everything imported."""
-    return str(commands() / "graph-agent")
+    """Return the command `graph-agent` with everything imported; outside a run of the tests the installed one."""
+    return str(commands() / "graph-agent" if VARIABLE in os.environ else Path(sys.executable).with_name("graph-agent"))
+
+
+@contextmanager
+def quick_processes() -> Iterator[None]:
+    """Let process pools and worker groups of this process start forks meanwhile."""
+    # It lives as long as this process, which is longer than the fork server.
+    multiprocessing.resource_tracker.ensure_running()
+    before = multiprocessing.spawn.get_executable()
+    multiprocessing.set_executable(python())
+    try:
+        yield
+    finally:
+        multiprocessing.set_executable(before)
 
 
 @dataclass
@@ -252,6 +270,23 @@ def end(code: int) -> None:
     os._exit(code)
 
 
+def without_grammar() -> None:
+    """Let jsonschema do without the grammar of IRIs, which no test needs: it takes more than a second to compile."""
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # the import system's sign for what is not there
+
+
+async def run_one_turn() -> None:
+    """Fill the caches: a turn compiles a hundred regular expressions."""
+    from graph_agent.api.app import create_app
+    from graph_agent.bootstrap.runtime import open_runtime
+    from graph_agent.settings import Settings
+
+    with TemporaryDirectory() as home:
+        async with open_runtime(Settings(GRAPH_AGENT_HOME=home), model="rules") as runtime:
+            create_app(runtime)
+            await runtime.chat.send("local", "add a task to call mom")
+
+
 def import_everything() -> None:
     from graph_agent.cli.main import COMMANDS, load_command
 
@@ -259,8 +294,10 @@ def import_everything() -> None:
         for name, command in table.items():
             if command.extra is None:
                 load_command(name, command)
+    without_grammar()
     for library in LIBRARIES:
         import_module(library)
+    asyncio.run(run_one_turn())
     assert threading.active_count() == 1
     # The collector of a fork does not touch, and so copy, what all of them share.
     gc.collect()

@@ -17,7 +17,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,13 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graph_agent.api.arrivals import seconds_since_arrival
+from tests.fork_server import graph_agent
 from tests.serving import address_of
 
 DEADLINE_SECONDS = 8.0
 RETRY_SECONDS = 1.0
 """The `Retry-After` of a refusal."""
-
-GRAPH_AGENT = str(Path(sys.executable).with_name("graph-agent"))
 
 _BODY = b'{"content": "add a task to call mom"}'
 TURN_REQUEST = (
@@ -77,9 +75,9 @@ class Overload:
         return sorted(answer.took for answer in self.answers if answer.status == status)
 
 
-def measure(home: Path, turns: int, deadline: float = DEADLINE_SECONDS, command: str = GRAPH_AGENT) -> Overload:
+def measure(home: Path, turns: int, deadline: float = DEADLINE_SECONDS) -> Overload:
     """Start a server in `home`, send the burst, wait until every row is closed, and end the server with SIGTERM."""
-    with serving_without_a_model(home, deadline, command) as (server, port):
+    with serving_without_a_model(home, deadline) as (server, port):
         answers, quick, all_closed_at, refused_within = asyncio.run(_burst(home, port, turns, deadline))
         server.send_signal(signal.SIGTERM)
         exit_code = server.wait(60)
@@ -87,9 +85,7 @@ def measure(home: Path, turns: int, deadline: float = DEADLINE_SECONDS, command:
 
 
 @contextmanager
-def serving_without_a_model(
-    home: Path, deadline: float, command: str = GRAPH_AGENT
-) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def serving_without_a_model(home: Path, deadline: float) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Run a server whose model never answers, and yield it with its port; its stderr goes to a file in `home`."""
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as model:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GEMINI", "OPENAI", "GRAPH_"))}
@@ -101,8 +97,8 @@ def serving_without_a_model(
             "GRAPH_AGENT_TIMEOUT_SECONDS": str(deadline),
             "GRAPH_AGENT_TURNS_PER_MINUTE": "1000000",
         }
-        options = ["serve", "--port", "0", "--metrics-port", "0", "--no-token"]
-        with (home / "stderr").open("wb") as errors, subprocess.Popen([command, *options], stderr=errors, env=environment) as server:
+        command = [graph_agent(), "serve", "--port", "0", "--metrics-port", "0", "--no-token"]
+        with (home / "stderr").open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as server:
             try:
                 yield server, int(address_of(server, home / "stderr").rpartition(":")[2])
             finally:

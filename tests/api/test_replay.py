@@ -12,6 +12,7 @@ import pytest
 
 from graph_agent.policy.constitution import Constitution
 from tests.api.live_server import LiveServer, live_server
+from tests.fork_server import quick_processes
 
 TEXT = Constitution.load(None).text
 CONFIRMS_ADDING = TEXT.replace("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
@@ -19,7 +20,8 @@ CONFIRMS_ADDING = TEXT.replace("- add_task: Create new tasks", "- add_task: Crea
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[LiveServer]:
-    with live_server(tmp_path_factory.mktemp("live"), template, lambda environment: environment.runtime()) as server:
+    folder = tmp_path_factory.mktemp("live")
+    with quick_processes(), live_server(folder, template, lambda environment: environment.runtime()) as server:
         yield server
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 from graph_agent.db import Database
 from tests.cli.conftest import Cli
 from tests.cluster.services import PostgreSql, wait_until
+from tests.run_folder import VARIABLE
 
 
 @contextmanager
@@ -24,7 +26,8 @@ def standby_of(primary: PostgreSql, folder: Path) -> Iterator[str]:
         made.mkdir(mode=0o700)
         if primary.user is not None:
             shutil.chown(made, primary.user)
-    primary.run("pg_basebackup", "-D", str(data), "-h", primary.socket_folder, "-U", "postgres", "--write-recovery-conf")
+    source = ("-h", primary.socket_folder, "-U", "postgres", "--checkpoint=fast", "--no-sync")
+    primary.run("pg_basebackup", "-D", str(data), *source, "--write-recovery-conf")
     settings = f"-c listen_addresses='' -c unix_socket_directories={sockets}"
     primary.run("pg_ctl", "-w", "-D", str(data), "-l", str(data / "log"), "-o", settings, "start")
     try:
@@ -43,9 +46,9 @@ def wait_until_received(primary: Database, standby: Database) -> None:
 
 
 @pytest.mark.postgresql
+@pytest.mark.usefixtures("postgresql_url")  # its process ends the two servers if the tests are killed
 def test_a_streaming_standby_answers_the_queries(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The path is short because the path of a unix socket is limited to 107 characters.
-    with tempfile.TemporaryDirectory(prefix="standby-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(dir=os.environ[VARIABLE], prefix="standby-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
         primary = PostgreSql(folder)

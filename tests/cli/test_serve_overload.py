@@ -8,13 +8,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tests import fork_server
 from tests.overload import ask_for_a_turn, measure, open_rows, serving_without_a_model
 
 
 def test_a_burst_at_a_silent_model_leaves_nothing_open(home: Path) -> None:
     # The gates in seconds are measured by `python -m benchmarks.overload`; how long it takes here depends on the machine.
-    result = measure(home, 900, deadline=3.0, command=fork_server.graph_agent())
+    result = measure(home, 900, deadline=3.0)
     assert set(result.statuses()) == {200, 503}
     assert len(result.answers) == 900
     assert all(answer.retry_after for answer in result.answers if answer.status == 503)
@@ -38,13 +37,13 @@ def test_a_server_that_leaves_a_row_open_exits_with_a_failure(home: Path) -> Non
         server.send_signal(signal.SIGTERM)
         await turn
 
-    with serving_without_a_model(home, 5.0, fork_server.graph_agent()) as (server, port):
+    with serving_without_a_model(home, 5.0) as (server, port):
         with closing(sqlite3.connect(home / "log.db", isolation_level=None)) as locked:
             asyncio.run(end_during_a_turn(port))
             assert server.wait(120) == 1
         assert "1 turns were left open" in (home / "stderr").read_text(encoding="utf-8")
     # The next server finishes it at its start.
-    with serving_without_a_model(home, 5.0, fork_server.graph_agent()) as (server, _):
+    with serving_without_a_model(home, 5.0) as (server, _):
         assert open_rows(home) == 0
         server.send_signal(signal.SIGTERM)
         assert server.wait(120) == 0

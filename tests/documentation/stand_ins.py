@@ -24,6 +24,7 @@ import venv
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests import fork_server
 from tests.documentation.site import ROOT
 
 PROGRAMS = Path(sys.executable).parent
@@ -47,7 +48,7 @@ SCRIPTS = {
 }
 
 
-NPX = """#!{python}
+NPX = """#!/usr/bin/env {python}
 from mcp.server.mcpserver import MCPServer
 from mcp.types import ToolAnnotations
 
@@ -67,13 +68,14 @@ server.run("stdio")
 def install(folder: Path) -> None:
     """Write the stand-ins into a folder for the PATH."""
     folder.mkdir()
-    here = f"env PYTHONPATH={ROOT} {sys.executable} -m tests.documentation.stand_ins"
+    python = fork_server.python()
+    here = f"env PYTHONPATH={ROOT} {python} -m tests.documentation.stand_ins"
     # In a separate module, because the libraries that it imports take longer to import than the other stand-ins run.
-    here_helm = f"env PYTHONPATH={ROOT} {sys.executable} -m tests.documentation.helm_install"
+    here_helm = f"env PYTHONPATH={ROOT} {python} -m tests.documentation.helm_install"
     for name, script in SCRIPTS.items():
-        text = script.format(here=here, here_helm=here_helm, programs=PROGRAMS, python=sys.executable, root=ROOT)
+        text = script.format(here=here, here_helm=here_helm, programs=PROGRAMS, python=python, root=ROOT)
         _write_program(folder / name, f"#!/bin/sh\n{text}\n")
-    _write_program(folder / "npx", NPX.format(python=sys.executable))
+    _write_program(folder / "npx", NPX.format(python=python))
 
 
 def _write_program(file: Path, text: str) -> None:

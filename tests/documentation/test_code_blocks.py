@@ -12,12 +12,13 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from distributed import LocalCluster
 
 from tests import fork_server
 from tests.api.oidc_server import oidc_issuer
+from tests.dask_cluster import dask_cluster
 from tests.documentation import stand_ins
 from tests.documentation.blocks import Block
 from tests.documentation.checks import HOW, SAME_TEXT, drifted_in, problems_of, unknown_language
@@ -55,8 +56,8 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster:  # type: ignore[no-untyped-call]  # it has no types
+def cluster() -> Iterator[Any]:
+    with dask_cluster(1) as cluster:
         yield cluster
 
 

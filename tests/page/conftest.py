@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from graph_agent.api.static_page import read_page
+from tests import fork_server
 from tests.chat.environment import migrated
 from tests.page.site import CHROMIUM, Site, chromium, open_site
 
@@ -26,7 +27,7 @@ def browser(template: Path) -> Iterator[Browser]:  # noqa: ARG001 (it must be ma
         pytest.skip("there is no Chromium on the PATH")
     if read_page() is None:
         pytest.skip("the page is not built, because its packages cannot be fetched")
-    with chromium() as browser:
+    with fork_server.quick_processes(), chromium() as browser:
         yield browser
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import Client, LocalCluster
 from sqlalchemy import delete, update
 
 from graph_agent.audit.parallel import Checkpoint, run_in_order
@@ -23,6 +22,7 @@ from graph_agent.record.tamper.chain_parts import ChainJob, ChainPart, CheckedPa
 from graph_agent.record.tamper.pruned import mark_pruned
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport, ViolationKind
+from tests.dask_cluster import client_of, dask_cluster
 from tests.record.test_chain import KEY, LogFiller, deletions, run
 
 SIZE = 4
@@ -137,8 +137,8 @@ def test_two_processes_and_a_dask_cluster_find_what_one_process_finds(
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         assert report_of(url, check(executor, url, parts)) == expected
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster,  # type: ignore[no-untyped-call]  # it has no types
-        Client(cluster) as client,  # type: ignore[no-untyped-call]  # it has no types
+        dask_cluster(2) as cluster,
+        client_of(cluster) as client,
     ):
         assert report_of(url, check(client.get_executor(), url, parts)) == expected
     assert not expected.intact

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import Client, LocalCluster
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.parallel import Checkpoint, run_in_order, run_part
@@ -33,6 +32,7 @@ from graph_agent.replays.time_slices import ReplayJob, replay_slice
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from tests.audit.builders import NOON, make_record, store_records
+from tests.dask_cluster import client_of, dask_cluster
 from tests.replays.random_turns import RandomTurns, run_all_kinds
 
 SIZE = 7
@@ -110,8 +110,8 @@ def threads() -> Iterator[CountingExecutor]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50) as cluster:  # type: ignore[no-untyped-call]  # it has no types
+def cluster() -> Iterator[Any]:
+    with dask_cluster(2) as cluster:
         yield cluster
 
 
@@ -151,9 +151,9 @@ def test_two_processes_report_what_one_process_reports(url: str) -> None:
     assert {report["identical"] for report in expected} == {True, False}
 
 
-def test_a_dask_cluster_reports_what_one_process_reports_although_a_worker_is_killed(url: str, cluster: LocalCluster) -> None:
+def test_a_dask_cluster_reports_what_one_process_reports_although_a_worker_is_killed(url: str, cluster: Any) -> None:
     job = ReplayJob(url, DecisionFilter(), None)
-    with Client(cluster) as client:  # type: ignore[no-untyped-call]  # it has no types
+    with client_of(cluster) as client:
         executor = client.get_executor()
         finished = run_in_order(executor, replay_slice, job, split(url), ahead=100)
         reports = next(finished)
