@@ -17,6 +17,7 @@ import multiprocessing.spawn
 import os
 import runpy
 import selectors
+import shutil
 import signal
 import socket
 import sys
@@ -323,5 +324,7 @@ def serve(folder: Path) -> Callable[[], object] | None:
 
 
 if __name__ == "__main__":
-    if (forked := serve(Path(sys.argv[1]))) is not None:
+    run_folder = Path(sys.argv[1])
+    if (forked := serve(run_folder)) is not None:
         end(run(forked))
+    shutil.rmtree(run_folder, ignore_errors=True)

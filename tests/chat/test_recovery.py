@@ -27,23 +27,36 @@ _COMMITS = 40
 """An upper bound of the commits of a turn; the loops below end before."""
 
 
-class StoppingDatabase(Database):
-    """The database of a process that stops just before or just after its n-th commit."""
+class Stop:
+    """The moment at which a process stops, and the one at which it wakes up."""
 
-    def __init__(self, database: Database, n: int, *, after: bool) -> None:
-        super().__init__(database._backend)
-        self._n = n
-        self._after = after
+    def __init__(self) -> None:
         self.stopped = asyncio.Event()
         self.wakes_up = asyncio.Event()
 
+    async def wait(self) -> None:
+        """Return at once unless the process is stopped."""
+        if self.stopped.is_set():
+            await self.wakes_up.wait()
+
+
+class StoppingDatabase(Database):
+    """A database of a process that stops just before or just after its n-th commit here; it then writes nothing."""
+
+    def __init__(self, database: Database, stop: Stop, n: int, *, after: bool) -> None:
+        super().__init__(database._backend)
+        self._stop = stop
+        self._n = n
+        self._after = after
+
     async def write(self, work: Work[T]) -> T:
+        await self._stop.wait()
         self._n -= 1
         if self._n != 0:
             return await super().write(work)
         result = await super().write(work) if self._after else None
-        self.stopped.set()
-        await self.wakes_up.wait()
+        self._stop.stopped.set()
+        await self._stop.wait()
         return await super().write(work) if result is None else result
 
 
@@ -51,22 +64,24 @@ class Stopped:
     """A process that is stopped in `send`, unless the turn has fewer commits."""
 
     def __init__(self, environment: Environment, side: str, n: int, *, after: bool) -> None:
-        self.database = StoppingDatabase(environment.log if side == "log" else environment.tasks, n, after=after)
-        engine = environment.engine(log=self.database if side == "log" else None)
-        self.chat = ChatService(engine, self.database if side == "tasks" else environment.tasks, clock=environment.clock)
+        self.stop = Stop()
+        # Both stop: otherwise the process would renew its lease, which depends on the time that the test takes.
+        log = StoppingDatabase(environment.log, self.stop, n if side == "log" else 0, after=after)
+        tasks = StoppingDatabase(environment.tasks, self.stop, n if side == "tasks" else 0, after=after)
+        self.chat = ChatService(environment.engine(log=log), tasks, clock=environment.clock)
         self.sending: asyncio.Task[ChatAnswer] | None = None
 
     async def send(self, user: str, content: str, **wish: Any) -> bool:
         """True if it was stopped."""
         self.sending = asyncio.create_task(self.chat.send(user, content, **wish))
-        stopped = asyncio.create_task(self.database.stopped.wait())
+        stopped = asyncio.create_task(self.stop.stopped.wait())
         await asyncio.wait({self.sending, stopped}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
-        return self.database.stopped.is_set()
+        return self.stop.stopped.is_set()
 
     async def wake_up(self) -> ChatAnswer | ServiceError:
         """Let the stopped process continue hours later, with any result."""
-        self.database.wakes_up.set()
+        self.stop.wakes_up.set()
         assert self.sending is not None
         try:
             return await self.sending
@@ -193,6 +208,8 @@ async def test_a_caller_cancelled_before_the_opening_row_leaves_a_closed_record_
     process = Stopped(environment, "log", 1, after=False)
     assert await process.send("ann", "add milk", idem_key="k")
     assert process.sending is not None
+    # The process goes on, without its caller.
+    process.stop.stopped.clear()
     process.sending.cancel()
     with pytest.raises(asyncio.CancelledError):
         await process.sending
@@ -206,7 +223,7 @@ async def test_a_decision_without_a_turn_is_closed_once_it_is_old(environment: E
     left = Stopped(environment, "log", 2, after=False)
     steps = left.chat._engine.step(_context())
     walking = asyncio.create_task(_to_the_end(steps))
-    await left.database.stopped.wait()
+    await left.stop.stopped.wait()
     chat = environment.chat()
     clock.advance(minutes=5)
     assert await chat.sweep() == 0
@@ -214,7 +231,7 @@ async def test_a_decision_without_a_turn_is_closed_once_it_is_old(environment: E
     assert await chat.sweep() == 1
     assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
     # The stopped process continues: its commit comes too late.
-    left.database.wakes_up.set()
+    left.stop.wakes_up.set()
     walking.cancel()
     await asyncio.wait({walking})
     assert len(await environment.decisions()) == 1
