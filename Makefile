@@ -41,9 +41,11 @@ demo: $(STAMP) ## a scripted conversation on a temporary database
 
 # The bytecode is kept in .venv even if the environment says to write none: otherwise each test process, and each command that
 # a test starts, compiles all libraries and tests again.
+OPTIONS ?=
+
 .PHONY: test
-test: setup ## run the tests
-	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode $(BIN)/pytest -q -n auto
+test: setup ## run the tests, with OPTIONS of pytest
+	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode $(BIN)/pytest -q -n auto $(OPTIONS)
 
 .PHONY: lint
 lint: $(STAMP) ## ruff, check only

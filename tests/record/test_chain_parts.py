@@ -61,7 +61,9 @@ async def remove_texts(log: Database, _names: list[str], _position: int) -> None
     await run(log, delete(record_blobs))
 
 
-@pytest.mark.parametrize("position", [1, SIZE - 1, SIZE, SIZE + 1, RECORDS - 1])
+@pytest.mark.parametrize(
+    "position", [SIZE, *(pytest.param(one, marks=pytest.mark.slow) for one in (1, SIZE - 1, SIZE + 1, RECORDS - 1))]
+)
 @pytest.mark.parametrize("tamper", [remove_link, edit, change_seal, prune, remove_texts])
 async def test_the_report_of_the_parts_is_the_report_of_the_whole(
     log: Database, names: list[str], tamper: Callable[..., Any], position: int
