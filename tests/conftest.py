@@ -8,13 +8,14 @@ import signal
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 from graph_agent.db import Database
-from graph_agent.record import chain_tables
+from graph_agent.record.tables import metadata
 from tests import fork_server
 from tests.run_folder import run_folder, service
 
@@ -28,9 +29,9 @@ hypothesis.settings.load_profile("any machine")
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder of the run, in the process that starts those of pytest-xdist."""
     if not hasattr(config, "workerinput"):
-        folder = run_folder()
-        folder.__enter__()
-        config.add_cleanup(lambda: folder.__exit__(None, None, None))
+        folder = ExitStack()
+        folder.enter_context(run_folder())
+        config.add_cleanup(folder.close)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -93,7 +94,7 @@ def log(database: Database) -> Database:
 
     `record/test_migrations.py` checks that both create the same tables.
     """
-    database.write_now(chain_tables.metadata.create_all)
+    database.write_now(metadata.create_all)
     return database
 
 

@@ -212,9 +212,9 @@ def _replace_files(files: Sequence[int], numbers: Sequence[int]) -> None:
         os.dup2(file, number)
         os.close(file)
     # The buffers of the old streams remember a position that the new ones do not have.
-    sys.stdin = sys.__stdin__ = open(0)  # noqa: SIM115 (the streams stay open)
-    sys.stdout = sys.__stdout__ = open(1, "w")  # noqa: SIM115
-    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
+    sys.stdin = sys.__stdin__ = open(0)  # type: ignore[misc]  # noqa: SIM115 (a fork has other streams, which stay open)
+    sys.stdout = sys.__stdout__ = open(1, "w")  # type: ignore[misc]  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace")  # type: ignore[misc]  # noqa: SIM115
 
 
 def program(name: str, arguments: list[str]) -> Callable[[], object]:
@@ -260,7 +260,7 @@ def run(program: Callable[[], object]) -> int:
 def end(code: int) -> None:
     """End a fork without the destruction of all modules, which takes longer than most commands."""
     # What an interpreter does before it; both have no public name.
-    threading._shutdown()
+    threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -283,7 +283,7 @@ async def run_one_turn() -> None:
     from graph_agent.settings import Settings
 
     with TemporaryDirectory() as home:
-        async with open_runtime(Settings(GRAPH_AGENT_HOME=home), model="rules") as runtime:
+        async with open_runtime(Settings(GRAPH_AGENT_HOME=Path(home)), model="rules") as runtime:
             create_app(runtime)
             await runtime.chat.send("local", "add a task to call mom")
 

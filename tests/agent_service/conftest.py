@@ -24,7 +24,7 @@ def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
 
     async def make() -> None:
-        async with open_stores(Settings(home=home, database_url="", log_database_url="")):
+        async with open_stores(Settings(GRAPH_AGENT_HOME=home, DATABASE_URL="", LOG_DATABASE_URL="")):
             pass
 
     asyncio.run(make())

@@ -126,7 +126,7 @@ async def test_a_terminal_record_that_the_log_does_not_take_is_spooled_and_store
         monkeypatch.setattr(Database, "write", lose)
         return LLMResponse(content="Hello.", finish_reason="stop")
 
-    settings = Settings(home=home, database_url="", log_database_url="")
+    settings = Settings(GRAPH_AGENT_HOME=home, DATABASE_URL="", LOG_DATABASE_URL="")
     async with open_agent_services(settings) as services:
         request = AgentRequest([said("hi")], USER, at("http://localhost:1"))
         response = await converse(services, ScriptedAdapter([say_and_lose]), request)

@@ -25,7 +25,7 @@ DAY = timedelta(days=1)
 CALL = {"tool_name": "add_task", "parameters": {"description": "Käse 🧀"}, "result": {"task": {"id": 1}}}
 
 
-async def export(log: Database, directory: Path, **bounds: Any) -> list[tuple[str, int, bool]]:
+async def export(log: Database, directory: Path, **bounds: Any) -> list[tuple[Any, ...]]:
     return [tuple(day) async for day in ParquetExport(log, directory).run(**bounds)]
 
 

@@ -56,7 +56,7 @@ def client(environment: Environment, served: Served) -> httpx.AsyncClient:
     """The settings of an API with bearer tokens, which accepts every Host header."""
     settings = {"jwt_secret": SecretStr(SECRET), "jwt_audience": AUDIENCE}
     client = served(environment.runtime(settings=settings))
-    client.base_url = "http://agent.example"  # type: ignore[assignment]  # httpx takes text
+    client.base_url = "http://agent.example"
     return client
 
 
@@ -69,7 +69,7 @@ BAD_TOKENS = {
     "no signature": _token().rpartition(".")[0] + ".",
     "another key": _token("another secret of thirty-two bytes or more"),
     "another algorithm of the family": _token(algorithm="HS512"),
-    "algorithm none": jwt.encode({"sub": "ann", "aud": AUDIENCE, "exp": _LATER}, None, algorithm="none"),
+    "algorithm none": jwt.encode({"sub": "ann", "aud": AUDIENCE, "exp": _LATER}, "", algorithm="none"),
     "algorithm none, signed": _raw({"alg": "none"}, json.dumps({"sub": "ann", "aud": AUDIENCE, "exp": _LATER})),
     "expired": _token(exp=int(time.time()) - 1),
     "no exp": _token(exp=None),
@@ -142,7 +142,7 @@ async def test_every_route_distinguishes_owner_other_user_and_unauthenticated(
 
 
 async def test_the_idempotency_key_of_another_user_gives_no_access(client: httpx.AsyncClient) -> None:
-    sent = {"json": {"content": "add milk"}}
+    sent: dict[str, Any] = {"json": {"content": "add milk"}}
     mine = await client.post("/api/chat", **sent, headers={**_bearer(_token()), "Idempotency-Key": "k"})
     theirs = await client.post("/api/chat", **sent, headers={**_bearer(_token(sub="bob")), "Idempotency-Key": "k"})
     assert mine.json()["decision_id"] != theirs.json()["decision_id"]

@@ -122,7 +122,7 @@ async def test_users_get_the_records_of_their_own_decisions_only(guarded: httpx.
 async def test_a_timeline_divides_the_metrics(environment: Environment, client: httpx.AsyncClient) -> None:
     hours = (1, 3, 4)
     store_records(environment.log, *(make_record(hour, at=NOON + timedelta(hours=hour), user=LOCAL_USER) for hour in hours))
-    params = {"since": NOON.isoformat(), "until": (NOON + timedelta(hours=6)).isoformat(), "parts": 3}
+    params: dict[str, Any] = {"since": NOON.isoformat(), "until": (NOON + timedelta(hours=6)).isoformat(), "parts": 3}
     parts = (await client.get("/api/metrics/timeline", params=params)).json()
     assert [part["total"] for part in parts] == [1, 1, 1]
     assert [part["since"] for part in parts] == ["2026-03-10T12:00:00Z", "2026-03-10T14:00:00Z", "2026-03-10T16:00:00Z"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -20,10 +21,10 @@ from tests.chat.environment import Environment, GatedModel, LosingModel, calls, 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
 
-async def _say(client: httpx.AsyncClient, content: str, **more: str) -> dict[str, object]:
+async def _say(client: httpx.AsyncClient, content: str, **more: str) -> dict[str, Any]:
     answer = await client.post("/api/chat", json={"content": content, **more})
     assert answer.status_code == 200, answer.text
-    body: dict[str, object] = answer.json()
+    body: dict[str, Any] = answer.json()
     return body
 
 

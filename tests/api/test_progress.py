@@ -39,7 +39,7 @@ async def slow_list(environment: Environment) -> AsyncGenerator[tuple[Runtime, a
     # The constitution lists these tools too, so a server must have them.
     for name in ("add_task", "update_task", "complete_task", "delete_task"):
         server.add_tool(is_not_called, name=name)
-    tools = McpToolExecutor(server, trusted=True)
+    tools: Any = McpToolExecutor(server, trusted=True)
     model = ScriptedAdapter([calls("list_tasks"), says("You have no tasks.")])
     try:
         yield dataclasses.replace(environment, tools=tools).runtime(model), go_on

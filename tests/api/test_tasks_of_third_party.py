@@ -40,7 +40,8 @@ async def tasks_over(
     constitution = f"# Board\n\nYou read a board.\n\n## Available Tools\n- read_board: Read the board (reads)\n{line}"
     engine = LLMAgentEngine(RuleBasedAdapter(), tools, constitution)
     try:
-        async with served(dataclasses.replace(environment.runtime(), tools=tools, engine=engine, tasks=None)) as client:
+        other: Any = tools
+        async with served(dataclasses.replace(environment.runtime(), tools=other, engine=engine, tasks=None)) as client:
             return await client.get("/api/tasks"), calls
     finally:
         await engine.aclose()

@@ -44,7 +44,7 @@ async def test_a_text_is_exported_before_the_first_decision_that_references_it(l
 
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 async def test_an_imported_export_is_exported_again_byte_for_byte(log: Database, other: Database, form: str) -> None:
-    calls = ({"result": {"tasks": []}}, {"success": False, "error_code": "NOT_FOUND"})
+    calls: tuple[dict[str, Any], ...] = ({"result": {"tasks": []}}, {"success": False, "error_code": "NOT_FOUND"})
     records = [make_record(number, at=NOON, tokens=number, calls=calls) for number in range(1, BATCH + 20)]
     store_records(log, *records)
     text = await export(log, form)

@@ -231,7 +231,7 @@ async def test_an_hour_is_not_counted_while_a_transaction_changes_it(fresh_postg
 
 async def test_one_sweep_counts_some_hours_and_the_newest_first(tmp_path: Path) -> None:
     clock = ManualClock(LATER)
-    settings = Settings(home=tmp_path)
+    settings = Settings(GRAPH_AGENT_HOME=tmp_path)
     async with open_runtime(settings, model="rules", clock=clock) as runtime:
         log = runtime.log_database
         store_records(log, make_record(1, at=LATER - timedelta(days=6)))

@@ -22,7 +22,7 @@ from graph_agent.record.tables import decision_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from tests.audit.builders import NOON, TEXTS, make_record, store_records
 
-CLARIFICATION = {
+CLARIFICATION: dict[str, Any] = {
     "decision_type": DecisionType.ASK_CLARIFICATION,
     "outcome": OutcomeCategory.MULTIPLE_MATCHES,
     "intent": IntentType.AMBIGUOUS,
@@ -124,7 +124,7 @@ async def test_pages_have_no_gap_or_overlap_also_for_equal_times(log: Database) 
 
 
 @pytest.mark.parametrize("given", [{"limit": 0}, {"limit": 1001}, {"offset": -1}, {"offset": 10**12}])
-async def test_limit_and_offset_are_bounded(queries: LogQueryService, given: dict[str, int]) -> None:
+async def test_limit_and_offset_are_bounded(queries: LogQueryService, given: dict[str, Any]) -> None:
     with pytest.raises(ServiceError) as refused:
         await queries.query_decisions(**given)
     assert refused.value.code is ServiceErrorCode.VALIDATION_ERROR

@@ -27,7 +27,7 @@ from graph_agent.ports import Clock, LLMAdapter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.task_server.store import TaskPages
-from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.scripted_turns import grouped
 
@@ -39,7 +39,7 @@ class Environment:
     settings: Settings
     tasks: Database
     log: Database
-    tools: McpToolExecutor
+    tools: McpServerGroup
     clock: Clock
     chain_key: bytes | None = None
     engines: list[LLMAgentEngine] = field(default_factory=list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.chat.environment import Environment, GatedModel, calls, says
 
 
-async def _refused(chat: ChatService, content: str, user: str = "ann", **wish: str) -> ServiceError:
+async def _refused(chat: ChatService, content: str, user: str = "ann", **wish: Any) -> ServiceError:
     with pytest.raises(ServiceError) as refused:
         await chat.send(user, content, **wish)
     return refused.value

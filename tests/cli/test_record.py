@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ MONTH_AGO = datetime.now(UTC) - timedelta(days=31)
 
 
 @pytest.fixture
-def log(home: Path) -> Database:
+def log(home: Path) -> Iterator[Database]:
     database = Database.open(f"sqlite:///{home / 'log.db'}")
     yield database
     database.close_now()
@@ -86,7 +86,7 @@ def test_pruning_leaves_a_log_that_can_be_verified(cli: Cli, monkeypatch: pytest
 
     class Later(datetime):
         @classmethod
-        def now(cls, tz: object = None) -> datetime:  # noqa: ARG003 (the real one's shape)
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]  # noqa: ARG003 (enough of the real one's shape)
             return datetime.now(UTC) + timedelta(days=40)
 
     monkeypatch.setattr(prune, "datetime", Later)
@@ -172,7 +172,7 @@ def test_a_divided_validation_reports_what_one_process_reports(
     def report(*more: str) -> dict[str, Any]:
         ended = cli("validate", "cases.yaml", "--json", *more)
         assert (ended.code, "failed: case-3" in ended.err) == (1, True)
-        found = ended.json()
+        found: dict[str, Any] = ended.json()
         for varying in ("report_id", "created_at", "duration_ms"):
             del found[varying]
         for result in found["results"]:

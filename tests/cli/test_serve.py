@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
+from graph_agent.cli.loopback import is_loopback
 from graph_agent.cli.main import main
-from graph_agent.cli.serve import is_loopback
 from tests.cli.conftest import Cli
 from tests.serving import address_of, launch_header
 

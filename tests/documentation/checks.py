@@ -15,7 +15,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -102,9 +102,9 @@ def run_python(page: Page, block: Block) -> Iterator[str]:
         patch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
         patch.setenv("OPENAI_MODEL", "a-model")
         patch.setenv("OPENAI_API_KEY", "a-key")
-        result = eval(code, names)
+        result: Any = eval(code, names)
         if inspect.isawaitable(result):
-            asyncio.run(result)
+            asyncio.run(cast(Any, result))
     _, comment, expected = block.text.rpartition("  # ")
     if "print(" in block.text.rpartition("\n")[0].rpartition("\n")[2] and comment and printed.getvalue() != expected:
         yield f"printed {printed.getvalue()}"
@@ -171,7 +171,7 @@ def read_yaml(page: Page, block: Block) -> Iterator[str]:
         load_fixtures(file)
     else:
         # With shellcheck and pyflakes the result would depend on what is installed here.
-        lint = [Path(sys.executable).parent / "actionlint", "-shellcheck=", "-pyflakes=", "-"]
+        lint = [str(Path(sys.executable).parent / "actionlint"), "-shellcheck=", "-pyflakes=", "-"]
         linted = subprocess.run(lint, input=block.text, capture_output=True, text=True, check=False)
         if linted.returncode:
             yield linted.stdout + linted.stderr

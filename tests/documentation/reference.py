@@ -24,7 +24,8 @@ from graph_agent import errors
 from graph_agent.api.app import create_app
 from graph_agent.api.errors import STATUS, service_error_body
 from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
-from graph_agent.cli.main import COMMANDS, PROGRAM, app, load_command
+from graph_agent.cli.failures import PROGRAM
+from graph_agent.cli.main import COMMANDS, app, load_command
 from graph_agent.errors import ServiceErrorCode, ToolErrorCode, outcome_unknown
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCode
@@ -299,7 +300,7 @@ def python_names() -> str:
         "Every public name can be imported from `graph_agent`. A name's module is loaded when the name is first used. "
         "[The library example](../../README.md#as-a-library) shows how they work together.",
     ]
-    for module, names in graph_agent._NAMES.items():
+    for module, names in graph_agent._NAMES.items():  # type: ignore[attr-defined]  # not in the stub, which is made of them
         parts += [
             f"## graph_agent.{module}",
             paragraphs((import_module(f"graph_agent.{module}").__doc__ or "").partition("\n\n")[0]),
@@ -331,11 +332,11 @@ def describe(name: str, value: Any) -> Iterator[str]:
             (one, function) for one, function in value.__dict__.items() if inspect.isfunction(function) and one[0] != "_"
         ]
         if methods and not issubclass(value, enum.Enum):
-            rows = (
+            described = (
                 (code(f"{one}{signature(function)}"), paragraphs(function.__doc__).partition("\n\n")[0])
                 for one, function in methods
             )
-            yield table(("method", ""), rows)
+            yield table(("method", ""), described)
     elif callable(value):
         yield code(f"{name}{signature(value)}")
         yield paragraphs(value.__doc__)

@@ -92,7 +92,7 @@ def build(folder: Path) -> tuple[bool, str]:
         return False, "".join(f"{link}: there is no such file\n" for link in broken)
     shutil.copytree(DOCS / "theme", folder / "theme")
     shutil.copyfile(DOCS / "zensical.toml", folder / "zensical.toml")
-    command = [Path(sys.executable).with_name("zensical"), "build", "--strict", "--clean"]
+    command = [str(Path(sys.executable).with_name("zensical")), "build", "--strict", "--clean"]
     environment = os.environ | {"NO_COLOR": "1"}
     built = subprocess.run(command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     # The sources of the pages, for readers that prefer Markdown to HTML: llms.txt links to them.

@@ -74,7 +74,7 @@ def _code() -> list[Any]:
 
 def namespace() -> dict[str, Any]:
     """Return what the blocks use without importing it: our public names, typing and dataclasses."""
-    public = {name: getattr(graph_agent, name) for name in graph_agent.__all__}
+    public = {name: getattr(graph_agent, name) for name in graph_agent.__all__}  # type: ignore[attr-defined]  # not in the stub
     return {**public, **vars(typing), "dataclass": dataclasses.dataclass, "BaseModel": pydantic.BaseModel}
 
 
@@ -128,7 +128,7 @@ def test_a_block_of_code_runs(code: str) -> None:
 def test_every_class_has_a_public_one_of_its_name() -> None:
     for path in _pages():
         for name in re.findall(r"^class (\w+)", "\n".join(blocks("python", path.stem)), re.MULTILINE):
-            assert name in graph_agent.__all__
+            assert name in graph_agent.__all__  # type: ignore[attr-defined]  # not in the stub
 
 
 def _fields(model: type[Any]) -> dict[str, Any]:
@@ -198,11 +198,15 @@ def test_a_dataclass_is_constructed_by_position(theirs: type[Any], ours: type[An
 def test_the_agent_services_models_behave_as_documented() -> None:
     documented = {theirs.__name__: theirs for theirs, _ in documented_classes()}
     rules, guidelines = ["serve only the user"], ["be concise"]
-    given = {"operational_rules": rules, "response_guidelines": guidelines, "tool_usage_instructions": "Use them."}
+    given: dict[str, Any] = {
+        "operational_rules": rules,
+        "response_guidelines": guidelines,
+        "tool_usage_instructions": "Use them.",
+    }
     prompts = [model(**given).to_prompt_string("ann") for model in (documented["SystemPrompt"], graph_agent.SystemPrompt)]
     assert prompts[0] == prompts[1]
     for schema in ({}, {"type": "function"}, {"type": "tool", "function": {}}):
-        binding = {"tool_name": "add_task", "openai_function_schema": schema, "mcp_tool_reference": print}
+        binding: dict[str, Any] = {"tool_name": "add_task", "openai_function_schema": schema, "mcp_tool_reference": print}
         sentences = []
         for model in (documented["ToolBinding"], graph_agent.ToolBinding):
             with pytest.raises(pydantic.ValidationError) as refused:
@@ -244,13 +248,14 @@ def test_the_json_of_a_tool_is_a_declaration() -> None:
 
 async def test_the_template_of_the_constitution_governs_a_turn_of_the_plainest_parts() -> None:
     (template,) = blocks("markdown", "engine-contract")
+    adapter: Any
+    executor: Any
     adapter, executor = PlainAdapter(calls(("add_task", {"description": "call mom"})), says("Added.")), PlainExecutor()
     engine = graph_agent.LLMAgentEngine(adapter, executor, template, 5)
     decision = await engine.process_message(asks())
     assert (decision.decision_type, decision.response_text) == (graph_agent.DecisionType.INVOKE_TOOL, "Added.")
-    asked = await graph_agent.LLMAgentEngine(
-        PlainAdapter(calls(("delete_task", {"task_id": "7"}))), executor, template
-    ).process_message(asks("delete it"))
+    adapter = PlainAdapter(calls(("delete_task", {"task_id": "7"})))
+    asked = await graph_agent.LLMAgentEngine(adapter, executor, template).process_message(asks("delete it"))
     assert asked.decision_type is graph_agent.DecisionType.REQUEST_CONFIRMATION
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def pending(user_id: str = "ann", conversation_id: str = "c1") -> PendingAction:
     return unsigned.replace(signature=Signer(SECRET).sign(unsigned, user_id=user_id, conversation_id=conversation_id))
 
 
-WALKS = {
+WALKS: dict[str, tuple[DecisionContext, list[Any]]] = {
     "answer": (asks("hi"), [says("Hello there.")]),
     "tool round": (asks(), [calls(ADD), says("Added.")]),
     "error": (asks(), [RateLimitError()]),

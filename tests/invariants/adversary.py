@@ -57,7 +57,7 @@ _NAMES = st.sampled_from(
         "nul\x00",
     ]
 )
-_VALID_CALLS = st.sampled_from(
+_VALID_CALLS: st.SearchStrategy[tuple[str, dict[str, Any]]] = st.sampled_from(
     [
         ("add_task", {"description": "call mom"}),
         ("add_task", {"description": "buy milk"}),

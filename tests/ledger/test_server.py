@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 import pytest
@@ -139,7 +139,7 @@ async def test_every_result_matches_the_output_schema(server: LedgerServer) -> N
     async with Client(server) as plain:
         schemas = {tool.name: tool.output_schema for tool in (await plain.list_tools()).tools}
         no_user = await plain.session.call_tool("add_word", {"word": "tea"})
-        added = await plain.session.call_tool("add_word", {"word": "tea"}, meta={"graph_agent/user": "ann"})
+        added = await plain.session.call_tool("add_word", {"word": "tea"}, meta=cast(Any, {"graph_agent/user": "ann"}))
     for result in (no_user, added):
         schema = schemas["add_word"]
         assert schema is not None
@@ -157,13 +157,14 @@ async def test_a_function_without_connection_and_user_is_a_mistake(server: Ledge
 async def test_an_async_function_is_a_mistake(server: LedgerServer) -> None:
     with pytest.raises(TypeError, match="must not be async"):
 
-        @server.change("Later")
-        async def later(connection: Connection, user_id: str) -> dict[str, Any]:  # type: ignore[type-var]  # the mistake
+        @server.change("Later")  # type: ignore[type-var]  # the mistake
+        async def later(connection: Connection, user_id: str) -> dict[str, Any]:
             return {"receipt": f"{connection} {user_id}"}
 
 
 async def test_arguments_that_a_tool_does_not_take_are_refused(server: LedgerServer) -> None:
     async with Client(server) as plain:
+        surplus: dict[str, Any]
         for surplus in ({"tmes": 2}, {"user_id": "bob"}, {"connection": 1}, {"context": {}}):
             meta: Any = {"graph_agent/user": "ann"}
             refused = await plain.session.call_tool("add_word", {"word": "tea", **surplus}, meta=meta)

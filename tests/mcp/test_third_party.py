@@ -36,14 +36,14 @@ SAID = {"content": "Done.", "finish_reason": "stop"}
 
 def settings(tmp_path: Path, mcp: Path, constitution: Path, model: str) -> Settings:
     return Settings(
-        home=tmp_path,
-        mcp=mcp,
-        constitution=constitution,
-        model=model,
-        database_url="sqlite://",
-        log_database_url="sqlite://",
-        secret=SecretStr("x" * 32),
-        timeout_seconds=600,
+        GRAPH_AGENT_HOME=tmp_path,
+        GRAPH_AGENT_MCP=mcp,
+        GRAPH_AGENT_CONSTITUTION=constitution,
+        GRAPH_AGENT_MODEL=model,
+        DATABASE_URL="sqlite://",
+        LOG_DATABASE_URL="sqlite://",
+        GRAPH_AGENT_SECRET=SecretStr("x" * 32),
+        GRAPH_AGENT_TIMEOUT_SECONDS=600,
     )
 
 
@@ -237,7 +237,7 @@ async def test_a_server_that_was_down_at_the_start_is_unavailable_and_returns_wi
         record = await decide(runtime)
         invocation = record.invocations[0]
         assert (invocation.disposition, invocation.error_code) == ("refused", "TOOL_UNAVAILABLE")
-        assert invocation.error_message.startswith("unavailable:")
+        assert (invocation.error_message or "").startswith("unavailable:")
         snapshot = await runtime.engine.prepare()
         assert snapshot.policy.declarations[0].description.startswith("Unavailable:")
 

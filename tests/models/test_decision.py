@@ -62,7 +62,9 @@ def test_the_last_twenty_messages_are_kept() -> None:
 
 def test_times_are_aware_and_in_utc() -> None:
     elsewhere = NOW.astimezone(tz=__import__("datetime").timezone(timedelta(hours=5)))
-    assert Message(role="user", content="x", timestamp=elsewhere).timestamp.utcoffset() == timedelta(0)
+    timestamp = Message(role="user", content="x", timestamp=elsewhere).timestamp
+    assert timestamp is not None
+    assert timestamp.utcoffset() == timedelta(0)
     with pytest.raises(ValidationError):
         Message(role="user", content="x", timestamp=NOW.replace(tzinfo=None))
 

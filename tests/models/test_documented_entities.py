@@ -67,11 +67,11 @@ def test_an_entity_is_constructed_by_position(model: Any, arguments: tuple[Any, 
 def test_position_and_name_can_be_mixed_but_not_doubled() -> None:
     assert LLMResponse("Hi.", finish_reason="stop") == LLMResponse(content="Hi.", finish_reason="stop")
     with pytest.raises(TypeError, match="multiple values for keyword argument 'name'"):
-        FunctionCall("add_task", name="add_task")
+        FunctionCall("add_task", name="add_task")  # type: ignore[misc]  # the mistake
     with pytest.raises(TypeError, match="FunctionCall takes 3 positional arguments, but 4 were given"):
-        FunctionCall("add_task", {}, "id", "more")
+        FunctionCall("add_task", {}, "id", "more")  # type: ignore[call-arg]  # the mistake
     with pytest.raises(ValidationError):
-        FunctionCall("add_task", 7)
+        FunctionCall("add_task", 7)  # type: ignore[arg-type]  # the mistake
 
 
 @pytest.mark.parametrize("model", [DecisionContext, UserIntent, RecordHeader])

@@ -137,4 +137,4 @@ def test_models_are_frozen_equal_by_value_and_hashable() -> None:
     same = FunctionCall(name="a", arguments={"z": 1, "x": [1, {"y": 2}]})
     assert len({call, same}) == 1
     with pytest.raises(ValidationError):
-        call.name = "b"  # type: ignore[misc]  # the test is that this assignment fails
+        call.name = "b"  # the test is that this assignment fails

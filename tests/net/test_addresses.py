@@ -54,7 +54,7 @@ async def test_a_redirect_of_an_mcp_server_is_not_followed() -> None:
         def do_POST(self) -> None:
             asked.append(self.path)
             self.send_response(307)
-            self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/stolen")
+            self.send_header("Location", f"http://localhost:{server.server_port}/stolen")
             self.send_header("Content-Length", "0")
             self.end_headers()
 

@@ -142,7 +142,7 @@ def fill(database: Database, count: int) -> None:
     begins = ENDS - timedelta(days=1) * count / per_day(count)
     database.write_now(lambda connection: create_days(connection, begins, ENDS))
     for at in (begins, ENDS):
-        database.write_now(lambda connection, at=at: store_texts(connection, texts, at))
+        database.write_now(lambda connection, at=at: store_texts(connection, texts, at))  # type: ignore[misc]  # a default binds the value
     tables = (decision_logs, tool_invocation_logs, llm_call_logs, record_links)
     waiting: tuple[list[dict[str, Any]], ...] = ([], [], [], [])
     sealer, mac = Sealer(None), ""

@@ -10,7 +10,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection
 
 from graph_agent.db import Database, migrate
-from graph_agent.record.chain_tables import metadata
+from graph_agent.record.tables import metadata
 
 
 def test_the_migrations_create_exactly_the_tables_that_the_models_declare(database: Database) -> None:

@@ -43,7 +43,8 @@ def write(log: Database, statement: Any) -> None:
 
 def status(log: Database, decision_id: str = "open") -> RecordStatus:
     wanted = select(decision_logs.c.status).where(decision_logs.c.decision_id == decision_id)
-    return log.read_now(lambda connection: connection.execute(wanted).scalar_one())
+    found: RecordStatus = log.read_now(lambda connection: connection.execute(wanted).scalar_one())
+    return found
 
 
 async def open_decisions(log: Database) -> list[str]:

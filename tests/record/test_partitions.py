@@ -137,7 +137,7 @@ async def test_a_decision_that_was_removed_by_hand_is_reported_after_its_day_is_
     gone = records[1].header.decision_id
     for table in ("tool_invocation_logs", "llm_call_logs", "decision_logs"):
         removal = f"DELETE FROM {table} WHERE decision_id = '{gone}'"
-        with_days.write_now(lambda connection, removal=removal: connection.exec_driver_sql(removal).close())
+        with_days.write_now(lambda connection, removal=removal: connection.exec_driver_sql(removal).close())  # type: ignore[misc]  # a default binds the value
     assert (await prune_days(with_days, NOON)).decisions == 3
     [violation] = (await verify_log(with_days, key=KEY)).violations
     assert (violation.kind, violation.decision_id) == (ViolationKind.REMOVED, gone)

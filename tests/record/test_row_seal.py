@@ -62,7 +62,7 @@ async def test_every_changed_column_of_a_sealed_row_is_found(log: Database) -> N
     for table, column, value in ((table, *change) for table, columns in changes.items() for change in columns.items()):
         key = next(iter(table.primary_key))
         first = table.select().order_by(key).limit(1)
-        stored = dict(await log.read(lambda connection, first=first: connection.execute(first).mappings().one()))
+        stored = dict(await log.read(lambda connection, first=first: connection.execute(first).mappings().one()))  # type: ignore[misc]  # a default binds the value
         row = update(table).where(key == stored[key.name])
         await execute(log, row.values({column: value}))
         found = (await verify_log(log, key=KEY)).violations
@@ -109,7 +109,7 @@ async def test_a_migration_seals_the_rows_that_exist_and_the_prune_horizon(datab
         "VALUES ('r', 'drift', '2026-01-01T00:00:00.000000+00:00', true, '{}')",
     )
     for statement in statements:
-        database.write_now(lambda connection, text=statement: connection.exec_driver_sql(text).close())
+        database.write_now(lambda connection, text=statement: connection.exec_driver_sql(text).close())  # type: ignore[misc]  # a default binds the value
     migrate(database, "graph_agent.record", chain_key=lambda: KEY)
 
     report = await verify_log(database, key=KEY, references={"a turn": references("gone", at=later)})
@@ -127,7 +127,7 @@ async def _fill(log: Database, clock: ManualClock) -> None:
         settlement = Settlement(decision_id="d", sequence=number, result=ToolResult(success=True), settled_at=at)
         # Written once, however often the sweeper finds it.
         for _ in range(2):
-            await log.write(lambda connection, one=settlement: store_settlement(connection, one, Sealer(KEY)))
+            await log.write(lambda connection, one=settlement: store_settlement(connection, one, Sealer(KEY)))  # type: ignore[misc]  # a default binds the value
 
 
 async def _found(log: Database, heads: SignedHeads | None = None) -> list[ViolationKind]:

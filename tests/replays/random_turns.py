@@ -71,7 +71,7 @@ class PreparedModel:
             await asyncio.Event().wait()
         if isinstance(answer, LLMError):
             raise answer
-        assert answer is not None
+        assert isinstance(answer, LLMResponse)
         return answer
 
     def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
@@ -131,8 +131,9 @@ class RandomTurns:
         key = (id(tools), tuple(sorted(config.items())))
         if writer is None and tools is None and key in self._engines:
             return self._engines[key]
+        model: Any = self.model
         engine = LLMAgentEngine(
-            self.model,
+            model,
             tools or self.server,
             Constitution.load().text,
             **grouped(
@@ -207,7 +208,9 @@ async def added(turns: RandomTurns) -> DecisionRecord:
 
 async def several_at_once(turns: RandomTurns) -> DecisionRecord:
     count = turns.random.randrange(2, 9)
-    requested = [("add_task", {"description": f"{turns.word()} {place % 3}"}) for place in range(count)]
+    requested: list[tuple[str, dict[str, Any]]] = [
+        ("add_task", {"description": f"{turns.word()} {place % 3}"}) for place in range(count)
+    ]
     return await turns.turn(calls(("list_tasks", {}), *requested, content="Let me see."), says("Done."))
 
 
@@ -437,7 +440,11 @@ async def with_the_real_task_server(turns: RandomTurns) -> DecisionRecord:
     assert turns.real_tools is not None
     engine = turns.engine(tools=turns.real_tools)
     user = turns.context()
-    requested = [("add_task", {"description": turns.word()}), ("list_tasks", {}), ("update_task", {"task_id": "?", "zeta": 1})]
+    requested: list[tuple[str, dict[str, Any]]] = [
+        ("add_task", {"description": turns.word()}),
+        ("list_tasks", {}),
+        ("update_task", {"task_id": "?", "zeta": 1}),
+    ]
     first = await turns.turn(calls(*requested), says("Added."), context=user, engine=engine)
     if turns.random.random() < 0.5:
         return first

@@ -6,7 +6,7 @@ import asyncio
 import os
 import pickle
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import aclosing
 from typing import Any, cast
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("quick_processes")
 
 
 @pytest.fixture
-def pool() -> AsyncIterator[ReplayPool]:
+def pool() -> Iterator[ReplayPool]:
     pool = ReplayPool()
     yield pool
     pool.close()

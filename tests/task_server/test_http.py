@@ -7,7 +7,8 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import httpx2
@@ -29,7 +30,11 @@ from tests.serving import ServerWithoutSignals
 SECRET = "a secret of sixty-four bytes or more, so that no algorithm complains of it"
 ISSUER = "https://login.example"
 WITH_TOKENS = Settings(
-    jwt_secret=SecretStr(SECRET), jwt_audience="tasks", jwt_issuer=ISSUER, secret=SecretStr("x" * 32), home="/nonexistent"
+    GRAPH_AGENT_JWT_SECRET=SecretStr(SECRET),
+    GRAPH_AGENT_JWT_AUDIENCE="tasks",
+    GRAPH_AGENT_JWT_ISSUER=ISSUER,
+    GRAPH_AGENT_SECRET=SecretStr("x" * 32),
+    GRAPH_AGENT_HOME=Path("/nonexistent"),
 )
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -90,7 +95,7 @@ async def test_each_user_has_the_tasks_of_the_tokens_subject() -> None:
                 added = await client.call_tool("add_task", {"description": f"the task of {user}"})
                 assert not added.is_error
                 # Another user in `_meta` is refused: the token says who calls.
-                other = await client.session.call_tool("list_tasks", {}, meta={"graph_agent/user": "eve"})
+                other = await client.session.call_tool("list_tasks", {}, meta=cast(Any, {"graph_agent/user": "eve"}))
                 assert other.structured_content is not None
                 assert (other.is_error, other.structured_content["error_code"]) == (True, "ACCESS_DENIED")
         assert await descriptions(url, "ann") == ["the task of ann"]
@@ -157,7 +162,7 @@ async def test_hosts_and_origins_other_than_the_public_address_are_refused() -> 
 
 
 async def test_without_tokens_one_user_is_served_on_loopback() -> None:
-    async with tasks_over_http(Settings(home="/nonexistent")) as url, httpx.AsyncClient() as client:
+    async with tasks_over_http(Settings(GRAPH_AGENT_HOME=Path("/nonexistent"))) as url, httpx.AsyncClient() as client:
         async with Client(url) as plain:
             added = await plain.call_tool("add_task", {"description": "a"})
         assert added.structured_content is not None
@@ -168,7 +173,10 @@ async def test_without_tokens_one_user_is_served_on_loopback() -> None:
 
 async def test_tokens_that_cannot_be_checked_now_are_answered_with_503() -> None:
     settings = Settings(
-        jwks_url="http://127.0.0.1:9/keys", jwt_audience="tasks", secret=SecretStr("x" * 32), home="/nonexistent"
+        GRAPH_AGENT_JWKS_URL="http://127.0.0.1:9/keys",
+        GRAPH_AGENT_JWT_AUDIENCE="tasks",
+        GRAPH_AGENT_SECRET=SecretStr("x" * 32),
+        GRAPH_AGENT_HOME=Path("/nonexistent"),
     )
     async with tasks_over_http(settings) as url, httpx.AsyncClient() as client:
         signed = jwt.encode({"sub": "ann"}, SECRET, algorithm="HS256", headers={"kid": "k"})

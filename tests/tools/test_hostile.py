@@ -160,7 +160,7 @@ async def test_content_is_recorded_by_kind_type_size_and_digest_and_the_model_re
 
 
 def test_thousands_of_blocks_are_recorded_and_noted_within_limits() -> None:
-    links = [ResourceLink(uri=f"file:///{n}/{'x' * 600}", name="n") for n in range(3_000)]
+    links: list[Any] = [ResourceLink(uri=f"file:///{n}/{'x' * 600}", name="n") for n in range(3_000)]
     result = answers.from_answer(CallToolResult(content=links))
     assert (len(result.content), result.content[-1].name) == (101, "2900 more")
     notes = result_json(result)["content"]

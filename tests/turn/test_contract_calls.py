@@ -73,9 +73,8 @@ class PlainExecutor:
 
 
 def engine(adapter: Any, executor: Any = None, constitution: str = SHIPPED) -> LLMAgentEngine:
-    return LLMAgentEngine(
-        adapter, executor or PlainExecutor(), constitution, **grouped(clock=ManualClock(), ids=SequentialIds())
-    )
+    plain: Any = PlainExecutor()
+    return LLMAgentEngine(adapter, executor or plain, constitution, **grouped(clock=ManualClock(), ids=SequentialIds()))
 
 
 async def replayed(of: LLMAgentEngine, finished: FinishedTurn) -> bool:

@@ -461,7 +461,8 @@ class _Hanging:
         self.reached = asyncio.Event()
 
     async def generate(self, *_: Any, **__: Any) -> LLMResponse:
-        return await self.hang()
+        answer: LLMResponse = await self.hang()
+        return answer
 
     def get_tool_declarations(self, tools: list[str]) -> list[Any]:
         raise AssertionError(tools)
@@ -557,7 +558,7 @@ async def crashed(audit: MemoryAuditWriter, *script: Any, server: TableServer) -
             break
     (decision_id,) = audit.open
     kept = (dict(audit.open), {key: list(value) for key, value in audit.entries.items()}, dict(audit.responses))
-    await steps.aclose()
+    await steps.aclose()  # type: ignore[attr-defined]  # it is a generator
     audit.records.clear()
     audit.open, audit.entries, audit.responses = kept
     return decision_id

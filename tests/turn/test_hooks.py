@@ -117,7 +117,7 @@ async def test_a_replayed_call_is_not_reported_when_a_turn_is_resumed() -> None:
             break
     (decision_id,) = audit.open
     stored = dict(audit.open), {key: list(entries) for key, entries in audit.entries.items()}
-    await steps.aclose()
+    await steps.aclose()  # type: ignore[attr-defined]  # it is a generator
     audit.records.clear()
     audit.open, audit.entries = stored
     resumed = engine_of(says("Added."), server=server, audit=audit, hooks=[lambda: hook], clock=None)

@@ -14,7 +14,7 @@ from tests.frozen_clock import freeze_loop_time
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, says
 
 ADD = ("add_task", {"description": "call mom"})
-LIST = ("list_tasks", {})
+LIST: tuple[str, dict[str, Any]] = ("list_tasks", {})
 
 
 async def test_no_change_is_sent_with_less_than_two_seconds_left_and_the_model_reads_why() -> None:
@@ -44,7 +44,8 @@ async def test_a_call_in_flight_at_the_deadline_is_settled_within_two_seconds_af
             clock.advance(seconds=0.05)
 
     async def hang(_: dict[str, Any]) -> ToolResult:
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+        return await never
 
     class SlowLedger(TableServer):
         asked = 0

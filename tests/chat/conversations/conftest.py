@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ class StoreClient:
         self.turns = TurnStore(database, clock=clock, ids=RandomIds(), lease=LEASE, turns_per_minute=turns_per_minute)
         self.reading = ConversationStore(database)
 
-    async def claim(self, content: str = "hello", user: str = "ann", **fields: str) -> ClaimedTurn:
+    async def claim(self, content: str = "hello", user: str = "ann", **fields: Any) -> ClaimedTurn:
         claimed = await self.turns.claim(TurnRequest(user, content, **fields))
         assert isinstance(claimed, ClaimedTurn)
         return claimed
@@ -36,7 +37,7 @@ class StoreClient:
         decision = AgentDecision(decision_type=kind, response_text=reply, pending_action=pending)
         return await self.turns.complete(turn, RandomIds().new(), decision, {"reply": reply})
 
-    async def say(self, content: str, reply: str = "hi", user: str = "ann", **fields: str) -> ClaimedTurn:
+    async def say(self, content: str, reply: str = "hi", user: str = "ann", **fields: Any) -> ClaimedTurn:
         turn = await self.claim(content, user, **fields)
         await self.answer(turn, reply)
         return turn

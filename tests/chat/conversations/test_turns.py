@@ -18,7 +18,7 @@ _AFTER_THE_LEASE = {"seconds": LEASE.total_seconds()}
 
 
 def _pending(clock: ManualClock) -> PendingAction:
-    return PendingAction(
+    return PendingAction(  # type: ignore[call-arg]  # its time of expiry follows from that of its creation
         id="p1", tool_name="delete_task", arguments={"task_id": "x"}, description="'x'", created_at=clock.now(), signature="s"
     )
 
