@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -32,6 +33,11 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = ExitStack()
         folder.enter_context(run_folder())
         config.add_cleanup(folder.close)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over the tests and all modules, which are never garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
