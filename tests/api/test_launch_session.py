@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import httpx
 import pytest
@@ -25,7 +26,7 @@ async def test_every_route_but_the_probes_and_the_files_of_the_page_needs_the_to
     app = create_app(environment.runtime(), page, LaunchSession(TOKEN))
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
 
-    async def statuses(path: str, **options: dict[str, str]) -> set[int]:
+    async def statuses(path: str, **options: Any) -> set[int]:
         return {(await client.request(method, path, **options)).status_code for method in METHODS}
 
     probes = {"/healthz", "/readyz"}
@@ -34,7 +35,7 @@ async def test_every_route_but_the_probes_and_the_files_of_the_page_needs_the_to
     for path in sorted(paths):
         assert await statuses(path) == {401}, path
         for guess in ("Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Bearer {TOKEN[1:]}", f"Basic {TOKEN}", TOKEN, "Bearer \u00e9"):
-            assert (await client.get(path, headers={"Authorization": guess.encode("latin-1")})).status_code == 401
+            assert (await client.get(path, headers={b"Authorization": guess.encode("latin-1")})).status_code == 401
     for path in NOT_IN_THE_DOCUMENT:
         assert not await statuses(path) & {200, 500}, path
     for path in probes:

@@ -7,7 +7,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from graph_agent.cli.loopback import is_loopback
 from graph_agent.cli.main import main
+from graph_agent.net.addresses import is_loopback
 from tests.cli.conftest import Cli
+from tests.fork_server import graph_agent
 from tests.serving import address_of, launch_header
 
 
@@ -75,7 +75,7 @@ def test_a_port_in_use_is_reported_before_anything_starts(cli: Cli) -> None:
 
 
 def test_any_other_account_of_the_machine_is_refused_without_the_token_in_the_home_folder(home: Path, tmp_path: Path) -> None:
-    command = [Path(sys.executable).with_name("graph-agent"), "serve", "--port", "0", "--model", "rules"]
+    command = [graph_agent(), "serve", "--port", "0", "--model", "rules"]
     tokens: list[dict[str, str]] = []
     for options in ((), ("--no-page",)):
         log = tmp_path / "stderr"
@@ -99,7 +99,7 @@ def test_any_other_account_of_the_machine_is_refused_without_the_token_in_the_ho
 
 def test_without_the_token_every_program_of_the_machine_is_the_user_and_the_server_says_so(home: Path, tmp_path: Path) -> None:
     log = tmp_path / "stderr"
-    command = [Path(sys.executable).with_name("graph-agent"), "serve", "--port", "0", "--model", "rules", "--no-token"]
+    command = [graph_agent(), "serve", "--port", "0", "--model", "rules", "--no-token"]
     with log.open("wb") as errors, subprocess.Popen(command, stderr=errors) as server:
         try:
             url = address_of(server, log)

@@ -118,7 +118,7 @@ def test_with_tokens_tools_are_served_on_any_address(home: Path) -> None:
 
 
 def test_without_tokens_tools_are_served_to_clients_with_the_token_in_the_home_folder(home: Path) -> None:
-    command = [Path(sys.executable).with_name("graph-agent"), "tools", "serve", "--http", "127.0.0.1:0"]
+    command = [fork_server.graph_agent(), "tools", "serve", "--http", "127.0.0.1:0"]
     call = {
         "jsonrpc": "2.0",
         "id": 1,

@@ -54,7 +54,11 @@ async def test_a_server_is_used_after_a_sign_in_and_its_tokens_are_in_a_file_of_
     tmp_path: Path, servers: Servers
 ) -> None:
     async with protected_server() as protected:
-        settings = Settings(home=tmp_path / "home", mcp=servers(wiki={"url": protected.url}), secret=SecretStr("x" * 32))
+        settings = Settings(
+            GRAPH_AGENT_HOME=tmp_path / "home",
+            GRAPH_AGENT_MCP=servers(wiki={"url": protected.url}),
+            GRAPH_AGENT_SECRET=SecretStr("x" * 32),
+        )
         before = group(protected.url, SignIns(settings.home / "sign_ins.json"))
         assert not await before.start()
         assert "tools sign-in" in before.failure("wiki")
@@ -120,7 +124,9 @@ def test_a_file_of_sign_ins_that_others_can_read_or_that_is_damaged_is_refused(
 
 
 async def test_a_server_without_an_address_or_without_a_sign_in_is_named(tmp_path: Path, servers: Servers) -> None:
-    settings = Settings(home=tmp_path, mcp=servers(notes={"command": "x"}), secret=SecretStr("x" * 32))
+    settings = Settings(
+        GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_MCP=servers(notes={"command": "x"}), GRAPH_AGENT_SECRET=SecretStr("x" * 32)
+    )
     with pytest.raises(ConfigurationError, match="no server 'notes' with a url"):
         await sign_in_to(settings, "notes", lambda _: None)
     with pytest.raises(ConfigurationError, match="the sign-in failed"):

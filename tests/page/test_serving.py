@@ -155,5 +155,5 @@ async def test_a_browser_that_has_opened_the_link_has_a_cookie_that_outlives_a_r
 
 
 async def test_with_bearer_tokens_the_document_says_so(environment: Environment) -> None:
-    tokens = {"jwt_secret": SecretStr("k" * 32), "jwt_audience": "tests"}
+    tokens: dict[str, Any] = {"jwt_secret": SecretStr("k" * 32), "jwt_audience": "tests"}
     assert (await client_of(environment, Page(FILES), **tokens).get("/")).text == '<html data-sign-in="bearer"></html>'
