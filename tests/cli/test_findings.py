@@ -18,7 +18,7 @@ from graph_agent.llm.scripted import ScriptedAdapter, Step
 from graph_agent.models.decision import DecisionContext, PendingAction
 from graph_agent.models.llm import FunctionCall, LLMResponse
 from graph_agent.models.tools import ToolResult
-from graph_agent.ports import LLMAdapter, ToolExecutor
+from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
@@ -41,7 +41,7 @@ def says(text: str) -> LLMResponse:
 class Environment:
     """An engine on the log of the command line's home, with the task server in this process."""
 
-    def __init__(self, log: Database, tools: ToolExecutor, clock: ManualClock) -> None:
+    def __init__(self, log: Database, tools: ToolServer, clock: ManualClock) -> None:
         self.log = log
         self.tools = tools
         self.clock = clock
@@ -53,7 +53,7 @@ class Environment:
         *,
         pending: PendingAction | None = None,
         constitution: str = CONSTITUTION,
-        tools: ToolExecutor | None = None,
+        tools: ToolExecutor | ToolServer | None = None,
         engine: LLMAgentEngine | None = None,
     ) -> Any:
         """Run one turn and return its decision."""
@@ -64,7 +64,7 @@ class Environment:
         return await engine.process_message(context)
 
     def engine(
-        self, adapter: LLMAdapter, constitution: str = CONSTITUTION, tools: ToolExecutor | None = None
+        self, adapter: LLMAdapter, constitution: str = CONSTITUTION, tools: ToolExecutor | ToolServer | None = None
     ) -> LLMAgentEngine:
         audit = DatabaseAuditWriter(self.log, clock=self.clock)
         return LLMAgentEngine(adapter, tools or self.tools, constitution, **grouped(audit=audit, clock=self.clock))

@@ -168,8 +168,7 @@ async def test_a_recovery_cancelled_at_any_step_keeps_the_recorded_effects() -> 
             source.blobs,
         )
         server = TableServer(settlements=[VOIDED] * 5)
-        engine = engine_of(says("Added."), server=server, audit=audit)
-        engine._graph = graph
+        engine = engine_of(says("Added."), server=server, audit=audit, graph=graph)
         turn = asyncio.ensure_future(engine.finish(decision_id, ask_model=True))
         for _ in range(ticks):
             await asyncio.sleep(0)

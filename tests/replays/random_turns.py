@@ -143,10 +143,10 @@ class RandomTurns:
                 ids=self.ids,
                 signer=self.signer,
                 confirmations=self.confirmations,
+                # Compiling a graph for every crashed process would take most of the time of the test.
+                graph=self._graph,
             ),
         )
-        # Compiling a graph for every crashed process would take most of the time of the test.
-        engine._graph = self._graph
         if writer is None and tools is None:
             self._engines[key] = engine
         return engine

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.graph.build import build_graph
 from graph_agent.models.record import DecisionRecord
 from graph_agent.replays.pool import WORKERS, ReplayPool, _replay_in_worker
 from graph_agent.replays.sources import LoadedRecord
@@ -100,5 +101,5 @@ async def _run_ready_tasks() -> None:
 
 def test_an_exception_of_a_worker_can_be_unpickled() -> None:
     with pytest.raises(RuntimeError) as failed:
-        _replay_in_worker(make_record(1), {}, "no constitution")
+        _replay_in_worker(build_graph, make_record(1), {}, "no constitution")
     assert "ConstitutionError" in str(pickle.loads(pickle.dumps(failed.value)))

@@ -27,8 +27,8 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.ports import ToolServer
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
-from tests.permission import permitted
 from tests import fork_server
+from tests.permission import permitted
 from tests.serving import ServerWithoutSignals
 
 HERE = Path(__file__).parent

@@ -73,10 +73,16 @@ async def test_every_listener_sees_every_step_whenever_it_comes() -> None:
     stays = asyncio.create_task(_states(run))
     await asyncio.sleep(0)
     model.released.set()
-    finished = await run.result()
+    finished = await _finished(run)
     assert first.state == "BUILD_REQUEST"
     assert await stays == finished.record.states
     assert await _states(run) == finished.record.states
+
+
+async def _finished(run: TurnHandle[FinishedTurn | None]) -> FinishedTurn:
+    finished = await run.result()
+    assert finished is not None
+    return finished
 
 
 async def _states(run: TurnHandle[Any]) -> list[str]:
@@ -91,7 +97,7 @@ async def test_listeners_see_how_a_turn_is_ended_at_its_deadline() -> None:
     listening = asyncio.create_task(_states(run))
     await model.asked.wait()
     clock.advance(seconds=30)
-    finished = await run.result()
+    finished = await _finished(run)
     assert finished.record.status is RecordStatus.INTERRUPTED
     assert finished.record.entries[-1].result["reason"] == InterruptReason.DEADLINE
     assert await listening == finished.record.states
@@ -110,7 +116,7 @@ async def test_the_record_says_who_ended_a_turn(reason: InterruptReason) -> None
     if reason is InterruptReason.SHUTDOWN:
         await engine.aclose()
     run.cancel()
-    finished = await run.result()
+    finished = await _finished(run)
     assert finished.record.entries[-1].result["reason"] == reason
 
 
@@ -125,7 +131,7 @@ async def test_a_caller_that_is_cancelled_leaves_only_after_the_record_is_closed
         await waiting
     (record,) = audit.records.values()
     assert record.entries[-1].result["reason"] == InterruptReason.CANCELLED
-    assert (await run.result()).record == record
+    assert (await _finished(run)).record == record
 
 
 async def test_a_turn_that_is_closing_is_not_cancelled_any_more() -> None:
@@ -142,7 +148,7 @@ async def test_a_turn_that_is_closing_is_not_cancelled_any_more() -> None:
     await closing.wait()
     run.cancel()
     goes_on.set()
-    assert (await run.result()).record.status is RecordStatus.COMPLETED
+    assert (await _finished(run)).record.status is RecordStatus.COMPLETED
 
 
 async def test_an_engine_knows_its_running_turns() -> None:
