@@ -53,9 +53,9 @@ def test_pruned_decisions_are_not_missing(cli: Cli, home: Path) -> None:
     assert (ended.code, "0 records in 1 chain, 1 pruned, 2 turns and operations compared" in ended.out) == (0, True)
 
 
-def test_a_call_without_a_decision_is_not_compared(cli: Cli) -> None:
+def test_a_call_of_the_command_line_is_compared_with_its_decision(cli: Cli) -> None:
     assert cli("tools", "call", "add_task", '{"description": "call mom"}').code == 0
-    assert cli("log", "verify").out == "intact: 0 records in 0 chains\n"
+    assert cli("log", "verify").out == "intact: 1 record in 1 chain, 1 turns and operations compared\n"
 
 
 @pytest.mark.usefixtures("quick_processes")

@@ -25,6 +25,7 @@ from graph_agent.api.schemas import AnswerRequest
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.graph import diagram
 from graph_agent.graph.transcript import result_json
+from graph_agent.llm.rules_model.templates import all_templates
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult, ToolTraits
 from graph_agent.policy.receipts import confirmed_reply
@@ -169,6 +170,12 @@ def read_yaml(page: Page, block: Block) -> Iterator[str]:
         file = page.folder / "checked.yaml"
         file.write_text(block.text, encoding="utf-8")
         load_fixtures(file)
+    elif "intents" in value:
+        shipped = {template.sentence for template in all_templates() if template.intent in value["intents"]}
+        shown = {
+            sentence for intent in value["intents"].values() for group in intent["data"] for sentence in group["sentences"]
+        }
+        yield from sorted(shown - shipped)
     else:
         # With shellcheck and pyflakes the result would depend on what is installed here.
         lint = [str(Path(sys.executable).parent / "actionlint"), "-shellcheck=", "-pyflakes=", "-"]
