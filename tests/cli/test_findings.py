@@ -38,7 +38,7 @@ def says(text: str) -> LLMResponse:
     return LLMResponse(content=text, finish_reason="stop")
 
 
-class Environment:
+class LoggedEngine:
     """An engine on the log of the command line's home, with the task server in this process."""
 
     def __init__(self, log: Database, tools: ToolServer, clock: ManualClock) -> None:
@@ -71,23 +71,23 @@ class Environment:
 
 
 @asynccontextmanager
-async def environment(home: Path) -> AsyncGenerator[Environment]:
+async def environment(home: Path) -> AsyncGenerator[LoggedEngine]:
     log, tasks = Database.open(f"sqlite:///{home / 'log.db'}"), Database.open("sqlite://")
     migrate(tasks, "graph_agent.task_server")
     async with McpToolExecutor(build_task_server(tasks)) as tools:
-        yield Environment(log, tools, ManualClock())
+        yield LoggedEngine(log, tools, ManualClock())
     await tasks.close()
     await log.close()
 
 
-Shown = Callable[[Callable[[Environment], Coroutine[Any, Any, Any]]], str]
+Shown = Callable[[Callable[[LoggedEngine], Coroutine[Any, Any, Any]]], str]
 
 
 @pytest.fixture
 def shown(cli: Cli, home: Path) -> Shown:
     """Run a scenario that returns a decision, and return what `log show` prints about it, from `findings` on."""
 
-    def show(story: Callable[[Environment], Coroutine[Any, Any, Any]]) -> str:
+    def show(story: Callable[[LoggedEngine], Coroutine[Any, Any, Any]]) -> str:
         async def played() -> str:
             async with environment(home) as one:
                 return str((await story(one)).decision_id)
@@ -136,7 +136,7 @@ def test_the_model_refused(shown: Shown) -> None:
 
 
 def test_a_confirmation_came_too_late(shown: Shown) -> None:
-    async def story(one: Environment) -> Any:
+    async def story(one: LoggedEngine) -> Any:
         await one.turn([call("add_task", description="call mom"), says("Added.")])
         engine = one.engine(RuleBasedAdapter())
         asked = await one.turn([], "delete call mom", engine=engine)
@@ -149,7 +149,7 @@ def test_a_confirmation_came_too_late(shown: Shown) -> None:
 
 
 def test_a_confirmation_was_used_before(shown: Shown) -> None:
-    async def story(one: Environment) -> Any:
+    async def story(one: LoggedEngine) -> Any:
         await one.turn([call("add_task", description="call mom"), says("Added.")])
         engine = one.engine(RuleBasedAdapter())
         asked = await one.turn([], "delete call mom", engine=engine)
@@ -188,7 +188,7 @@ class SlowTools:
 
 
 def test_a_tool_was_slow(shown: Shown) -> None:
-    def story(one: Environment) -> Coroutine[Any, Any, Any]:
+    def story(one: LoggedEngine) -> Coroutine[Any, Any, Any]:
         slow = SlowTools(one.clock, ToolResult(success=True, data={"tasks": []}))
         return one.turn([call("list_tasks"), says("Your list is empty.")], tools=slow)
 
@@ -196,7 +196,7 @@ def test_a_tool_was_slow(shown: Shown) -> None:
 
 
 def test_a_tool_never_answered(shown: Shown) -> None:
-    def story(one: Environment) -> Coroutine[Any, Any, Any]:
+    def story(one: LoggedEngine) -> Coroutine[Any, Any, Any]:
         lost = ToolResult(success=False, error="no answer in time", error_code=ToolErrorCode.TIMEOUT_ERROR)
         return one.turn([call("add_task", description="x"), says("I am not sure.")], tools=SlowTools(one.clock, lost))
 
@@ -206,7 +206,7 @@ def test_a_tool_never_answered(shown: Shown) -> None:
 
 
 def test_the_policy_had_changed(shown: Shown) -> None:
-    async def story(one: Environment) -> Any:
+    async def story(one: LoggedEngine) -> Any:
         await one.turn([call("update_task", task_id=NOBODY, description="x"), says("That did not work.")])
         one.clock.advance(days=1)
         stricter = CONSTITUTION.replace(

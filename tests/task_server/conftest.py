@@ -14,7 +14,7 @@ from graph_agent.task_server.tables import metadata
 from graph_agent.task_server.tools import Call, TaskTools
 
 
-class Environment:
+class ToolsOnDatabase:
     """The task tools on one database, with a manual clock and sequential ids."""
 
     def __init__(self, database: Database) -> None:
@@ -49,8 +49,8 @@ class Environment:
 
 
 @pytest.fixture
-def environment(database: Database) -> Environment:
+def environment(database: Database) -> ToolsOnDatabase:
     """An environment with an empty database, once for each kind of database."""
     # Faster than a migration; test_migrations.py checks that both create the same tables.
     database.write_now(metadata.create_all)
-    return Environment(database)
+    return ToolsOnDatabase(database)

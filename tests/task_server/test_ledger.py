@@ -12,10 +12,10 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.envelope import ResultEnvelope
 from graph_agent.ledger.operations import OTHER_REQUEST, VOIDED
 from graph_agent.task_server.tables import metadata
-from tests.task_server.conftest import Environment
+from tests.task_server.conftest import ToolsOnDatabase
 
 
-async def test_the_same_key_twice_creates_one_task_and_returns_one_result(environment: Environment) -> None:
+async def test_the_same_key_twice_creates_one_task_and_returns_one_result(environment: ToolsOnDatabase) -> None:
     first = await environment.call("add_task", key="k", description="a")
     environment.clock.advance(minutes=1)
     assert await environment.call("add_task", key="k", description="a") == first
@@ -23,7 +23,7 @@ async def test_the_same_key_twice_creates_one_task_and_returns_one_result(enviro
     assert await environment.ledger() == [("k", "DONE")]
 
 
-async def test_every_effect_has_a_ledger_row_even_without_a_key(environment: Environment) -> None:
+async def test_every_effect_has_a_ledger_row_even_without_a_key(environment: ToolsOnDatabase) -> None:
     task = await environment.add("a")
     await environment.call("update_task", task_id=task, description="b")
     await environment.call("complete_task", task_id=task)
@@ -31,7 +31,7 @@ async def test_every_effect_has_a_ledger_row_even_without_a_key(environment: Env
     assert [state for _, state in await environment.ledger()] == ["DONE"] * 4
 
 
-async def test_a_failed_call_leaves_no_row_and_can_be_retried(environment: Environment) -> None:
+async def test_a_failed_call_leaves_no_row_and_can_be_retried(environment: ToolsOnDatabase) -> None:
     missing = str(uuid.UUID(int=1))
     outcome = await environment.call("complete_task", key="k", task_id=missing)
     assert outcome.error_code is ToolErrorCode.NOT_FOUND
@@ -40,7 +40,7 @@ async def test_a_failed_call_leaves_no_row_and_can_be_retried(environment: Envir
     assert (await environment.call("complete_task", key="k", task_id=missing)).success
 
 
-async def test_a_repeated_delete_returns_the_first_receipt(environment: Environment) -> None:
+async def test_a_repeated_delete_returns_the_first_receipt(environment: ToolsOnDatabase) -> None:
     task = await environment.add("a")
     first = await environment.call("delete_task", key="k", task_id=task)
     assert await environment.call("delete_task", key="k", task_id=task) == first
@@ -48,13 +48,13 @@ async def test_a_repeated_delete_returns_the_first_receipt(environment: Environm
     assert first.data["receipt"] == "deleted 'a'"
 
 
-async def test_settling_a_finished_operation_returns_its_result(environment: Environment) -> None:
+async def test_settling_a_finished_operation_returns_its_result(environment: ToolsOnDatabase) -> None:
     done = await environment.call("add_task", key="k", description="a")
     assert await environment.call("add_task", key="k", mode="settle", description="a") == done
     assert await environment.descriptions() == ["a"]
 
 
-async def test_settling_first_voids_a_late_original(environment: Environment) -> None:
+async def test_settling_first_voids_a_late_original(environment: ToolsOnDatabase) -> None:
     assert await environment.call("add_task", key="k", mode="settle", description="a") == VOIDED
     assert await environment.call("add_task", key="k", description="a") == VOIDED
     assert await environment.call("add_task", key="k", mode="settle", description="a") == VOIDED
@@ -64,7 +64,7 @@ async def test_settling_first_voids_a_late_original(environment: Environment) ->
 
 
 @pytest.mark.parametrize("mode", ["run", "settle"])
-async def test_a_key_belongs_to_one_request_of_one_user(environment: Environment, mode: str) -> None:
+async def test_a_key_belongs_to_one_request_of_one_user(environment: ToolsOnDatabase, mode: str) -> None:
     task = await environment.add("a")
     await environment.call("complete_task", key="k", task_id=task)
     before = await environment.ledger()
@@ -76,20 +76,20 @@ async def test_a_key_belongs_to_one_request_of_one_user(environment: Environment
     assert await environment.descriptions() == ["a"]
 
 
-async def test_twenty_concurrent_calls_under_one_key_have_one_effect(environment: Environment) -> None:
+async def test_twenty_concurrent_calls_under_one_key_have_one_effect(environment: ToolsOnDatabase) -> None:
     outcomes = await asyncio.gather(*(environment.call("add_task", key="k", description="a") for _ in range(20)))
     assert len({outcome.to_text() for outcome in outcomes}) == 1
     assert outcomes[0].success
     assert await environment.descriptions() == ["a"]
 
 
-async def test_twenty_concurrent_deletions_under_one_key_return_the_same_receipt(environment: Environment) -> None:
+async def test_twenty_concurrent_deletions_under_one_key_return_the_same_receipt(environment: ToolsOnDatabase) -> None:
     task = await environment.add("a")
     outcomes = await asyncio.gather(*(environment.call("delete_task", key="k", task_id=task) for _ in range(20)))
     assert {str(outcome.data and outcome.data["receipt"]) for outcome in outcomes} == {"deleted 'a'"}
 
 
-async def test_concurrent_run_and_settle_agree(environment: Environment) -> None:
+async def test_concurrent_run_and_settle_agree(environment: ToolsOnDatabase) -> None:
     async def race(key: str) -> list[ResultEnvelope]:
         modes = ["run", "settle", "run", "settle"]
         return await asyncio.gather(*(environment.call("add_task", key=key, mode=mode, description=key) for mode in modes))
@@ -106,7 +106,7 @@ async def test_concurrent_run_and_settle_agree(environment: Environment) -> None
 async def test_two_servers_on_one_database_agree(database: Database, database_url: str) -> None:
     database.write_now(metadata.create_all)
     other = Database.open(database_url)
-    worlds = [Environment(database), Environment(other)]
+    worlds = [ToolsOnDatabase(database), ToolsOnDatabase(other)]
 
     async def race(key: str) -> bool:
         calls = [
@@ -119,7 +119,7 @@ async def test_two_servers_on_one_database_agree(database: Database, database_ur
         return outcomes[0].success
 
     # Each environment counts ids from the start, so the first ids of the two would collide.
-    worlds[1].tools = Environment(other).tools
+    worlds[1].tools = ToolsOnDatabase(other).tools
     worlds[1].tools._ids = worlds[0].tools._ids
     keys = [f"key {number:02}" for number in range(20)]
     done = await asyncio.gather(*map(race, keys))
@@ -127,7 +127,7 @@ async def test_two_servers_on_one_database_agree(database: Database, database_ur
     await other.close()
 
 
-async def test_a_cancelled_call_leaves_both_effect_and_row_or_neither(environment: Environment) -> None:
+async def test_a_cancelled_call_leaves_both_effect_and_row_or_neither(environment: ToolsOnDatabase) -> None:
     calls = [asyncio.create_task(environment.call("add_task", key=f"k{number}", description="a")) for number in range(30)]
     await asyncio.sleep(0)
     for call in calls:

@@ -11,12 +11,12 @@ from sqlalchemy.exc import IntegrityError
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.envelope import ResultEnvelope
-from tests.task_server.conftest import Environment
+from tests.task_server.conftest import ToolsOnDatabase
 
 NOBODY = str(uuid.UUID(int=999))
 
 
-async def test_a_task_is_added(environment: Environment) -> None:
+async def test_a_task_is_added(environment: ToolsOnDatabase) -> None:
     assert await environment.call("add_task", description="  call mom ") == ResultEnvelope.done(
         task={
             "id": str(uuid.UUID(int=1)),
@@ -30,7 +30,7 @@ async def test_a_task_is_added(environment: Environment) -> None:
     )
 
 
-async def test_lists_are_newest_first_even_at_the_same_time(environment: Environment) -> None:
+async def test_lists_are_newest_first_even_at_the_same_time(environment: ToolsOnDatabase) -> None:
     for description in ("a", "b"):
         await environment.add(description)
     environment.clock.advance(seconds=1)
@@ -38,7 +38,7 @@ async def test_lists_are_newest_first_even_at_the_same_time(environment: Environ
     assert await environment.descriptions() == ["c", "b", "a"]
 
 
-async def test_lists_can_be_filtered_and_are_counted(environment: Environment) -> None:
+async def test_lists_can_be_filtered_and_are_counted(environment: ToolsOnDatabase) -> None:
     done = await environment.add("a")
     await environment.add("b")
     await environment.call("complete_task", task_id=done)
@@ -50,7 +50,7 @@ async def test_lists_can_be_filtered_and_are_counted(environment: Environment) -
     assert found == {"pending": (1, ["b"]), "completed": (1, ["a"]), "all": (2, ["b", "a"])}
 
 
-async def test_a_task_can_be_renamed_after_completion(environment: Environment) -> None:
+async def test_a_task_can_be_renamed_after_completion(environment: ToolsOnDatabase) -> None:
     task = await environment.add("a")
     await environment.call("complete_task", task_id=task)
     outcome = await environment.call("update_task", task_id=task, description="b")
@@ -60,7 +60,7 @@ async def test_a_task_can_be_renamed_after_completion(environment: Environment) 
     assert await environment.descriptions() == ["b"]
 
 
-async def test_a_task_is_completed_once(environment: Environment) -> None:
+async def test_a_task_is_completed_once(environment: ToolsOnDatabase) -> None:
     task = await environment.add("a")
     environment.clock.advance(minutes=1)
     first = await environment.call("complete_task", task_id=task)
@@ -73,7 +73,7 @@ async def test_a_task_is_completed_once(environment: Environment) -> None:
     assert [first.data["receipt"], again.data["receipt"]] == ["completed 'a'", "'a' was already completed"]
 
 
-async def test_a_task_is_deleted_and_deleting_it_again_finds_nothing(environment: Environment) -> None:
+async def test_a_task_is_deleted_and_deleting_it_again_finds_nothing(environment: ToolsOnDatabase) -> None:
     task = await environment.add("a")
     first = await environment.call("delete_task", task_id=task)
     assert first.data is not None
@@ -84,7 +84,7 @@ async def test_a_task_is_deleted_and_deleting_it_again_finds_nothing(environment
     assert await environment.descriptions() == []
 
 
-async def test_another_users_task_is_not_found(environment: Environment) -> None:
+async def test_another_users_task_is_not_found(environment: ToolsOnDatabase) -> None:
     task = await environment.add("mine", "ann")
     strange: list[ResultEnvelope] = []
     missing: list[ResultEnvelope] = []
@@ -124,7 +124,7 @@ async def test_another_users_task_is_not_found(environment: Environment) -> None
     ],
 )
 async def test_invalid_arguments_are_reported_in_one_sentence_without_their_values(
-    environment: Environment, tool: str, arguments: dict[str, Any]
+    environment: ToolsOnDatabase, tool: str, arguments: dict[str, Any]
 ) -> None:
     outcome = await environment.tools.call(_call(tool, arguments))
     assert outcome.error_code is ToolErrorCode.VALIDATION_ERROR
@@ -142,7 +142,7 @@ def _call(tool: str, arguments: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("description", ["x" * 1000, "ünï¢ode 🎉", "'; DROP TABLE tasks; --", "a\nb", "😀" * 1000])
-async def test_any_other_description_is_stored_unchanged(environment: Environment, description: str) -> None:
+async def test_any_other_description_is_stored_unchanged(environment: ToolsOnDatabase, description: str) -> None:
     await environment.add(description)
     assert await environment.descriptions() == [description]
 
@@ -160,19 +160,19 @@ async def test_any_other_description_is_stored_unchanged(environment: Environmen
         "INSERT INTO operations VALUES ('k', 'u', 't', 'd', 'LOST', NULL, '2026-01-01T00:00:00.000000+00:00')",
     ],
 )
-async def test_the_database_constraints_reject_invalid_rows(environment: Environment, change: str) -> None:
+async def test_the_database_constraints_reject_invalid_rows(environment: ToolsOnDatabase, change: str) -> None:
     await environment.add("a")
     with pytest.raises(IntegrityError):
         await environment.database.write(lambda connection: connection.exec_driver_sql(change).close())
 
 
-async def test_a_task_id_is_never_reused(environment: Environment) -> None:
+async def test_a_task_id_is_never_reused(environment: ToolsOnDatabase) -> None:
     first = await environment.add("a")
     await environment.call("delete_task", task_id=first)
     assert await environment.add("b") != first
 
 
-async def test_without_a_database_every_tool_returns_a_database_error(environment: Environment) -> None:
+async def test_without_a_database_every_tool_returns_a_database_error(environment: ToolsOnDatabase) -> None:
     await environment.database.close()
     for tool, arguments in (("add_task", {"description": "x"}), ("list_tasks", {}), ("delete_task", {"task_id": NOBODY})):
         outcome = await environment.tools.call(_call(tool, arguments))
@@ -181,7 +181,7 @@ async def test_without_a_database_every_tool_returns_a_database_error(environmen
         )
 
 
-async def test_times_are_stored_in_utc(environment: Environment) -> None:
+async def test_times_are_stored_in_utc(environment: ToolsOnDatabase) -> None:
     await environment.add("a")
     task = await environment.tools.preview("ann", str(uuid.UUID(int=1)))
     assert task is not None

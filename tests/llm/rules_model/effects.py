@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from tests.llm.rules_model.environment import Environment
+from tests.llm.rules_model.environment import TaskConversation
 
 Grade = Literal["right", "acceptable", "wrong", "harmful"]
 _CLAIMS = ("Added '", "Marked '", "Changed '", "Deleted '")
 
 
-async def effects_of(environment: Environment, message: str) -> set[str]:
+async def effects_of(environment: TaskConversation, message: str) -> set[str]:
     """Say `message` and return what it did: the changes, else "show" or the kind of the reply; "claim" is a false report."""
     before = {task["id"]: dict(task) for task in environment.tasks}
     turn = await environment.says(message)

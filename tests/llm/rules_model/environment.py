@@ -34,7 +34,7 @@ class Turn:
 
 
 @dataclass
-class Environment:
+class TaskConversation:
     """`tasks` are newest first. A tool in `failing` returns the given response instead of running."""
 
     tasks: list[dict[str, Any]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Environment:
     count: int = 0
 
     @classmethod
-    def of(cls, *descriptions: str, completed: tuple[str, ...] = ()) -> Environment:
+    def of(cls, *descriptions: str, completed: tuple[str, ...] = ()) -> TaskConversation:
         """An environment with these tasks, the first one newest."""
         environment = cls()
         for text in reversed(descriptions):

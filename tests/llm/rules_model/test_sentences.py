@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.llm.rules_model.effects import effects_of, grade
-from tests.llm.rules_model.environment import Environment
+from tests.llm.rules_model.environment import TaskConversation
 
 _FOLDER = Path(__file__).parent
 _RECORDED = os.environ.get("GRAPH_AGENT_RECORDED")
@@ -48,7 +48,7 @@ _FRAMES = ("{}", "hey, {}", "{} please", "could you say {}", "{}?", "well, {} i 
 @pytest.mark.parametrize("case", _CASES)
 async def test_a_message_does_what_the_file_says(case: str) -> None:
     conversation, _, wanted = case.rpartition(" => ")
-    environment, effects = Environment.of(*_TASKS), set[str]()
+    environment, effects = TaskConversation.of(*_TASKS), set[str]()
     for message in conversation.split(" // "):
         effects = await effects_of(environment, message.replace("\\n", "\n"))
     assert effects == set(wanted.split("; ")), environment.history[-1].content
@@ -57,7 +57,7 @@ async def test_a_message_does_what_the_file_says(case: str) -> None:
 async def test_requests_written_before_the_templates_are_carried_out_and_none_does_harm() -> None:
     grades: Counter[str] = Counter()
     for case in _UNSEEN["requests"]:
-        graded = grade(await effects_of(Environment.of(*_LONGER), case["say"]), case)
+        graded = grade(await effects_of(TaskConversation.of(*_LONGER), case["say"]), case)
         assert graded != "harmful", case
         grades[graded] += 1
     assert grades["right"] + grades["acceptable"] >= 50, grades
@@ -66,7 +66,7 @@ async def test_requests_written_before_the_templates_are_carried_out_and_none_do
 async def test_dialogues_written_before_the_templates_do_no_harm() -> None:
     grades: Counter[str] = Counter()
     for dialogue in _UNSEEN["dialogues"]:
-        environment = Environment.of(*_LONGER)
+        environment = TaskConversation.of(*_LONGER)
         for case in dialogue:
             graded = grade(await effects_of(environment, case["say"]), case)
             assert graded != "harmful", (case, environment.history)
@@ -77,7 +77,7 @@ async def test_dialogues_written_before_the_templates_do_no_harm() -> None:
 async def test_sentences_about_other_things_change_nothing() -> None:
     for template, thing, frame in product(re.split(r" \| |\n", _ABOUT_OTHER_THINGS), _THINGS, _FRAMES):
         message = frame.format(template.format(thing))
-        turn = await Environment.of(*_TASKS).says(message)
+        turn = await TaskConversation.of(*_TASKS).says(message)
         assert not turn.mutated, (message, turn.text)
 
 
@@ -88,5 +88,5 @@ async def test_recorded_sentences_change_nothing_that_was_not_asked_for() -> Non
     cases: list[dict[str, Any]] = [json.loads(line) for line in lines]
     allowed = {"add": {"add_task"}, "remove": {"delete_task"}, "list": set[str](), "other": set[str]()}
     for case in cases:
-        turn = await Environment.of(*_TASKS).says(case["text"])
+        turn = await TaskConversation.of(*_TASKS).says(case["text"])
         assert set(turn.called) <= {"list_tasks", *allowed[case["expect"]]}, (case, turn.text)

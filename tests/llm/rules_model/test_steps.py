@@ -10,7 +10,7 @@ from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDe
 from graph_agent.models.llm import select_declarations as select
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS as REPLY_FORMS
 from graph_agent.task_server.declarations import TASK_TOOLS
-from tests.llm.rules_model.environment import Environment
+from tests.llm.rules_model.environment import TaskConversation
 
 
 def _batches(batches: tuple[tuple[FunctionCall, ...], ...]) -> list[list[str]]:
@@ -34,7 +34,7 @@ def _batches(batches: tuple[tuple[FunctionCall, ...], ...]) -> list[list[str]]:
     ],
 )
 async def test_the_list_is_read_first_and_the_changes_follow_in_order(message: str, batches: list[list[str]]) -> None:
-    turn = await Environment.of("buy groceries", "do laundry").says(message)
+    turn = await TaskConversation.of("buy groceries", "do laundry").says(message)
     assert _batches(turn.batches) == batches
 
 
@@ -57,24 +57,24 @@ async def test_the_list_is_read_first_and_the_changes_follow_in_order(message: s
     ],
 )
 async def test_an_enumeration_of_three_things_or_of_chores_becomes_several_tasks(message: str, added: list[str]) -> None:
-    environment = Environment()
+    environment = TaskConversation()
     await environment.says(message)
     assert sorted(environment.open) == sorted(added)
 
 
 async def test_the_first_one_is_not_the_task_added_a_moment_ago() -> None:
-    environment = Environment.of("b", "a")
+    environment = TaskConversation.of("b", "a")
     await environment.says("add c and mark the first one as done")
     assert environment.done == ["b"]
 
 
 async def test_the_list_is_shown_as_it_is_after_the_changes() -> None:
-    turn = await Environment.of("b", "a").says("show my list, complete the first one and add c")
+    turn = await TaskConversation.of("b", "a").says("show my list, complete the first one and add c")
     assert turn.text.splitlines()[:4] == ["You have 3 tasks:", "1. [ ] c", "2. [x] b", "3. [ ] a"]
 
 
 async def test_as_long_as_something_is_unclear_nothing_is_changed() -> None:
-    environment = Environment.of("buy milk", "buy oat milk", "walk the dog")
+    environment = TaskConversation.of("buy milk", "buy oat milk", "walk the dog")
     turn = await environment.says("mark the dog one as done and delete the milk task")
     assert environment.done == []
     assert turn.kind == "question"
@@ -83,7 +83,7 @@ async def test_as_long_as_something_is_unclear_nothing_is_changed() -> None:
 
 async def test_a_part_that_is_not_understood_is_named_and_nothing_of_the_message_is_done() -> None:
     for message in ("mark buy milk as done and fly", "fly, and mark buy milk as done", "mark buy milk as done. fly!"):
-        environment = Environment.of("buy milk", "call mom")
+        environment = TaskConversation.of("buy milk", "call mom")
         turn = await environment.says(message)
         assert (turn.kind, turn.called) == ("question", []), message
         assert turn.text.startswith("I didn't understand 'fly"), message
@@ -91,38 +91,38 @@ async def test_a_part_that_is_not_understood_is_named_and_nothing_of_the_message
 
 
 async def test_two_deletions_are_taken_one_at_a_time() -> None:
-    environment = Environment.of("a1", "b2")
+    environment = TaskConversation.of("a1", "b2")
     turn = await environment.says("delete the a1 task and delete the b2 task")
     assert (turn.kind, turn.text) == ("confirm", "Delete 'a1'. Should I go ahead? Please answer yes or no.")
     assert environment.open == ["a1", "b2"]
 
 
 async def test_the_list_is_readable() -> None:
-    turn = await Environment.of("buy milk", "call\nmom", completed=("buy milk",)).says("show my tasks")
+    turn = await TaskConversation.of("buy milk", "call\nmom", completed=("buy milk",)).says("show my tasks")
     assert turn.text == "You have 2 tasks:\n1. [x] buy milk\n2. [ ] call mom"
-    assert (await Environment().says("show my tasks")).text == "Your list is empty: you have no tasks yet."
-    assert (await Environment().says("show completed tasks")).text == "You have no completed tasks."
+    assert (await TaskConversation().says("show my tasks")).text == "Your list is empty: you have no tasks yet."
+    assert (await TaskConversation().says("show completed tasks")).text == "You have no completed tasks."
 
 
 async def test_a_completed_task_is_reported_as_already_done() -> None:
-    turn = await Environment.of("buy milk", completed=("buy milk",)).says("mark buy milk as done")
+    turn = await TaskConversation.of("buy milk", completed=("buy milk",)).says("mark buy milk as done")
     assert (turn.text, turn.mutated) == ("'buy milk' is already marked as done.", False)
 
 
 async def test_an_open_task_takes_precedence_over_a_completed_one() -> None:
-    environment = Environment.of("buy milk", "buy oat milk", completed=("buy milk",))
+    environment = TaskConversation.of("buy milk", "buy oat milk", completed=("buy milk",))
     await environment.says("i finished the milk task")
     assert environment.done == ["buy milk", "buy oat milk"]
 
 
 async def test_nothing_is_completed_on_half_a_match() -> None:
     for message in ("mark grocery shopping as done", "complete wash the car"):
-        turn = await Environment.of("buy groceries", "wash the dishes").says(message)
+        turn = await TaskConversation.of("buy groceries", "wash the dishes").says(message)
         assert (turn.kind, turn.mutated) == ("question", False), message
 
 
 async def test_a_task_that_has_not_all_the_words_is_only_asked_about() -> None:
-    environment = Environment.of("buy groceries", "wash the dishes")
+    environment = TaskConversation.of("buy groceries", "wash the dishes")
     turn = await environment.says("delete the dirty dishes")
     assert (turn.kind, turn.mutated) == ("question", False)
     assert turn.text == "I don't see 'dirty dishes' on your list. Is it 'wash the dishes' that I should delete?"
@@ -131,7 +131,7 @@ async def test_a_task_that_has_not_all_the_words_is_only_asked_about() -> None:
 
 
 async def test_the_verb_alone_does_not_name_a_task() -> None:
-    turn = await Environment.of("call mom", "buy milk").says("mark call as done")
+    turn = await TaskConversation.of("call mom", "buy milk").says("mark call as done")
     assert (turn.kind, turn.mutated) == ("question", False)
     assert "Is it 'call mom' that I should mark as done?" in turn.text
 
@@ -146,13 +146,15 @@ async def test_the_verb_alone_does_not_name_a_task() -> None:
     ],
 )
 async def test_an_unknown_outcome_is_distinguished_from_a_failure(code: str, text: str) -> None:
-    environment = Environment(failing={"add_task": {"success": False, "data": None, "error": "secret", "error_code": code}})
+    environment = TaskConversation(
+        failing={"add_task": {"success": False, "data": None, "error": "secret", "error_code": code}}
+    )
     turn = await environment.says("add a task to call mom")
     assert (turn.kind, turn.text) == ("answer", text)
 
 
 async def test_a_failed_listing_is_reported() -> None:
-    environment = Environment.of("a")
+    environment = TaskConversation.of("a")
     for code in ("DATABASE_ERROR", "TIMEOUT_ERROR"):
         environment.failing["list_tasks"] = {"success": False, "data": None, "error": "secret", "error_code": code}
         for message in ("show my list", "delete a", "clear my list"):
@@ -163,19 +165,19 @@ async def test_a_failed_listing_is_reported() -> None:
 
 @pytest.mark.parametrize("data", [None, [], {}, {"tasks": None}, {"tasks": [None, 1, {"id": 5}]}])
 async def test_a_result_of_another_shape_is_an_empty_list(data: object) -> None:
-    environment = Environment(failing={"list_tasks": {"success": True, "data": data, "error": None, "error_code": None}})
+    environment = TaskConversation(failing={"list_tasks": {"success": True, "data": data, "error": None, "error_code": None}})
     assert (await environment.says("show my list")).text == "Your list is empty: you have no tasks yet."
     assert (await environment.says("mark the first one as done")).kind == "question"
 
 
 async def test_a_deletion_within_the_turn_is_reported() -> None:
-    environment = Environment.of("buy milk")
+    environment = TaskConversation.of("buy milk")
     environment.failing["delete_task"] = {"success": True, "data": {"deleted": True}, "error": None, "error_code": None}
     assert (await environment.says("delete the milk task")).text == "Deleted 'buy milk'."
 
 
 async def test_only_offered_tools_are_called() -> None:
-    environment = Environment.of(
+    environment = TaskConversation.of(
         "a",
     )
     environment.tools = [*select(TASK_TOOLS, ["add_task"]), *REPLY_FORMS]
@@ -186,7 +188,7 @@ async def test_only_offered_tools_are_called() -> None:
 
 
 async def test_without_reply_forms_it_asks_and_declines_in_plain_text() -> None:
-    environment = Environment()
+    environment = TaskConversation()
     environment.tools = list(TASK_TOOLS)
     asked, declined = await environment.says("groceries"), await environment.says("what's the weather?")
     assert asked.text.startswith("Would you like to add 'groceries'")
@@ -215,12 +217,12 @@ def test_declarations_are_chosen_by_name_in_order() -> None:
 
 
 async def test_the_number_of_a_time_is_no_place_on_the_list() -> None:
-    turn = await Environment.of("a", "b", "c", "d", "e").says("cancel my reminder for 5")
+    turn = await TaskConversation.of("a", "b", "c", "d", "e").says("cancel my reminder for 5")
     assert (turn.kind, turn.mutated) == ("question", False)
 
 
 async def test_completing_and_deleting_in_one_message_are_two_changes() -> None:
-    environment = Environment.of("call mom", "the laundry")
+    environment = TaskConversation.of("call mom", "the laundry")
     turn = await environment.says("mark the laundry as done and then delete the first one")
     assert (turn.kind, environment.done) == ("confirm", ["the laundry"])
     assert "'call mom'" in turn.text

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from graph_agent.llm.rules_model.templates import Template, all_templates, candidates
-from tests.llm.rules_model.environment import Environment
+from tests.llm.rules_model.environment import TaskConversation
 
 _FOLDER = files("graph_agent.llm.rules_model")
 _LISTS: dict[str, Any] = yaml.safe_load((_FOLDER / "lists.yaml").read_text(encoding="utf-8"))
@@ -55,7 +55,7 @@ async def test_a_template_matches_what_it_describes_and_the_answer_claims_nothin
         assert template.match(text), text
         assert template.match(text.upper()), text
         assert not template.match(f"qqq {text}") or template.sentence[0] in "{[(", text
-        environment = Environment.of("buy milk", "call mom")
+        environment = TaskConversation.of("buy milk", "call mom")
         turn = await environment.says(text)
         # No task is about zebra stripes, so only a new one can come of it.
         changed = set(turn.called) - {"list_tasks", "add_task"}
