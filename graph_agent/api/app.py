@@ -11,8 +11,10 @@ from functools import partial
 from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from graph_agent.api import (
+    about,
     agui,
     behavior,
     chat,
@@ -49,6 +51,8 @@ _log = logging.getLogger(__name__)
 SWEEP_SECONDS = 60.0
 MAX_STREAMS = 1024
 """The number of event streams that one process serves at the same time."""
+COMPRESSED_BYTES = 2048
+"""A response of at least this size is compressed for clients that accept it; a smaller one fits into two packets."""
 
 
 def create_app(
@@ -69,6 +73,8 @@ def create_app(
     middleware = [
         Middleware(AccessLog),
         Middleware(SecurityHeaders),
+        # Events are sent as they are: a compressed stream would reach its reader late.
+        Middleware(GZipMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5),
         Middleware(Gate, refuse_two_lengths),
         Middleware(errors.UnexpectedErrors),
         Middleware(Gate, partial(metrics.refuse_on_other_port, metrics_port)),
@@ -128,7 +134,7 @@ def create_app(
     errors.install(app)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if settings.authenticates else []
-    for routes in (agui, chat, conversations, decisions, events, replay, behavior, session, tasks, topology):
+    for routes in (about, agui, chat, conversations, decisions, events, replay, behavior, session, tasks, topology):
         app.include_router(routes.router, dependencies=scheme)
     if shared.oidc is not None:
         app.include_router(oidc.router)

@@ -48,6 +48,9 @@ class DecisionQuery(DecisionFilter):
     before: str | None = Field(
         default=None, json_schema_extra=UUID_FORMAT, description="The id of the last decision of the previous page."
     )
+    after: str | None = Field(
+        default=None, json_schema_extra=UUID_FORMAT, description="The id of a decision: only newer ones are returned."
+    )
 
 
 class TimelineQuery(DecisionFilter):
@@ -87,8 +90,8 @@ class ExportedRecord(Frozen):
 async def decisions(request: Request, caller: AuthenticatedCaller, query: Annotated[DecisionQuery, Query()]) -> DecisionPage:
     """List decisions, newest first."""
     filters = restricted_to_caller(_filters(query), caller)
-    before = None if query.before is None else well_formed_id(query.before)
-    return await log_of(request).query_decisions(filters, limit=query.limit, offset=query.offset, before=before)
+    before, after = (None if one is None else well_formed_id(one) for one in (query.before, query.after))
+    return await log_of(request).query_decisions(filters, limit=query.limit, offset=query.offset, before=before, after=after)
 
 
 @router.get("/decisions/{decision_id}", responses=errors(400, 401, 403, 404, 422, 503))

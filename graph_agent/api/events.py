@@ -1,4 +1,4 @@
-"""POST /api/chat/stream and GET /api/decisions/{id}/events: a turn as server-sent events.
+"""A turn as server-sent events (POST /api/chat/stream, GET /api/decisions/{id}/events), and stopping it.
 
 Every event except `progress` and `error` has an id, `DECISION:NUMBER`. A client that sends it as Last-Event-ID, on either
 route, gets the events after it; no turn is run again.
@@ -15,12 +15,14 @@ from starlette.responses import Response
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import read_object
 from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, ParsedMessage, read_message, start_turn
+from graph_agent.api.decisions import log_of
 from graph_agent.api.schemas import IdInPath, errors
 from graph_agent.api.services import services
 from graph_agent.api.sse import EventStream, event, stream_response
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import well_formed_id
 from graph_agent.chat.stream import NumberedEvent
+from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.turn.events import EventKind
 
@@ -82,6 +84,30 @@ async def decision_events(
     # The Last-Event-ID of another decision does not apply to this one.
     events = await stream.subscribe(decision_id, caller.reads, after if named == decision_id else 0)
     return _event_stream(request, caller, decision_id, events)
+
+
+@router.post(
+    "/decisions/{decision_id}/stop",
+    status_code=204,
+    response_class=Response,
+    responses=errors(400, 401, 403, 404, 409, 422, 503),
+)
+async def stop_turn(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> Response:
+    """Stop a running turn of the caller; it ends as interrupted, and what it has done stays done.
+
+    Nothing happens if it has ended. Only its own process can stop a turn: in another one the answer is 409.
+    """
+    decision_id = well_formed_id(decision_id)
+    run = services(request).runtime.chat.live(decision_id)
+    if run is not None and run.user_id == caller.user_id:
+        run.cancel()
+        return Response(status_code=204)
+    trace = await log_of(request).get_decision_trace(decision_id, user_id=caller.user_id)
+    if trace.record is None:
+        raise ServiceError(
+            ServiceErrorCode.REQUEST_IN_PROGRESS, "Another process runs this turn, so it cannot be stopped here."
+        )
+    return Response(status_code=204)
 
 
 async def start_streamed_turn(

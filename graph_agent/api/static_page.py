@@ -22,7 +22,7 @@ from graph_agent.api.launch_session import LaunchSession
 
 PAGE_FOLDER = Path(__file__).parent / "page"
 
-_CHAT_REQUESTS = ("/api/conversations?limit=40", "/api/topology")
+_CHAT_REQUESTS = ("/api/conversations?limit=40", "/api/topology", "/api/about")
 VIEWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "/": _CHAT_REQUESTS,

@@ -27,7 +27,7 @@ SLOW_MS = 1000
 
 _INTERRUPTIONS = {
     InterruptReason.DEADLINE: "The turn's deadline passed; the call in progress was abandoned.",
-    InterruptReason.CANCELLED: "The client disconnected, and the turn was cancelled.",
+    InterruptReason.CANCELLED: "The turn was cancelled: the user stopped it, or its caller was gone.",
     InterruptReason.SHUTDOWN: "The process was shut down during the turn.",
     InterruptReason.CRASH: "The process crashed during the turn; the turn was closed later from its record.",
     InterruptReason.FAILURE: "The runtime failed with an unexpected exception; its log has the traceback.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 
@@ -59,37 +60,44 @@ class LogQueryService:
         return trace
 
     async def query_decisions(
-        self, filters: DecisionFilter | None = None, *, limit: int = 100, offset: int = 0, before: str | None = None
+        self,
+        filters: DecisionFilter | None = None,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        before: str | None = None,
+        after: str | None = None,
     ) -> DecisionPage:
         """Return a page of the decisions that match `filters`, newest first, in a stable order.
 
-        `before` is the id of a decision: the page starts after it, and new decisions do not move it. Raises VALIDATION_ERROR,
-        and DECISION_NOT_FOUND if `before` does not exist.
+        `before` is the id of a decision: the page starts behind it, and new decisions do not move it. With the id `after` the
+        page has only newer decisions. Raises VALIDATION_ERROR, and DECISION_NOT_FOUND if one of them does not exist.
         """
         if not 1 <= limit <= MAX_LIMIT:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"limit must be from 1 to {MAX_LIMIT}")
         if not 0 <= offset <= MAX_OFFSET:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"offset must be from 0 to {MAX_OFFSET}")
         selected = filters or DecisionFilter()
+        is_whole = before is None and after is None
 
         def work(connection: Connection) -> tuple[list[LoggedDecision], int]:
             conditions = selected.conditions(connection)
             page = (
                 select(*ROW_COLUMNS)
-                .where(*conditions, *_older_than(connection, before, selected.user_id))
+                .where(*conditions, *_between(connection, after, before, selected.user_id))
                 .order_by(decision_logs.c.created_at.desc(), decision_logs.c.decision_id.desc())
                 .limit(limit + 1)
                 .offset(offset)
             )
             found = [LoggedDecision.of(row) for row in connection.execute(page).mappings()]
-            if before is None and len(found) <= limit and (found or not offset):
+            if is_whole and len(found) <= limit and (found or not offset):
                 # The page is the last one, so the total is known without counting.
                 return found, offset + len(found)
             matching = select(decision_logs.c.created_at).where(*conditions).limit(COUNTED_EXACTLY + 1).subquery()
             return found, connection.execute(select(func.count()).select_from(matching)).scalar_one()
 
         found, total = await read(self._database, work, seconds=self._seconds)
-        ends_here = before is None and len(found) <= limit and bool(found or not offset)
+        ends_here = is_whole and len(found) <= limit and bool(found or not offset)
         exact = ends_here or total <= COUNTED_EXACTLY
         return DecisionPage(
             items=found[:limit],
@@ -147,13 +155,20 @@ class LogQueryService:
         return await import_records(self._database, pieces, chain_key=chain_key)
 
 
-def _older_than(connection: Connection, decision_id: str | None, user_id: str | None) -> list[ColumnElement[bool]]:
-    """Return the condition for the decisions before this one. A user who may not read it does not learn that it exists."""
-    if decision_id is None:
-        return []
+def _between(connection: Connection, after: str | None, before: str | None, user_id: str | None) -> list[ColumnElement[bool]]:
+    """Return the conditions for the decisions newer than `after` and older than `before`.
+
+    A user who may not read such a decision does not learn that it exists.
+    """
     columns = decision_logs.c
-    wanted = [columns.decision_id == decision_id, *([] if user_id is None else [columns.user_id == user_id])]
-    at = connection.execute(select(columns.created_at).where(*wanted)).scalar_one_or_none()
-    if at is None:
-        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision.")
-    return [or_(columns.created_at < at, and_(columns.created_at == at, columns.decision_id < decision_id))]
+    conditions: list[ColumnElement[bool]] = []
+    for decision_id, is_beyond in ((after, operator.gt), (before, operator.lt)):
+        if decision_id is None:
+            continue
+        wanted = [columns.decision_id == decision_id, *([] if user_id is None else [columns.user_id == user_id])]
+        at = connection.execute(select(columns.created_at).where(*wanted)).scalar_one_or_none()
+        if at is None:
+            raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision.")
+        same_time = and_(columns.created_at == at, is_beyond(columns.decision_id, decision_id))
+        conditions.append(or_(is_beyond(columns.created_at, at), same_time))
+    return conditions

@@ -1,0 +1,75 @@
+"""GET /api/about: the words of the page come from the constitution and the tools."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import httpx
+from mcp.server.mcpserver import MCPServer
+from mcp.types import ToolAnnotations
+
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
+from graph_agent.tools.executor import McpToolExecutor
+from graph_agent.turn.engine import LLMAgentEngine
+from tests.chat.environment import Environment
+
+VIEWS = ["chat", "decisions", "replay", "behavior"]
+
+
+async def about_board(environment: Environment, served: Callable[[Runtime], httpx.AsyncClient], constitution: str) -> object:
+    """Return what a server with three tools of a notice board says about itself."""
+    server = MCPServer("board", log_level="ERROR")
+
+    @server.tool(title="Read one notice", annotations=ToolAnnotations(read_only_hint=True))
+    async def read_notice(number: int) -> str:
+        return f"notice {number}"
+
+    @server.tool(title="List all notices", annotations=ToolAnnotations(read_only_hint=True))
+    async def list_notices() -> str:
+        return "none"
+
+    @server.tool()
+    async def pin_notice(text: str) -> str:
+        return text
+
+    tools = McpToolExecutor(server, trusted=False)
+    engine = LLMAgentEngine(RuleBasedAdapter(), tools, constitution)
+    try:
+        async with served(dataclasses.replace(environment.runtime(), tools=tools, engine=engine, tasks=None)) as client:
+            return (await client.get("/api/about")).json()
+    finally:
+        await engine.aclose()
+        await tools.aclose()
+
+
+async def test_the_shipped_server_has_a_view_of_the_tasks(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/api/about")).json() == {
+        "title": "Helpful task management assistant",
+        "examples": ["show my tasks", "what can you do?"],
+        "views": [*VIEWS, "tasks"],
+    }
+
+
+async def test_another_server_is_described_by_its_heading_and_a_tool_that_reads(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    text = "# Notice board\n\nYou are a clerk.\n\n## Available Tools\n- {}\n- {}\n"
+    listed = text.format("read_notice: Read a notice (reads)", "list_notices: List them (reads)")
+    assert await about_board(environment, served, listed) == {
+        "title": "Notice board",
+        "examples": ["List all notices", "what can you do?"],
+        "views": VIEWS,
+    }
+
+
+async def test_a_server_that_only_writes_has_an_example_that_changes_nothing(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    text = "# Constitution\n\nNo role.\n\n## Available Tools\n- pin_notice: Pin a notice (requires confirmation)\n"
+    assert await about_board(environment, served, text) == {
+        "title": "graph_agent",
+        "examples": ["what do I have to confirm?", "what can you do?"],
+        "views": VIEWS,
+    }

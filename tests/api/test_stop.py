@@ -1,0 +1,54 @@
+"""POST /api/decisions/{id}/stop: a user ends a turn of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import httpx
+
+from graph_agent.bootstrap.runtime import Runtime
+from tests.api.test_record import said
+from tests.chat.environment import Environment, GatedModel
+from tests.scripted_turns import says
+
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+
+
+async def test_a_stopped_turn_ends_as_interrupted_and_is_answered(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    model = GatedModel([says("too late")])
+    async with served(environment.runtime(model)) as client:
+        turn = asyncio.create_task(client.post("/api/chat", json={"content": "hello"}))
+        await model.asked.acquire()
+        [running] = (await client.get("/api/decisions")).json()["items"]
+        stopped = await client.post(f"/api/decisions/{running['decision_id']}/stop")
+        assert stopped.status_code == 204
+        answer = await turn
+        assert answer.json()["decision"]["outcome_category"] == "ERROR:RESPONSE_GENERATION"
+        detail = (await client.get(f"/api/decisions/{running['decision_id']}")).json()
+        assert detail["status"] == "interrupted"
+        assert detail["findings"][0].startswith("The turn was cancelled: the user stopped it")
+
+
+async def test_a_turn_that_has_ended_is_left_as_it_is(client: httpx.AsyncClient) -> None:
+    decision = await said(client, "hello")
+    before = (await client.get(f"/api/decisions/{decision}")).json()
+    assert (await client.post(f"/api/decisions/{decision}/stop")).status_code == 204
+    assert (await client.get(f"/api/decisions/{decision}")).json() == before
+
+
+async def test_only_a_turn_of_this_process_can_be_stopped(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient], client: httpx.AsyncClient
+) -> None:
+    model = GatedModel([says("done")])
+    async with served(environment.runtime(model)) as other:
+        turn = asyncio.create_task(other.post("/api/chat", json={"content": "hello"}))
+        await model.asked.acquire()
+        [running] = (await client.get("/api/decisions")).json()["items"]
+        refused = await client.post(f"/api/decisions/{running['decision_id']}/stop")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "REQUEST_IN_PROGRESS")
+        model.gate.set()
+        assert (await turn).json()["reply"] == "done"
+    assert (await client.post(f"/api/decisions/{UNKNOWN}/stop")).status_code == 404
