@@ -8,6 +8,7 @@ import { DecisionsView, prepareDecisions } from "./decisions/list";
 import { BehaviorView } from "./behavior/view";
 import { HelpView } from "./help/view";
 import { ReplayView } from "./replay/view";
+import { loadAbout } from "./shared/about";
 import { Account } from "./shared/account";
 import { Brand } from "./shared/brand";
 import { signedIn } from "./shared/client";
@@ -26,6 +27,9 @@ const VIEWS: readonly (readonly [name: string, title: string])[] = [
 function Page(): VNode {
   const [view, id] = path.value.split("/").filter(Boolean);
   const name = view ?? "chat";
+  useEffect(() => {
+    if (signedIn.value) void loadAbout();
+  }, [signedIn.value]);
   useEffect(() => {
     if (path.value === "/") navigate("/chat", true);
     document.title = `${VIEWS.find(([view]) => view === name)?.[1] ?? (name === "help" ? "Help" : "Chat")} · graph_agent`;

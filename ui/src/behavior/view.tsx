@@ -1,7 +1,9 @@
 // Behavior: what the agent decides over time, how long it takes, how it differs from a baseline, and whether the record is intact.
 import { useMemo } from "preact/hooks";
 import type { ComponentChildren, VNode } from "preact";
+import { hasTasks, loadAbout } from "../shared/about";
 import { getJson } from "../shared/client";
+import { serverNow } from "../shared/clock";
 import type { Metrics } from "../shared/client";
 import { duration, integer, words } from "../shared/format";
 import { useLoaded } from "../shared/loading";
@@ -68,13 +70,14 @@ export function BehaviorView(): VNode {
 
 async function load(range: string, signal: AbortSignal): Promise<Loaded> {
   const { hours, parts } = RANGES[range] ?? { hours: 24, parts: 24 };
-  const until = new Date();
+  const until = new Date(serverNow());
   const since = new Date(until.getTime() - hours * 3_600_000);
   const span = `since=${since.toISOString()}&until=${until.toISOString()}`;
   const [whole, timeline] = await Promise.all([
     getJson<Metrics>(`/api/metrics?${span}`, signal),
     getJson<readonly Metrics[]>(`/api/metrics/timeline?${span}&parts=${parts}`, signal),
     loadCharts(),
+    loadAbout(),
   ]);
   return { whole, parts: timeline };
 }
@@ -109,7 +112,7 @@ function Figures({ whole, parts, range }: Loaded & { readonly range: string }): 
         <Chart title="Outcomes" kind="bars" series={outcomes} format={integer} {...shared} />
         <Chart title="Time per decision" kind="lines" series={latency} format={duration} {...shared} />
         <Chart title="Decision types" kind="bars" series={types} format={integer} {...shared} />
-        <Chart title="Intents" kind="bars" series={intents} format={integer} {...shared} />
+        {hasTasks() && <Chart title="Intents" kind="bars" series={intents} format={integer} {...shared} />}
       </div>
       <Tools whole={whole} />
     </>

@@ -1,7 +1,7 @@
 // The card of a pending action: what will change, the exact arguments, the time left, Confirm and Decline.
 import type { VNode } from "preact";
 import type { PendingAction, StoredMessage } from "../shared/client";
-import { now } from "../shared/clock";
+import { now, serverNow } from "../shared/clock";
 import { countdown } from "../shared/format";
 import { Json, Visible } from "../shared/text";
 
@@ -29,10 +29,10 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
       </header>
       {!expired && <progress class="left" max={whole} value={left} aria-hidden="true" />}
       {pending.asked > 1 && !expired && <p class="notice">Answer this first: your last message was neither yes nor no.</p>}
-      <p class="change">
-        <Visible text={wholeDescription(pending)} />
+      <p class="change" tabindex={0}>
+        <Visible text={actionOf(pending)} />
       </p>
-      <details open={names.length > 1 || pending.description.includes(" = ")}>
+      <details>
         <summary class="quiet">The exact call</summary>
         <dl class="arguments">
           <dt>tool</dt>
@@ -64,7 +64,7 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
 }
 
 /** The description with the whole text of its object, of which it quotes only the beginning. */
-function wholeDescription({ description, object_text: text }: PendingAction): string {
+export function actionOf({ description, object_text: text }: PendingAction): string {
   return text ? description.replace(/'.*… \([\d,]+ characters\)'/, () => `'${text}'`) : description;
 }
 
@@ -110,6 +110,6 @@ function stateOf(message: StoredMessage, later: readonly StoredMessage[]): keyof
     if (next.decision_type === "CANCEL_PENDING") return "declined";
     if (next.decision_type === "REQUEST_CONFIRMATION") break;
   }
-  const answeredAt = later[0] ? Date.parse(later[0].created_at) : Date.now();
+  const answeredAt = later[0] ? Date.parse(later[0].created_at) : serverNow();
   return answeredAt - Date.parse(message.created_at) > MINUTES * 60_000 ? "expired" : "superseded";
 }

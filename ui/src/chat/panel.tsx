@@ -4,50 +4,48 @@ import type { VNode } from "preact";
 import { StateDetails } from "../machine/details";
 import { label } from "../machine/layout";
 import { loadTopology, Machine, topology } from "../machine/machine";
-import { visitsOf } from "../machine/path";
-import type { Visit } from "../machine/path";
-import { events } from "../shared/events";
-import type { ServerEvent } from "../shared/events";
+import { endingOf } from "../machine/path";
+import type { Recorded } from "./recorded";
 import { words } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { visible } from "../shared/text";
-import { visits } from "./turn";
-import type { ToolProgress, Turn } from "./turn";
+import type { ToolProgress } from "./turn";
 
-interface Props {
-  /** The turn of this conversation that this tab has sent, if any. */
-  readonly turn: Turn | null;
+interface Props extends Recorded {
   readonly running: boolean;
-  /** The latest decision of the conversation: without a turn its recorded path is shown. */
-  readonly latest: string | null;
+  /** What the running tool has reported. */
+  readonly progress: ToolProgress | null;
+  /** The decision once it is closed. */
+  readonly decisionId: string | null;
+  /** Changes with each turn that is shown. */
+  readonly turn: string | null;
 }
 
-export function TurnPanel({ turn, running, latest }: Props): VNode {
+export function TurnPanel({ path, outcome, running, progress, decisionId, turn }: Props): VNode {
   const [selected, setSelected] = useState<string | null>(null);
   const [expanded, setExpanded] = useState(false);
-  const recorded = useRecordedPath(turn ? null : latest);
   useEffect(() => void loadTopology().catch(() => undefined), []);
-  useEffect(() => setSelected(null), [turn?.key ?? latest]);
-  const path = turn ? visits.value : recorded;
+  useEffect(() => setSelected(null), [turn]);
   return (
     <aside class={`panel ${expanded ? "expanded" : ""}`} aria-label="Turn">
       <button type="button" class="panel-toggle" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>
-        <Progress path={path} running={running} turn={turn} />
+        <Progress path={path} running={running} outcome={outcome} />
       </button>
       <div class="panel-body">
         <div class="panel-title">
           <h2>Turn</h2>
-          <Progress path={path} running={running} turn={turn} />
+          <Progress path={path} running={running} outcome={outcome} />
         </div>
         <Machine
           visits={path}
+          ending={endingOf(path, outcome)}
           running={running}
           selected={selected}
           onSelect={(state) => setSelected(state === selected ? null : state)}
         />
-        {running && turn?.progress && <Report progress={turn.progress} />}
+        {running && progress && <Report progress={progress} />}
         {selected ? (
-          <StateDetails state={selected} visits={path} decisionId={turn ? (turn.reply?.decision_id ?? null) : latest} />
+          <StateDetails state={selected} visits={path} decisionId={decisionId} />
         ) : (
           <p class="quiet hint">
             {!topology.value
@@ -62,10 +60,9 @@ export function TurnPanel({ turn, running, latest }: Props): VNode {
   );
 }
 
-function Progress({ path, running, turn }: { path: readonly Visit[]; running: boolean; turn: Turn | null }): VNode {
+function Progress({ path, running, outcome }: Recorded & { running: boolean }): VNode {
   const last = path.at(-1);
   if (!last) return <span class="progress-text">{running ? "starting" : "no turn yet"}</span>;
-  const outcome = turn?.reply?.decision.outcome_category;
   return (
     <span class={`progress-text ${running ? "live" : ""}`} role="status" title={WORDS["Round"]}>
       {running ? `${label(last.state)} · ` : outcome ? `${words(outcome)} · ` : ""}
@@ -85,25 +82,4 @@ function Report({ progress: { done, total, message } }: { progress: ToolProgress
       </p>
     </div>
   );
-}
-
-/** The visits of a decision, from its record; empty until they are known. */
-function useRecordedPath(decisionId: string | null): readonly Visit[] {
-  const [path, setPath] = useState<readonly Visit[]>([]);
-  useEffect(() => {
-    setPath([]);
-    if (decisionId === null) return undefined;
-    const abort = new AbortController();
-    const read = async (): Promise<void> => {
-      const received: ServerEvent[] = [];
-      for await (const event of events(`/api/decisions/${decisionId}/events`, { signal: abort.signal })) {
-        received.push({ ...event, at: null });
-      }
-      setPath(visitsOf(received));
-    };
-    // Without the record, which may have been pruned, the picture stays empty.
-    read().catch(() => undefined);
-    return () => abort.abort();
-  }, [decisionId]);
-  return path;
 }

@@ -1,5 +1,6 @@
 // The user's conversations and the one that is open, kept equal in all tabs of this browser.
 import { signal } from "@preact/signals";
+import { hasTasks } from "../shared/about";
 import { ApiError, getJson } from "../shared/client";
 import { loadTasks } from "./tasks";
 import type { Conversation, ConversationPage, ConversationSummary } from "../shared/client";
@@ -39,7 +40,7 @@ export async function open(id: string): Promise<void> {
   try {
     const found = await getJson<Conversation>(`/api/conversations/${encodeURIComponent(id)}`);
     if (wanted !== id) return;
-    opened.value = found;
+    opened.value = withEarlier(found, opened.value);
     failure.value = null;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -49,13 +50,23 @@ export async function open(id: string): Promise<void> {
   }
 }
 
+/** The conversation with the earlier messages that are shown already, if they reach up to its own. */
+function withEarlier(found: Conversation, shown: Conversation | null): Conversation {
+  const from = shown?.id === found.id ? shown.messages.findIndex((message) => message.id === found.messages[0]?.id) : -1;
+  if (!shown || from <= 0) return found;
+  return { ...found, messages: [...shown.messages.slice(0, from), ...found.messages], has_more: shown.has_more };
+}
+
 /** Put the messages before the oldest shown one in front of it. */
 export async function loadOlder(): Promise<void> {
   const shown = opened.value;
   const first = shown?.messages[0];
   if (!shown || !first) return;
   const page = await getJson<Conversation>(`/api/conversations/${shown.id}?before=${first.id}`);
-  opened.value = { ...shown, messages: [...page.messages, ...shown.messages], has_more: page.has_more };
+  const now = opened.value;
+  // It may have been fetched again meanwhile.
+  if (now?.messages[0]?.id !== first.id) return;
+  opened.value = { ...now, messages: [...page.messages, ...now.messages], has_more: page.has_more };
 }
 
 /** Tell the other tabs that a conversation has changed. */
@@ -65,6 +76,6 @@ export function announce(id: string): void {
 
 otherTabs.addEventListener("message", (event: MessageEvent<string>) => {
   void loadConversations().catch(() => undefined);
-  void loadTasks();
+  if (hasTasks()) void loadTasks();
   if (opened.value?.id === event.data) void open(event.data);
 });

@@ -13,13 +13,10 @@ const KINDS = { pending: "Open", completed: "Done" } as const;
 
 const kind = signal<keyof typeof KINDS>("pending");
 const shown = signal<TaskPage | null>(null);
-/** False after a server without a task list has answered. */
-let available = true;
 let latest = 0;
 
 /** Fetch the first page again; with `more` the next page is added. */
 export async function loadTasks(more = false): Promise<void> {
-  if (!available) return;
   latest += 1;
   const own = latest;
   const known = more ? (shown.value?.items ?? []) : [];
@@ -28,7 +25,7 @@ export async function loadTasks(more = false): Promise<void> {
     const page = await getJson<TaskPage>(`/api/tasks?limit=${PAGE}&status=${kind.value}${before}`);
     if (own === latest) shown.value = { ...page, items: [...known, ...page.items] };
   } catch {
-    available = shown.value !== null;
+    // What was shown stays; the next turn tries again.
   }
 }
 

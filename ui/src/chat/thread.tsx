@@ -1,12 +1,16 @@
 // The messages of a conversation. The lines that code composes (receipts, notices) differ from the model's words.
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { endingOf } from "../machine/path";
 import type { Conversation, StoredMessage } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { fullTime, shortTime } from "../shared/format";
 import { Visible } from "../shared/text";
 import { ClosedCard, PendingCard } from "./card";
+import { Cause } from "./ending";
+import type { Recorded } from "./recorded";
 import { loadOlder } from "./store";
+import { stop } from "./turn";
 import type { Turn } from "./turn";
 
 interface Props {
@@ -14,24 +18,55 @@ interface Props {
   /** The turn of this conversation that runs in this tab. */
   readonly turn: Turn | null;
   readonly running: boolean;
+  /** The closed decision whose path is shown. */
+  readonly ended: Recorded & { readonly decisionId: string | null };
+  /** Send the message of a failed turn again. */
+  readonly onRetry: (content: string) => void;
   /** The decision whose path is shown, if it is not the latest one. */
   readonly chosen: string | null;
   readonly onChoose: (decision: string) => void;
   readonly onAnswer: (yes: boolean) => void;
 }
 
-export function Thread({ conversation, turn, running, chosen, onChoose, onAnswer }: Props): VNode {
+export function Thread({ conversation, turn, running, ended, onRetry, chosen, onChoose, onAnswer }: Props): VNode {
+  const log = useRef<HTMLDivElement>(null);
   const end = useRef<HTMLDivElement>(null);
+  // How far the end of the thread was below what the user saw when earlier messages were asked for.
+  const below = useRef<number | null>(null);
   const messages = conversation?.messages ?? [];
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages.at(-1)?.id, turn?.key, running]);
+  useLayoutEffect(() => {
+    if (log.current && below.current !== null) log.current.scrollTop = log.current.scrollHeight - below.current;
+    below.current = null;
+  }, [messages[0]?.id]);
+  const showEarlier = (): void => {
+    if (log.current) below.current = log.current.scrollHeight - log.current.scrollTop;
+    void loadOlder().catch(() => undefined);
+  };
+  const [stopping, setStopping] = useState<string | null>(null);
+  const [problem, setProblem] = useState("");
+  const stopTurn = (id: string | null): void => {
+    setStopping(id);
+    setProblem("");
+    stop().catch((error: Error) => {
+      setStopping(null);
+      setProblem(error.message);
+    });
+  };
+  const answered = messages.at(-1);
+  const retry = (): void => {
+    const asked = messages.findLast((message) => message.role === "user" && message.decision_id === ended.decisionId);
+    if (asked) onRetry(asked.content);
+  };
+  const ending = running ? "good" : endingOf(ended.path, ended.outcome);
   const pending = conversation?.pending_action ?? null;
   const asking = pending ? messages.findLast((message) => message.decision_type === "REQUEST_CONFIRMATION") : undefined;
   // The server stores the user's message when the turn begins; until it is fetched it is shown from the turn.
   const unsaved = turn && !messages.some((message) => message.decision_id === turn.decisionId) ? turn : null;
   return (
-    <div class="thread" role="log" aria-label="Messages">
+    <div class="thread" ref={log} role="log" aria-label="Messages" tabindex={0}>
       {conversation?.has_more && (
-        <button type="button" class="more" onClick={() => void loadOlder()}>
+        <button type="button" class="more" onClick={showEarlier}>
           Earlier messages
         </button>
       )}
@@ -41,6 +76,7 @@ export function Thread({ conversation, turn, running, chosen, onChoose, onAnswer
           message={message}
           chosen={message.decision_id === chosen}
           onChoose={() => onChoose(message.decision_id)}
+          isNotice={ending === "cap" && message.decision_id === ended.decisionId}
           card={
             message === asking && pending ? (
               <PendingCard pending={pending} busy={running} onAnswer={onAnswer} />
@@ -57,10 +93,24 @@ export function Thread({ conversation, turn, running, chosen, onChoose, onAnswer
           </p>
         </article>
       )}
+      {ending === "failed" && ended.decisionId !== null && !turn?.failure && (
+        <Cause
+          decisionId={ended.decisionId}
+          onRetry={ended.decisionId === answered?.decision_id && ended.outcome === "ERROR:RESPONSE_GENERATION" ? retry : null}
+        />
+      )}
       {running && (
-        <p class="working" role="status">
-          Working
-        </p>
+        <div class="running">
+          <p class="working" role="status">
+            Working
+          </p>
+          {turn?.decisionId && (
+            <button type="button" disabled={stopping === turn.decisionId} onClick={() => stopTurn(turn.decisionId)}>
+              Stop
+            </button>
+          )}
+          {problem && <p class="quiet">{problem}</p>}
+        </div>
       )}
       {turn?.failure && (
         <p class="failure" role="alert">
@@ -76,15 +126,17 @@ interface ItemProps {
   readonly message: StoredMessage;
   readonly card: VNode | null;
   readonly chosen: boolean;
+  /** True for a reply of code, such as at the cap. */
+  readonly isNotice: boolean;
   readonly onChoose: () => void;
 }
 
-function StoredItem({ message, card, chosen, onChoose }: ItemProps): VNode {
+function StoredItem({ message, card, chosen, isNotice, onChoose }: ItemProps): VNode {
   const answer = message.role === "assistant";
   return (
     <article class={`message ${message.role} ${chosen ? "chosen" : ""}`} {...(answer && { onClick: onChoose })}>
       {card ?? (
-        <p class="content">
+        <p class={isNotice && answer ? "notice" : "content"}>
           <Visible text={message.content} />
         </p>
       )}

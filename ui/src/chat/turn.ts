@@ -1,8 +1,8 @@
 // The turn that runs in this tab: sent once, followed to its decision, and continued after a reload or a lost connection.
 import { computed, signal } from "@preact/signals";
-import { ApiError, post } from "../shared/client";
+import { ApiError, post, request } from "../shared/client";
 import type { ChatReply } from "../shared/client";
-import { events } from "../shared/events";
+import { decisionEvents, pause, POLL_MS, SilentStreamError, turnEvents } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
 import { visitsOf } from "../machine/path";
 
@@ -47,6 +47,18 @@ export function send(message: Message): Promise<ChatReply | null> {
   return follow();
 }
 
+/** Follow a turn that another tab or device has begun. */
+export function join(decisionId: string, message: Message): Promise<ChatReply | null> {
+  update({ message, key: crypto.randomUUID(), decisionId, events: [], progress: null, reply: null, failure: null });
+  return follow();
+}
+
+/** Ask the server to end the running turn; its answer then says that it was stopped. */
+export async function stop(): Promise<void> {
+  const id = turn.value?.decisionId;
+  if (id) await request(`/api/decisions/${id}/stop`, { method: "POST" });
+}
+
 /** Continue the turn that ran in this tab before a reload. */
 export async function resume(): Promise<ChatReply | null> {
   const stored = sessionStorage.getItem(STORAGE_KEY);
@@ -66,8 +78,15 @@ export function forget(): void {
 }
 
 async function follow(): Promise<ChatReply | null> {
+  // A proxy that buffers lets no event through before the turn has ended.
+  let isHeldBack = false;
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
     try {
+      if (isHeldBack && turn.value?.decisionId === null && !(await isAnswered(turn.value))) {
+        attempt = 0;
+        await pause(POLL_MS);
+        continue;
+      }
       for await (const event of stream()) {
         attempt = 0;
         receive(event);
@@ -78,8 +97,9 @@ async function follow(): Promise<ChatReply | null> {
         update({ failure: error.message });
         return null;
       }
+      isHeldBack ||= error instanceof SilentStreamError;
     }
-    await new Promise((resolve) => window.setTimeout(resolve, Math.min(4000, 400 * 2 ** attempt)));
+    await pause(isHeldBack ? POLL_MS : Math.min(4000, 400 * 2 ** attempt));
   }
   const sent = turn.value?.decisionId != null;
   update({
@@ -93,9 +113,21 @@ async function follow(): Promise<ChatReply | null> {
 function stream(): AsyncGenerator<ServerEvent> {
   const current = turn.value;
   if (!current) throw new Error("no turn is running");
-  if (current.decisionId === null) return events("/api/chat/stream", post(current.message, { "Idempotency-Key": current.key }));
-  const last = current.events.at(-1)?.id;
-  return events(`/api/decisions/${current.decisionId}/events`, last ? { headers: { "Last-Event-ID": last } } : {});
+  if (current.decisionId === null) return turnEvents("/api/chat/stream", post(current.message, { "Idempotency-Key": current.key }));
+  return decisionEvents(current.decisionId, undefined, current.events.at(-1)?.id);
+}
+
+/** Ask for the answer without a stream: under the same key the message is the same request, which runs once. */
+async function isAnswered({ message, key }: Turn): Promise<boolean> {
+  try {
+    const answer = await request("/api/chat", post(message, { "Idempotency-Key": key }));
+    const reply = (await answer.json()) as ChatReply;
+    update({ decisionId: reply.decision_id });
+    return true;
+  } catch (error) {
+    if (error instanceof ApiError && error.code === "REQUEST_IN_PROGRESS") return false;
+    throw error;
+  }
 }
 
 function receive(event: ServerEvent): void {

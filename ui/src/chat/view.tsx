@@ -1,28 +1,31 @@
 // The chat: conversations, messages, and the state machine of the latest turn.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { about, hasTasks, loadAbout } from "../shared/about";
+import type { PendingAction } from "../shared/client";
 import { ErrorState, Loading } from "../shared/states";
 import { shortTime } from "../shared/format";
 import { navigate } from "../shared/router";
-import { Visible } from "../shared/text";
+import { Visible, visible } from "../shared/text";
 import { loadTopology } from "../machine/machine";
-import { Composer } from "./composer";
+import { Composer, MAX_LENGTH } from "./composer";
 import { TurnPanel } from "./panel";
+import { actionOf } from "./card";
+import { useRecorded } from "./recorded";
 import { announce, close, conversations, failure, loadConversations, moreConversations, open, opened } from "./store";
 import { loadTasks, Tasks } from "./tasks";
 import { Thread } from "./thread";
-import { forget, isUnsent, resume, running, send, turn } from "./turn";
-import type { Message } from "./turn";
+import { forget, isUnsent, join, resume, running, send, turn, visits } from "./turn";
+import type { Message, Turn } from "./turn";
 
 const REFRESH_MS = 4000;
-const EXAMPLES = ["add a task to call mom", "show my tasks", "I called mom", "delete the call mom task"];
 
 /** True if the list of conversations was fetched just before the view is shown. */
 let isPrepared = false;
 
 /** Fetch what the view of a new conversation shows. */
 export async function prepareChat(signal: AbortSignal): Promise<void> {
-  await Promise.all([loadConversations(), loadTopology()]);
+  await Promise.all([loadConversations(), loadTopology(), loadAbout()]);
   isPrepared = !signal.aborted;
 }
 
@@ -43,6 +46,12 @@ export function ChatView({ id }: { id: string | null }): VNode {
   }, [id]);
   const conversation = id !== null && opened.value?.id === id ? opened.value : null;
   useEffect(() => setChosen(null), [id, turn.value?.key]);
+  const last = conversation?.messages.at(-1);
+  useEffect(() => {
+    // A message without an answer: its turn runs, in another tab or on another device.
+    if (id === null || last?.role !== "user" || running.value || turn.value?.decisionId === last.decision_id) return;
+    void join(last.decision_id, { conversation_id: id, content: last.content }).then(ended);
+  }, [last?.id]);
   usePendingRefresh(id, conversation?.pending_action != null);
 
   const current = turn.value;
@@ -53,6 +62,12 @@ export function ChatView({ id }: { id: string | null }): VNode {
   const latest = conversation?.messages.findLast((message) => message.role === "assistant")?.decision_id ?? null;
   // Another tab may have gone on with the conversation: then the picture shows its turn.
   const overtaken = shown?.reply != null && latest !== null && latest !== shown.decisionId;
+  const own = overtaken || chosen !== null ? null : shown;
+  const recorded = useRecorded(own ? null : (chosen ?? latest));
+  const ownOutcome = own?.reply?.decision.outcome_category ?? null;
+  const { path, outcome } = own ? { path: visits.value, outcome: ownOutcome } : recorded;
+  const decisionId = own ? (own.reply?.decision_id ?? null) : (chosen ?? latest);
+  const isLost = failure.value?.status === 403 || failure.value?.status === 404;
   const submit = (message: Message): void => {
     void send({ ...message, ...(id === null ? {} : { conversation_id: id }) }).then(ended);
   };
@@ -63,7 +78,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
           New conversation
         </a>
         <Conversations current={id} />
-        <Tasks />
+        {hasTasks() && <Tasks />}
       </aside>
       <section class="talk">
         {(id !== null || shown) && <h1 class="visually-hidden">Conversation</h1>}
@@ -81,23 +96,40 @@ export function ChatView({ id }: { id: string | null }): VNode {
             conversation={conversation}
             turn={shown}
             running={belongs && running.value}
+            ended={{ decisionId, path, outcome }}
+            onRetry={(content) => submit({ content })}
             chosen={chosen}
             onChoose={(decision) => setChosen(decision === latest ? null : decision)}
             onAnswer={(yes) => {
               const pending = conversation?.pending_action;
-              if (pending) submit({ answers: { pending_action: pending.id, yes } });
+              if (pending) submit({ content: answerTo(pending, yes), answers: { pending_action: pending.id, yes } });
             }}
           />
         )}
-        <Composer busy={running.value} conversationId={id} unsent={shown && isUnsent(shown) ? (shown.message.content ?? "") : ""} onSend={(content) => submit({ content })} />
+        {!(id !== null && isLost) && (
+          <Composer busy={running.value} conversationId={id} unsent={shown ? unsentText(shown) : ""} onSend={(content) => submit({ content })} />
+        )}
       </section>
       <TurnPanel
-        turn={overtaken || chosen !== null ? null : shown}
-        running={chosen === null && belongs && running.value}
-        latest={chosen ?? latest}
+        path={path}
+        outcome={outcome}
+        running={own !== null && running.value}
+        progress={own?.progress ?? null}
+        decisionId={decisionId}
+        turn={own?.key ?? decisionId}
       />
     </main>
   );
+}
+
+/** The user's answer as the conversation shows it: with the action, because "Yes." alone says nothing in a list. */
+function answerTo(pending: PendingAction, yes: boolean): string {
+  return [...`${yes ? "Yes" : "No"}: ${actionOf(pending)}`].slice(0, MAX_LENGTH).join("");
+}
+
+/** The text of a message that did not arrive; an answer to a card is given on the card. */
+function unsentText(turn: Turn): string {
+  return isUnsent(turn) && !turn.message.answers ? (turn.message.content ?? "") : "";
 }
 
 /** Show the answer of a turn: in its conversation, in the list, and in the other tabs. */
@@ -110,7 +142,7 @@ async function ended(): Promise<void> {
   if (begun || window.location.pathname === `/chat/${id}`) await open(id);
   if (begun) navigate(`/chat/${id}`, true);
   announce(id);
-  void loadTasks();
+  if (hasTasks()) void loadTasks();
   await loadConversations().catch(() => undefined);
 }
 
@@ -162,14 +194,15 @@ function Welcome({ onPick }: { onPick: (content: string) => void }): VNode {
     <div class="welcome">
       <h1>The model proposes. Code decides.</h1>
       <p>
-        Write what should happen with your tasks. Each turn runs through nine states that you can watch, and changes nothing
+        {about.value && <strong>{visible(about.value.title)}. </strong>}
+        Write what you want to know or to be done. Each turn runs through nine states that you can watch, and changes nothing
         but what a receipt names.
       </p>
       <ul class="examples">
-        {EXAMPLES.map((example) => (
+        {about.value?.examples.map((example) => (
           <li key={example}>
             <button type="button" onClick={() => onPick(example)}>
-              {example}
+              {visible(example)}
             </button>
           </li>
         ))}

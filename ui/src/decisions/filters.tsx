@@ -1,6 +1,8 @@
 // The filters of the list. They are in the address, so a filtered list has a link and the back button undoes a choice.
 import type { VNode } from "preact";
 import type { components } from "../shared/schema";
+import { hasTasks } from "../shared/about";
+import { serverNow } from "../shared/clock";
 import { words } from "../shared/format";
 import { navigate, query } from "../shared/router";
 
@@ -40,7 +42,7 @@ export function apiQuery(): URLSearchParams {
     if (value) wanted.set(field, value);
   }
   const hours = HOURS[query.value.get("within") ?? ""];
-  if (hours) wanted.set("since", new Date(Date.now() - hours * 3_600_000).toISOString());
+  if (hours) wanted.set("since", new Date(serverNow() - hours * 3_600_000).toISOString());
   return wanted;
 }
 
@@ -53,7 +55,7 @@ export function Filters(): VNode {
     <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
       <Choice name="outcome" label="Outcome" options={OUTCOMES} />
       <Choice name="decision_type" label="Type" options={TYPES} />
-      <Choice name="intent_type" label="Intent" options={INTENTS} />
+      {hasTasks() && <Choice name="intent_type" label="Intent" options={INTENTS} />}
       <Choice name="refused" label="Calls" options={["true", "false"]} show={(value) => (value === "true" ? "some refused" : "none refused")} />
       <Choice name="within" label="Within" options={Object.keys(HOURS)} />
       {query.value.has("conversation_id") && <span class="chip">one conversation</span>}

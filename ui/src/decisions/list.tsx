@@ -1,10 +1,11 @@
 // The list of decisions, newest first; it stays current while it is shown.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { ApiError, getJson } from "../shared/client";
 import type { DecisionPage, LoggedDecision } from "../shared/client";
 import { integer } from "../shared/format";
-import { query } from "../shared/router";
+import { serverNow } from "../shared/clock";
+import { isReturn, query } from "../shared/router";
 import { ErrorState, Loading } from "../shared/states";
 import { VirtualRows } from "../shared/virtual_rows";
 import { apiQuery, Filters, filtered } from "./filters";
@@ -19,35 +20,61 @@ const FILTERS = <Filters />;
 /** The newest decisions for one address, if they were fetched before the view is shown. */
 let prepared: { readonly address: string; readonly page: DecisionPage } | null = null;
 
+/** Rows of several servers may appear a little out of order. */
+const OVERLAP_MS = 30_000;
+
+/** True for a row before which nothing can change any more, if no row after it is open. */
+function isSettled(item: LoggedDecision, index: number, items: readonly LoggedDecision[]): boolean {
+  const isOld = Date.parse(item.created_at) < serverNow() - OVERLAP_MS;
+  return isOld && !items.slice(index, index + PAGE).some(({ status }) => status === "PENDING");
+}
+
 /** Fetch the newest decisions, which the view then shows at once. */
 export async function prepareDecisions(signal: AbortSignal): Promise<void> {
   prepared = { address: query.value.toString(), page: await newest(signal) };
 }
 
-function newest(signal?: AbortSignal): Promise<DecisionPage> {
+/** The newest decisions; only those that are newer than `after`, if it is given. */
+function newest(signal?: AbortSignal, after?: string): Promise<DecisionPage> {
   const wanted = apiQuery();
+  if (after) wanted.set("after", after);
   wanted.set("limit", String(PAGE));
   return getJson<DecisionPage>(`/api/decisions?${wanted}`, signal);
 }
 
+/** The list as the user has left it: the back button leads to the same place. */
+let left: { readonly address: string; readonly page: DecisionPage; readonly items: readonly LoggedDecision[]; readonly more: boolean; readonly top: number } | null = null;
+
+/** The address of the list with the filters that it had last. */
+export function listAddress(): string {
+  return left?.address ? `/decisions?${left.address}` : "/decisions";
+}
+
 export function DecisionsView(): VNode {
   const address = query.value.toString();
-  const [page, setPage] = useState<DecisionPage | null>(() => (prepared?.address === address ? prepared.page : null));
-  const [items, setItems] = useState<readonly LoggedDecision[] | null>(page && page.items);
-  const [more, setMore] = useState(page?.has_more ?? false);
+  const returned = useRef(isReturn && left?.address === address ? left : null).current;
+  const [page, setPage] = useState<DecisionPage | null>(() => returned?.page ?? (prepared?.address === address ? prepared.page : null));
+  const [items, setItems] = useState<readonly LoggedDecision[] | null>(returned?.items ?? (page && page.items));
+  const [more, setMore] = useState(returned?.more ?? page?.has_more ?? false);
   const [error, setError] = useState<ApiError | null>(null);
 
   const loading = useRef(false);
 
-  /** Fetch the newest decisions, in front of those that are `shown`. */
+  /** Fetch what is new, in front of the decisions that are `shown`. */
   const refresh = async (shown: readonly LoggedDecision[], signal?: AbortSignal): Promise<void> => {
     try {
-      const found = await newest(signal);
-      const fresh = new Set(found.items.map((item) => item.decision_id));
-      setItems([...found.items, ...shown.filter((item) => !fresh.has(item.decision_id))]);
+      const settled = shown.findIndex(isSettled);
+      let found = await newest(signal, shown[settled]?.decision_id);
+      let kept = settled < 0 ? [] : shown.slice(settled);
+      if (settled >= 0 && found.has_more) {
+        // There are more new ones than a page has, so those in between are missing.
+        found = await newest(signal);
+        kept = [];
+      }
+      setItems([...found.items, ...kept]);
       setPage(found);
       // A refresh of the first page says nothing about what follows the last one.
-      if (shown.length <= PAGE) setMore(found.has_more);
+      if (kept.length === 0) setMore(found.has_more);
       setError(null);
     } catch (failure) {
       if (failure instanceof ApiError) setError(failure);
@@ -73,8 +100,26 @@ export function DecisionsView(): VNode {
     }
   };
 
+  const main = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    if (returned) main.current?.scrollTo({ top: returned.top });
+  }, []);
+  const isNew = useRef(true);
+  const known = useRef({ page, items, more });
+  known.current = { page, items, more };
+  useLayoutEffect(() => {
+    const scroller = main.current;
+    let top = scroller?.scrollTop ?? 0;
+    const scrolled = (): void => void (top = scroller?.scrollTop ?? 0);
+    scroller?.addEventListener("scroll", scrolled, { passive: true });
+    return () => {
+      const { page, items, more } = known.current;
+      if (page && items) left = { address, page, items, more, top };
+    };
+  }, [address]);
   useEffect(() => {
-    const isShown = prepared?.address === address;
+    const isShown = isNew.current && items !== null;
+    isNew.current = false;
     prepared = null;
     if (isShown) return undefined;
     const abort = new AbortController();
@@ -96,7 +141,7 @@ export function DecisionsView(): VNode {
   }, [items, error]);
 
   return (
-    <main class="decisions">
+    <main class="decisions" ref={main} tabindex={0}>
       <header class="view-title">
         <h1>Decisions</h1>
         {page && <span class="quiet">{count(page)}</span>}

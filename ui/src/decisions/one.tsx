@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { ApiError, getJson } from "../shared/client";
 import type { DecisionDetail, LoggedModelCall, ToolInvocation } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
-import { events } from "../shared/events";
+import { decisionEvents } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
 import { duration, fullTime, words } from "../shared/format";
 import { WORDS } from "../shared/meanings";
@@ -13,12 +13,14 @@ import { Json, Visible } from "../shared/text";
 import { loadTopology, topology } from "../machine/machine";
 import { visitsOf } from "../machine/path";
 import { Related } from "./related";
-import { Outcome } from "./row";
+import { listAddress } from "./list";
+import { Outcome, titleOf } from "./row";
 import { Steps } from "./steps";
 
 export function DecisionView({ id }: { id: string }): VNode {
   const [detail, setDetail] = useState<DecisionDetail | null>(null);
-  const [heard, setHeard] = useState<readonly ServerEvent[]>([]);
+  // Null until the events are there; of a running turn they arrive one by one.
+  const [heard, setHeard] = useState<readonly ServerEvent[] | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const [attempt, setAttempt] = useState(0);
 
@@ -27,12 +29,16 @@ export function DecisionView({ id }: { id: string }): VNode {
     const url = `/api/decisions/${encodeURIComponent(id)}`;
     const load = async (): Promise<void> => {
       setDetail(null);
-      setHeard([]);
+      setHeard(null);
       setError(null);
       await loadTopology();
-      setDetail(await getJson<DecisionDetail>(url, abort.signal));
+      const found = await getJson<DecisionDetail>(url, abort.signal);
+      setDetail(found);
       const received: ServerEvent[] = [];
-      for await (const event of events(`${url}/events`, { signal: abort.signal })) received.push({ ...event, at: null });
+      for await (const event of decisionEvents(id, abort.signal)) {
+        received.push({ ...event, at: null });
+        if (found.status === "PENDING") setHeard([...received]);
+      }
       setHeard(received);
       // The stream of a running turn ends with it: then the row is complete.
       setDetail(await getJson<DecisionDetail>(url, abort.signal));
@@ -48,14 +54,14 @@ export function DecisionView({ id }: { id: string }): VNode {
   return (
     <main class="decision">
       <header class="view-title">
-        <a class="back" href="/decisions">
+        <a class="back" href={listAddress()}>
           Decisions
         </a>
         <h1>
-          <Visible text={detail.message} />
+          <Visible text={titleOf(detail)} />
         </h1>
         <a href="/help" class="explained">
-          <Outcome outcome={detail.outcome_category} />
+          <Outcome outcome={detail.outcome_category} type={detail.decision_type} />
         </a>
         {detail.status !== "PENDING" && (
           <a class="button" href={`/replay/${detail.decision_id}`}>
@@ -64,7 +70,12 @@ export function DecisionView({ id }: { id: string }): VNode {
         )}
       </header>
       <div class="columns">
-        <Steps visits={visitsOf(heard)} decisionId={detail.status === "PENDING" ? null : id} />
+        <Steps
+          visits={visitsOf(heard ?? [])}
+          outcome={detail.outcome_category}
+          decisionId={detail.status === "PENDING" ? null : id}
+          nothing={withoutSteps(detail, heard === null)}
+        />
         <div class="facts">
           <Answer detail={detail} />
           <Related detail={detail} />
@@ -76,6 +87,13 @@ export function DecisionView({ id }: { id: string }): VNode {
       </div>
     </main>
   );
+}
+
+/** Why no step is shown. */
+function withoutSteps(detail: DecisionDetail, isLoading: boolean): string {
+  if (detail.status === "PENDING") return "The turn is running. Its steps appear here as they are made.";
+  if (isLoading) return "Loading the steps…";
+  return detail.states?.length ? "This version cannot walk the record." : "The message was refused before the first state.";
 }
 
 export function Answer({ detail }: { detail: DecisionDetail }): VNode | null {

@@ -21,21 +21,34 @@ export function decisionRow(item: LoggedDecision, { href = `/decisions/${item.de
       </time>
       <span class="row-text">
         {item.refused_calls > 0 && <span class="verdict refused">{counted(item.refused_calls, "call")} refused</span>}
-        {visible(item.message)}
+        {visible(titleOf(item))}
       </span>
       {!brief && <span class="row-type">{words(item.decision_type)}</span>}
-      {Outcome({ outcome: item.outcome_category })}
+      {Outcome({ outcome: item.outcome_category, type: item.decision_type })}
       {!brief && <span class="row-ms">{item.status === "PENDING" ? "" : duration(item.duration_ms)}</span>}
     </a>
   );
 }
 
-/** The outcome in words; its color repeats the category. */
-export function Outcome({ outcome }: { outcome: string }): VNode {
+const ANSWERS: Readonly<Record<string, string>> = { EXECUTE_PENDING: "Confirmed", CANCEL_PENDING: "Declined" };
+
+/** The message, or for an answer to a question the action that it was about. */
+export function titleOf({ decision_type, message, response_text }: LoggedDecision): string {
+  const answered = ANSWERS[decision_type];
+  if (!answered) return message;
+  const [, action] = /^(?:Yes|No): (.+)$/s.exec(message) ?? [];
+  return `${answered}: ${action ?? response_text ?? message}`;
+}
+
+const QUESTIONS = ["REQUEST_CONFIRMATION", "ASK_CLARIFICATION"];
+
+/** The outcome in words; its color repeats the category. A question waits for the user, whatever its category. */
+export function Outcome({ outcome, type = "" }: { outcome: string; type?: string }): VNode {
   const category = outcome.split(":")[0] ?? outcome;
+  const isQuestion = QUESTIONS.includes(type);
   return (
-    <span class={`outcome ${category.toLowerCase()}`} title={OUTCOMES[outcome]}>
-      {words(outcome)}
+    <span class={`outcome ${isQuestion ? "asked" : category.toLowerCase()}`} title={OUTCOMES[outcome]}>
+      {isQuestion ? "asked you" : words(outcome)}
     </span>
   );
 }

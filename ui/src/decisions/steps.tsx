@@ -4,12 +4,22 @@ import type { VNode } from "preact";
 import { StateDetails } from "../machine/details";
 import { label } from "../machine/layout";
 import { Machine } from "../machine/machine";
+import { endingOf } from "../machine/path";
 import type { Visit } from "../machine/path";
 import { WORDS } from "../shared/meanings";
 
 const STEP_MS = 450;
 
-export function Steps({ visits, decisionId }: { visits: readonly Visit[]; decisionId: string | null }): VNode {
+interface Props {
+  readonly visits: readonly Visit[];
+  readonly outcome: string | null;
+  /** Null while the turn runs. */
+  readonly decisionId: string | null;
+  /** What is shown without a visit. */
+  readonly nothing: string;
+}
+
+export function Steps({ visits, outcome, decisionId, nothing }: Props): VNode {
   const [step, setStep] = useState(0);
   const [playing, setPlaying] = useState(false);
   const [selected, setSelected] = useState<string | null>(null);
@@ -28,7 +38,7 @@ export function Steps({ visits, decisionId }: { visits: readonly Visit[]; decisi
     return (
       <section class="steps">
         <h2>Steps</h2>
-        <p class="quiet">The state machine was not entered, or the record cannot be walked by this version.</p>
+        <p class="quiet">{nothing}</p>
       </section>
     );
   }
@@ -44,7 +54,8 @@ export function Steps({ visits, decisionId }: { visits: readonly Visit[]; decisi
       </div>
       <Machine
         visits={visits.slice(0, step)}
-        running={step < visits.length}
+        ending={endingOf(visits.slice(0, step), step < visits.length ? null : outcome)}
+        running={step < visits.length || decisionId === null}
         selected={selected}
         onSelect={(state) => setSelected(state === selected ? null : state)}
       />

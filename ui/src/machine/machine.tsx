@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { getJson } from "../shared/client";
 import type { Topology } from "../shared/client";
 import { HEIGHT, label, NODE, PLACES, ROUTES, WIDTH } from "./layout";
-import type { Visit } from "./path";
+import type { Ending, Visit } from "./path";
 
 export const topology = signal<Topology | null>(null);
 
@@ -15,13 +15,15 @@ export async function loadTopology(): Promise<void> {
 
 interface Props {
   readonly visits: readonly Visit[];
+  /** The color of the path follows from how the turn came out. */
+  readonly ending: Ending;
   /** True while the last visit is still running. */
   readonly running: boolean;
   readonly selected: string | null;
   readonly onSelect: (state: string) => void;
 }
 
-export function Machine({ visits, running, selected, onSelect }: Props): VNode | null {
+export function Machine({ visits, ending, running, selected, onSelect }: Props): VNode | null {
   const machine = topology.value;
   if (!machine) return null;
   const travelled = new Set(visits.slice(1).map((visit, index) => `${visits[index]?.state}>${visit.state}`));
@@ -36,7 +38,7 @@ export function Machine({ visits, running, selected, onSelect }: Props): VNode |
   // SVG paints in order: travelled edges lie above the others.
   drawn.sort(([one], [other]) => Number(travelled.has(one)) - Number(travelled.has(other)));
   return (
-    <svg class="machine" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="group" aria-label="State machine of the turn">
+    <svg class={`machine ${ending}`} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="group" aria-label="State machine of the turn">
       <defs>
         <marker id="arrow" viewBox="0 0 8 8" refX="3" refY="4" markerWidth="6" markerHeight="6" orient="auto-start-reverse">
           <path d="M0,0.6 L7,4 L0,7.4 Z" class="arrow" />

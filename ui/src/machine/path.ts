@@ -59,3 +59,15 @@ export function visitsOf(events: readonly ServerEvent[]): Visit[] {
   }
   return visits;
 }
+
+/** How a turn came out: `cap` if its rounds were used up, `refused` if code or the model refused something. */
+export type Ending = "good" | "failed" | "cap" | "refused";
+
+/** The ending of a turn from its path, and its outcome once that is known. */
+export function endingOf(path: readonly Visit[], outcome: string | null): Ending {
+  const passed = (state: string): boolean => path.some((visit) => visit.state === state);
+  if (passed("TIMEOUT_RESPONSE")) return "cap";
+  if (passed("ERROR_RESPONSE") || outcome?.startsWith("ERROR:")) return "failed";
+  const isRefused = path.some(({ actions }) => actions.some((one) => one.kind === "tool_call" && one.disposition === "refused"));
+  return isRefused || outcome?.startsWith("REFUSAL:") ? "refused" : "good";
+}

@@ -3,7 +3,7 @@ import { render } from "preact";
 import type { VNode } from "preact";
 import type { DecisionDetail } from "../shared/client";
 import { Answer, Calls, Facts, Findings, ModelCalls } from "../decisions/one";
-import { Outcome } from "../decisions/row";
+import { Outcome, titleOf } from "../decisions/row";
 import { Visible } from "../shared/text";
 import { Comparison } from "./comparison";
 import type { Report } from "./reports";
@@ -43,9 +43,9 @@ function AuditReport({ detail, constitution, record, unchanged, whatIf, edited }
     <main>
       <header class="view-title">
         <h1>
-          <Visible text={detail.message} />
+          <Visible text={titleOf(detail)} />
         </h1>
-        <Outcome outcome={detail.outcome_category} />
+        <Outcome outcome={detail.outcome_category} type={detail.decision_type} />
         <p class="quiet">Written {new Date().toISOString()} by graph_agent.</p>
       </header>
       <div class="facts">

@@ -7,7 +7,7 @@ import { copy, download } from "../shared/download";
 import { useLoaded } from "../shared/loading";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/text";
-import { decisionRow, Outcome } from "../decisions/row";
+import { decisionRow, Outcome, titleOf } from "../decisions/row";
 import { auditFile } from "./audit_file";
 import { LastDecisions } from "./batch";
 import { Comparison } from "./comparison";
@@ -86,9 +86,9 @@ function ReplayOne({ id }: { id: string }): VNode {
           Replay
         </a>
         <h1>
-          <Visible text={loaded.detail.message} />
+          <Visible text={titleOf(loaded.detail)} />
         </h1>
-        <Outcome outcome={loaded.detail.outcome_category} />
+        <Outcome outcome={loaded.detail.outcome_category} type={loaded.detail.decision_type} />
         <Actions loaded={loaded} whatIf={whatIf} />
       </header>
       <div class="columns">

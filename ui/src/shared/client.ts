@@ -1,9 +1,11 @@
 // Requests to the API. Types come from its OpenAPI document (`make page-types`).
 import { signal } from "@preact/signals";
+import { hearServerTime } from "./clock";
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 export type ChatReply = Schemas["ChatReply"];
+export type About = Schemas["About"];
 export type AgentDecision = Schemas["AgentDecision"];
 export type PendingAction = Schemas["PendingAction"];
 export type Topology = Schemas["Topology"];
@@ -44,19 +46,25 @@ export const signInWay = document.documentElement.dataset["signIn"] ?? "link";
 export const RETURN_PATH = "/signed-in";
 // A cookie that scripts cannot read may have the session; the first request that is refused says that it does not.
 export const signedIn = signal(signInWay !== "bearer" && window.location.pathname !== RETURN_PATH);
+/** Why the user has been signed out, if it was not their wish. */
+export const signOutReason = signal("");
 /** False after a request that got no answer, until one gets an answer. */
 export const online = signal(true);
 
 // In memory only: another page, another tab and a reload do not have it. Without one the browser may have a cookie.
 let bearerToken = "";
+let wasAccepted = false;
 
 export function signIn(token = ""): void {
   bearerToken = token;
+  wasAccepted = false;
+  signOutReason.value = "";
   signedIn.value = true;
 }
 
 export function signOut(): void {
   bearerToken = "";
+  wasAccepted = false;
   signedIn.value = false;
 }
 
@@ -87,13 +95,21 @@ export async function request(url: string, init: RequestInit): Promise<Response>
   try {
     response = await fetch(url, { credentials: "same-origin", ...init, headers });
   } catch (cause) {
-    if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
+    if (init.signal?.aborted) throw cause;
     online.value = false;
     throw new ApiError(0, "OFFLINE", "The server cannot be reached.");
   }
   online.value = true;
-  if (response.ok) return response;
-  if (response.status === 401) signOut();
+  hearServerTime(response.headers.get("date"));
+  if (response.ok) {
+    wasAccepted = true;
+    return response;
+  }
+  if (response.status === 401 && signedIn.value) {
+    if (wasAccepted) signOutReason.value = "You are signed out: your sign-in has expired. Sign in again to go on.";
+    else if (bearerToken) signOutReason.value = "This server does not accept that token: it is wrong, or it has expired.";
+    signOut();
+  }
   const body: unknown = await response.json().catch(() => null);
   const error = (body as { error?: { code?: string; message?: string } } | null)?.error;
   throw new ApiError(response.status, error?.code ?? "UNKNOWN", error?.message ?? `The server answered ${response.status}.`);

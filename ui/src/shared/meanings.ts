@@ -7,7 +7,7 @@ export const OUTCOMES: Readonly<Record<string, string>> = {
   "SUCCESS:CLARIFICATION_ANSWERED": "The assistant answered after it had asked you something. Nothing was changed.",
   "AMBIGUITY:UNCLEAR_INTENT": "The assistant asked what you mean.",
   "AMBIGUITY:MULTIPLE_MATCHES": "Several things fit, so the assistant asked which one.",
-  "AMBIGUITY:MISSING_CONTEXT": "Something was missing, such as a task of that name, so the assistant asked for it.",
+  "AMBIGUITY:MISSING_CONTEXT": "Something was missing, such as a thing of that name, so the assistant asked for it.",
   "REFUSAL:OUT_OF_SCOPE": "The assistant declined, because this is not its job.",
   "REFUSAL:MISSING_PERMISSION": "Every call was for another user's data, and was refused.",
   "REFUSAL:RATE_LIMITED": "There were too many requests in a short time.",

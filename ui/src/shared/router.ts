@@ -3,7 +3,13 @@ import { computed, signal } from "@preact/signals";
 
 const location_ = signal({ path: window.location.pathname, query: window.location.search });
 
-window.addEventListener("popstate", read);
+/** True if the user has come to this address by the back or the forward button. */
+export let isReturn = false;
+
+window.addEventListener("popstate", () => {
+  isReturn = true;
+  read();
+});
 
 function read(): void {
   location_.value = { path: window.location.pathname, query: window.location.search };
@@ -15,6 +21,7 @@ export const query = computed(() => new URLSearchParams(location_.value.query));
 /** Go to `url`, a path with an optional query; `replace` leaves no entry in the history. */
 export function navigate(url: string, replace = false): void {
   if (url === window.location.pathname + window.location.search) return;
+  isReturn = false;
   if (replace) window.history.replaceState(null, "", url);
   else window.history.pushState(null, "", url);
   read();

@@ -1,7 +1,7 @@
 // What the page shows until the user has signed in.
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentChildren, VNode } from "preact";
-import { signIn, signInWay } from "./client";
+import { signIn, signInWay, signOutReason } from "./client";
 import { beginSignIn, finishSignIn, returned } from "./oidc";
 
 export function SignedOut(): VNode {
@@ -88,6 +88,11 @@ function SignInPage({ title, children }: { title: string; children: ComponentChi
   return (
     <main class="signed-out">
       <h1>{title}</h1>
+      {signOutReason.value && (
+        <p class="failure" role="alert">
+          {signOutReason.value}
+        </p>
+      )}
       {children}
     </main>
   );

@@ -6,8 +6,8 @@ import type { VNode } from "preact";
 const MARGIN = 8;
 /** More items are asked for when fewer than these follow the rows in the document. */
 const AHEAD = 150;
-/** Until the first rows are measured. */
-const ROW_PX = 46;
+/** Until the first rows are measured: the height of the last ones, so that a list can be shown at the place where it was left. */
+let rowPx = 46;
 
 interface Props<T extends object> {
   readonly items: readonly T[];
@@ -30,7 +30,7 @@ export function VirtualRows<T extends object>({ items, row, size, onNearEnd }: P
   const list = useRef<HTMLOListElement>(null);
   const [first, setFirst] = useState(0);
   // The first frame has only the rows that can be seen; those beyond are added when it is painted.
-  const [shape, setShape] = useState<Shape>({ pitch: ROW_PX, count: Math.ceil(window.innerHeight / ROW_PX), top: 0 });
+  const [shape, setShape] = useState<Shape>({ pitch: rowPx, count: Math.ceil(window.innerHeight / rowPx), top: 0 });
   // One entry for each row in the document. Preact skips a row whose object is the same as before.
   const made = useRef<{ item: T; row: VNode }[]>([]);
   const { pitch, count, top } = shape;
@@ -97,7 +97,8 @@ function rowsIn(height: number, pitch: number): number {
 
 function measure(scroller: HTMLElement, rows: HTMLElement | null): Shape {
   // The second one, because the first has no line above it.
-  const pitch = rows?.children[1]?.getBoundingClientRect().height || ROW_PX;
+  const pitch = rows?.children[1]?.getBoundingClientRect().height || rowPx;
+  rowPx = pitch;
   const begin = rows?.getBoundingClientRect().top ?? 0;
   const top = begin - scroller.getBoundingClientRect().top + scroller.scrollTop;
   return { pitch, count: rowsIn(window.innerHeight, pitch), top };
