@@ -28,7 +28,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "/": _CHAT_REQUESTS,
         "/chat": _CHAT_REQUESTS,
         "/chat/{conversation_id}": _CHAT_REQUESTS,
-        "/decisions": ("/api/decisions?limit=50",),
+        "/decisions": ("/api/decisions?limit=50", "/api/about"),
         "/decisions/{decision_id}": ("/api/topology",),
         "/replay": ("/api/constitution",),
         "/replay/{decision_id}": (),

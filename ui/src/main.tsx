@@ -90,7 +90,7 @@ function prepared(): Promise<unknown> {
   if (!prepare) return Promise.resolve();
   const abort = new AbortController();
   const late = new Promise((resolve) => window.setTimeout(resolve, PREPARE_MS)).then(() => abort.abort());
-  return Promise.race([prepare(abort.signal).catch(() => undefined), late]);
+  return Promise.race([Promise.all([prepare(abort.signal), loadAbout()]).catch(() => undefined), late]);
 }
 
 await Promise.all([painted(), prepared()]);

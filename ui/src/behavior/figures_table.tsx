@@ -17,7 +17,7 @@ interface Props {
 
 export function FiguresTable({ caption, columns, rows }: Props): VNode {
   return (
-    <div class="wide">
+    <div class="wide" tabindex={0}>
       <table class="figures">
         {caption && <caption>{caption}</caption>}
         <thead>

@@ -8,6 +8,7 @@ import type { Metrics } from "../shared/client";
 import { duration, integer, words } from "../shared/format";
 import { useLoaded } from "../shared/loading";
 import { navigate, query } from "../shared/router";
+import { Searchable } from "../shared/searchable";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/text";
 import { Chart, loadCharts } from "./chart";
@@ -42,7 +43,7 @@ export function BehaviorView(): VNode {
   const range = wanted in RANGES ? wanted : DEFAULT_RANGE;
   const { value: figures, error, retry } = useLoaded((signal) => load(range, signal), [range]);
   return (
-    <main class="behavior">
+    <main class="behavior" tabindex={0}>
       <header class="view-title">
         <h1>Behavior</h1>
         <div class="ranges" role="group" aria-label="Time range">
@@ -60,15 +61,20 @@ export function BehaviorView(): VNode {
       ) : (
         <Figures {...figures} range={range} />
       )}
-      <div class="halves">
-        <DriftSection />
-        <Verification />
-      </div>
+      {/* Below the figures, so not before they are there: it would move. */}
+      {(figures || error) && (
+        <div class="halves">
+          <DriftSection />
+          <Verification />
+        </div>
+      )}
     </main>
   );
 }
 
 async function load(range: string, signal: AbortSignal): Promise<Loaded> {
+  // Its answer also says what time it is on the server.
+  await loadAbout();
   const { hours, parts } = RANGES[range] ?? { hours: 24, parts: 24 };
   const until = new Date(serverNow());
   const since = new Date(until.getTime() - hours * 3_600_000);
@@ -77,7 +83,6 @@ async function load(range: string, signal: AbortSignal): Promise<Loaded> {
     getJson<Metrics>(`/api/metrics?${span}`, signal),
     getJson<readonly Metrics[]>(`/api/metrics/timeline?${span}&parts=${parts}`, signal),
     loadCharts(),
-    loadAbout(),
   ]);
   return { whole, parts: timeline };
 }
@@ -174,9 +179,11 @@ function Tools({ whole }: { whole: Metrics }): VNode | null {
   return (
     <section class="block">
       <h2>Tools</h2>
+      <Searchable label="Search the tools" items={tools} textOf={([name]) => name}>
+        {(found) => (
       <FiguresTable
         columns={["Tool", "Calls", "Sent", "Refused", "Succeeded", "Median", "95 %", "Errors"]}
-        rows={tools.map(([name, tool]) => ({
+        rows={found.map(([name, tool]) => ({
           key: name,
           name: (
             <code>
@@ -196,6 +203,8 @@ function Tools({ whole }: { whole: Metrics }): VNode | null {
           ],
         }))}
       />
+        )}
+      </Searchable>
     </section>
   );
 }

@@ -6,7 +6,7 @@ import { label } from "../machine/layout";
 import { loadTopology, Machine, topology } from "../machine/machine";
 import { endingOf } from "../machine/path";
 import type { Recorded } from "./recorded";
-import { words } from "../shared/format";
+import { outcomeWords } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { visible } from "../shared/text";
 import type { ToolProgress } from "./turn";
@@ -21,20 +21,20 @@ interface Props extends Recorded {
   readonly turn: string | null;
 }
 
-export function TurnPanel({ path, outcome, running, progress, decisionId, turn }: Props): VNode {
+export function TurnPanel({ path, outcome, type, running, progress, decisionId, turn }: Props): VNode {
   const [selected, setSelected] = useState<string | null>(null);
   const [expanded, setExpanded] = useState(false);
   useEffect(() => void loadTopology().catch(() => undefined), []);
   useEffect(() => setSelected(null), [turn]);
   return (
-    <aside class={`panel ${expanded ? "expanded" : ""}`} aria-label="Turn">
+    <aside class={`panel ${expanded ? "expanded" : ""}`} aria-label="Turn" tabindex={0}>
       <button type="button" class="panel-toggle" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>
-        <Progress path={path} running={running} outcome={outcome} />
+        <Progress path={path} running={running} outcome={outcome} type={type} />
       </button>
       <div class="panel-body">
         <div class="panel-title">
           <h2>Turn</h2>
-          <Progress path={path} running={running} outcome={outcome} />
+          <Progress path={path} running={running} outcome={outcome} type={type} />
         </div>
         <Machine
           visits={path}
@@ -60,12 +60,12 @@ export function TurnPanel({ path, outcome, running, progress, decisionId, turn }
   );
 }
 
-function Progress({ path, running, outcome }: Recorded & { running: boolean }): VNode {
+function Progress({ path, running, outcome, type }: Recorded & { running: boolean }): VNode {
   const last = path.at(-1);
   if (!last) return <span class="progress-text">{running ? "starting" : "no turn yet"}</span>;
   return (
     <span class={`progress-text ${running ? "live" : ""}`} role="status" title={WORDS["Round"]}>
-      {running ? `${label(last.state)} · ` : outcome ? `${words(outcome)} · ` : ""}
+      {running ? `${label(last.state)} · ` : outcome ? `${outcomeWords(outcome, type)} · ` : ""}
       round {last.iteration} of {last.cap}
     </span>
   );

@@ -9,9 +9,15 @@ import type { ServerEvent } from "../shared/events";
 export interface Recorded {
   readonly path: readonly Visit[];
   readonly outcome: string | null;
+  readonly type: string | null;
 }
 
-const UNKNOWN: Recorded = { path: [], outcome: null };
+const UNKNOWN: Recorded = { path: [], outcome: null, type: null };
+
+/** A path with what its reply says; the reply is null while the turn runs. */
+export function recordedOf(path: readonly Visit[], reply: ChatReply | null): Recorded {
+  return { path, outcome: reply?.decision.outcome_category ?? null, type: reply?.decision.decision_type ?? null };
+}
 
 /** The path of a decision; empty until it is known, and for null. */
 export function useRecorded(decisionId: string | null): Recorded {
@@ -24,8 +30,7 @@ export function useRecorded(decisionId: string | null): Recorded {
       const received: ServerEvent[] = [];
       for await (const event of decisionEvents(decisionId, abort.signal)) received.push({ ...event, at: null });
       const last = received.at(-1);
-      const outcome = last?.type === "decision" ? ((last.data as ChatReply).decision.outcome_category ?? null) : null;
-      setFound({ path: visitsOf(received), outcome });
+      setFound(recordedOf(visitsOf(received), last?.type === "decision" ? (last.data as ChatReply) : null));
     };
     // Without the record, which may have been pruned, the picture stays empty.
     read().catch(() => undefined);

@@ -37,7 +37,7 @@ export function Tasks(): VNode | null {
   const page = shown.value;
   if (!page) return null;
   return (
-    <section class="tasks" aria-labelledby="tasks">
+    <section class="tasks" aria-labelledby="tasks" tabindex={0}>
       <div class="panel-title">
         <h2 id="tasks">Tasks</h2>
         <div class="ranges" role="group" aria-label="Which tasks">

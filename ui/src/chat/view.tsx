@@ -1,7 +1,7 @@
 // The chat: conversations, messages, and the state machine of the latest turn.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { about, hasTasks, loadAbout } from "../shared/about";
+import { about, hasTasks } from "../shared/about";
 import type { PendingAction } from "../shared/client";
 import { ErrorState, Loading } from "../shared/states";
 import { shortTime } from "../shared/format";
@@ -11,7 +11,7 @@ import { loadTopology } from "../machine/machine";
 import { Composer, MAX_LENGTH } from "./composer";
 import { TurnPanel } from "./panel";
 import { actionOf } from "./card";
-import { useRecorded } from "./recorded";
+import { recordedOf, useRecorded } from "./recorded";
 import { announce, close, conversations, failure, loadConversations, moreConversations, open, opened } from "./store";
 import { loadTasks, Tasks } from "./tasks";
 import { Thread } from "./thread";
@@ -25,7 +25,7 @@ let isPrepared = false;
 
 /** Fetch what the view of a new conversation shows. */
 export async function prepareChat(signal: AbortSignal): Promise<void> {
-  await Promise.all([loadConversations(), loadTopology(), loadAbout()]);
+  await Promise.all([loadConversations(), loadTopology()]);
   isPrepared = !signal.aborted;
 }
 
@@ -64,8 +64,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
   const overtaken = shown?.reply != null && latest !== null && latest !== shown.decisionId;
   const own = overtaken || chosen !== null ? null : shown;
   const recorded = useRecorded(own ? null : (chosen ?? latest));
-  const ownOutcome = own?.reply?.decision.outcome_category ?? null;
-  const { path, outcome } = own ? { path: visits.value, outcome: ownOutcome } : recorded;
+  const known = own ? recordedOf(visits.value, own.reply) : recorded;
   const decisionId = own ? (own.reply?.decision_id ?? null) : (chosen ?? latest);
   const isLost = failure.value?.status === 403 || failure.value?.status === 404;
   const submit = (message: Message): void => {
@@ -96,7 +95,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
             conversation={conversation}
             turn={shown}
             running={belongs && running.value}
-            ended={{ decisionId, path, outcome }}
+            ended={{ ...known, decisionId }}
             onRetry={(content) => submit({ content })}
             chosen={chosen}
             onChoose={(decision) => setChosen(decision === latest ? null : decision)}
@@ -111,8 +110,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
         )}
       </section>
       <TurnPanel
-        path={path}
-        outcome={outcome}
+        {...known}
         running={own !== null && running.value}
         progress={own?.progress ?? null}
         decisionId={decisionId}
@@ -167,7 +165,7 @@ function Conversations({ current }: { current: string | null }): VNode {
   if (!list) return <Loading what="conversations" />;
   if (list.length === 0) return <p class="quiet pad">No conversation yet.</p>;
   return (
-    <nav>
+    <nav aria-label="Conversations" tabindex={0}>
       <ul>
         {list.map((item) => (
           <li key={item.id}>

@@ -1,6 +1,7 @@
 // The list of decisions, newest first; it stays current while it is shown.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { loadAbout } from "../shared/about";
 import { ApiError, getJson } from "../shared/client";
 import type { DecisionPage, LoggedDecision } from "../shared/client";
 import { integer } from "../shared/format";
@@ -35,7 +36,9 @@ export async function prepareDecisions(signal: AbortSignal): Promise<void> {
 }
 
 /** The newest decisions; only those that are newer than `after`, if it is given. */
-function newest(signal?: AbortSignal, after?: string): Promise<DecisionPage> {
+async function newest(signal?: AbortSignal, after?: string): Promise<DecisionPage> {
+  // A range ends now, by the server's clock, which the first answer tells.
+  if (query.value.has("within")) await loadAbout();
   const wanted = apiQuery();
   if (after) wanted.set("after", after);
   wanted.set("limit", String(PAGE));

@@ -19,8 +19,8 @@ import { Steps } from "./steps";
 
 export function DecisionView({ id }: { id: string }): VNode {
   const [detail, setDetail] = useState<DecisionDetail | null>(null);
-  // Null until the events are there; of a running turn they arrive one by one.
-  const [heard, setHeard] = useState<readonly ServerEvent[] | null>(null);
+  // Those of a running turn arrive one by one.
+  const [heard, setHeard] = useState<readonly ServerEvent[]>([]);
   const [error, setError] = useState<ApiError | null>(null);
   const [attempt, setAttempt] = useState(0);
 
@@ -29,19 +29,20 @@ export function DecisionView({ id }: { id: string }): VNode {
     const url = `/api/decisions/${encodeURIComponent(id)}`;
     const load = async (): Promise<void> => {
       setDetail(null);
-      setHeard(null);
+      setHeard([]);
       setError(null);
       await loadTopology();
       const found = await getJson<DecisionDetail>(url, abort.signal);
-      setDetail(found);
+      const isRunning = found.status === "PENDING";
+      if (isRunning) setDetail(found);
       const received: ServerEvent[] = [];
       for await (const event of decisionEvents(id, abort.signal)) {
         received.push({ ...event, at: null });
-        if (found.status === "PENDING") setHeard([...received]);
+        if (isRunning) setHeard([...received]);
       }
       setHeard(received);
-      // The stream of a running turn ends with it: then the row is complete.
-      setDetail(await getJson<DecisionDetail>(url, abort.signal));
+      // The stream of a running turn ends with it: then the row is complete. A closed decision is shown with its steps at once.
+      setDetail(isRunning ? await getJson<DecisionDetail>(url, abort.signal) : found);
     };
     load().catch((failure: unknown) => {
       if (failure instanceof ApiError) setError(failure);
@@ -52,7 +53,7 @@ export function DecisionView({ id }: { id: string }): VNode {
   if (error && !detail) return <ErrorState error={error} retry={() => setAttempt(attempt + 1)} />;
   if (!detail) return <Loading what="the decision" />;
   return (
-    <main class="decision">
+    <main class="decision" tabindex={0}>
       <header class="view-title">
         <a class="back" href={listAddress()}>
           Decisions
@@ -71,10 +72,10 @@ export function DecisionView({ id }: { id: string }): VNode {
       </header>
       <div class="columns">
         <Steps
-          visits={visitsOf(heard ?? [])}
+          visits={visitsOf(heard)}
           outcome={detail.outcome_category}
           decisionId={detail.status === "PENDING" ? null : id}
-          nothing={withoutSteps(detail, heard === null)}
+          nothing={withoutSteps(detail)}
         />
         <div class="facts">
           <Answer detail={detail} />
@@ -90,9 +91,8 @@ export function DecisionView({ id }: { id: string }): VNode {
 }
 
 /** Why no step is shown. */
-function withoutSteps(detail: DecisionDetail, isLoading: boolean): string {
+function withoutSteps(detail: DecisionDetail): string {
   if (detail.status === "PENDING") return "The turn is running. Its steps appear here as they are made.";
-  if (isLoading) return "Loading the steps…";
   return detail.states?.length ? "This version cannot walk the record." : "The message was refused before the first state.";
 }
 

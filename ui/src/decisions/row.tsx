@@ -1,7 +1,7 @@
 // One decision as a row that links to it, in every list of decisions.
 import type { VNode } from "preact";
 import type { LoggedDecision } from "../shared/client";
-import { counted, duration, fullTime, shortTime, words } from "../shared/format";
+import { counted, duration, fullTime, isQuestion, outcomeWords, shortTime, words } from "../shared/format";
 import { OUTCOMES } from "../shared/meanings";
 import { visible } from "../shared/text";
 
@@ -40,15 +40,12 @@ export function titleOf({ decision_type, message, response_text }: LoggedDecisio
   return `${answered}: ${action ?? response_text ?? message}`;
 }
 
-const QUESTIONS = ["REQUEST_CONFIRMATION", "ASK_CLARIFICATION"];
-
 /** The outcome in words; its color repeats the category. A question waits for the user, whatever its category. */
 export function Outcome({ outcome, type = "" }: { outcome: string; type?: string }): VNode {
   const category = outcome.split(":")[0] ?? outcome;
-  const isQuestion = QUESTIONS.includes(type);
   return (
-    <span class={`outcome ${isQuestion ? "asked" : category.toLowerCase()}`} title={OUTCOMES[outcome]}>
-      {isQuestion ? "asked you" : words(outcome)}
+    <span class={`outcome ${isQuestion(type) ? "asked" : category.toLowerCase()}`} title={OUTCOMES[outcome]}>
+      {outcomeWords(outcome, type)}
     </span>
   );
 }

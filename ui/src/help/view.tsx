@@ -1,6 +1,12 @@
 // The words of the page and what they mean.
+import { Fragment } from "preact";
 import type { VNode } from "preact";
 import { Outcome } from "../decisions/row";
+import { getJson } from "../shared/client";
+import type { ConstitutionText } from "../shared/client";
+import { useLoaded } from "../shared/loading";
+import { Searchable } from "../shared/searchable";
+import { visible } from "../shared/text";
 import { OUTCOMES, WORDS } from "../shared/meanings";
 
 export function HelpView(): VNode {
@@ -20,6 +26,7 @@ export function HelpView(): VNode {
           </>
         ))}
       </dl>
+      <Tools />
       <h2>Outcomes of a decision</h2>
       <dl class="words">
         {Object.entries(OUTCOMES).map(([outcome, meaning]) => (
@@ -32,5 +39,34 @@ export function HelpView(): VNode {
         ))}
       </dl>
     </main>
+  );
+}
+
+/** What the constitution lets the assistant do. */
+function Tools(): VNode | null {
+  const { value } = useLoaded((signal) => getJson<ConstitutionText>("/api/constitution", signal), []);
+  if (!value) return null;
+  return (
+    <section aria-label="Tools">
+      <h2>What the assistant may do</h2>
+      <Searchable label="Search the tools" items={value.tools} textOf={(tool) => `${tool.name} ${tool.summary}`}>
+        {(found) => (
+          <dl class="words">
+            {found.map((tool) => (
+              <Fragment key={tool.name}>
+                <dt>
+                  <code>{visible(tool.name)}</code>
+                </dt>
+                <dd>
+                  {visible(tool.summary)}
+                  {tool.requires_confirmation && <span class="quiet"> You are asked first.</span>}
+                  {tool.max_per_message !== null && <span class="quiet"> At most {tool.max_per_message} per message.</span>}
+                </dd>
+              </Fragment>
+            ))}
+          </dl>
+        )}
+      </Searchable>
+    </section>
   );
 }

@@ -5,6 +5,7 @@ import type { ComponentChildren, VNode } from "preact";
 import { getJson } from "../shared/client";
 import type { JudgedCall, LLMMessage, ModelRequest, VisitedState } from "../shared/client";
 import { duration, words } from "../shared/format";
+import { Searchable } from "../shared/searchable";
 import { Json, Visible } from "../shared/text";
 import { label } from "./layout";
 import type { Action, Visit } from "./path";
@@ -95,7 +96,6 @@ function Fold({ title, end, children }: { title: string; end: string; children: 
 function Request({ request }: { request: ModelRequest }): VNode {
   const fields: [string, unknown][] = [
     ["System prompt", `${request.system_instruction}…\n(digest ${request.system_digest.slice(0, 12)})`],
-    ["Tools offered", request.tools.join(", ")],
     ["Tool choice", request.tool_choice],
     ...request.messages.map((message): [string, unknown] => [`Message: ${message.role}`, content(message)]),
   ];
@@ -107,6 +107,10 @@ function Request({ request }: { request: ModelRequest }): VNode {
           <Json value={value} />
         </Fragment>
       ))}
+      <h3>Tools offered</h3>
+      <Searchable label="Search the tools offered" items={request.tools} textOf={(name) => name}>
+        {(found) => <Json value={found.join(", ")} />}
+      </Searchable>
     </Fold>
   );
 }

@@ -36,7 +36,7 @@ function ReplayStart(): VNode {
   if (!value) return <Loading what="the constitution" />;
   const [constitution, recent] = value;
   return (
-    <main class="replay">
+    <main class="replay" tabindex={0}>
       <header class="view-title">
         <h1>Replay</h1>
         <p class="quiet">
@@ -80,7 +80,7 @@ function ReplayOne({ id }: { id: string }): VNode {
   if (error) return <ErrorState error={error} retry={retry} />;
   if (!loaded) return <Loading what="the replay" />;
   return (
-    <main class="replay">
+    <main class="replay" tabindex={0}>
       <header class="view-title">
         <a class="back" href="/replay">
           Replay

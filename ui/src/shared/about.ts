@@ -5,9 +5,14 @@ import type { About } from "./client";
 
 export const about = signal<About | null>(null);
 
+let asked: Promise<About | null> | null = null;
+
 /** Fetch it once; without it the page shows only what every server has. */
 export async function loadAbout(): Promise<void> {
-  about.value ??= await getJson<About>("/api/about").catch(() => null);
+  if (about.value) return;
+  asked ??= getJson<About>("/api/about").catch(() => null);
+  about.value = await asked;
+  asked = null;
 }
 
 /** True if this server has a task list. */

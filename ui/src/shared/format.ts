@@ -53,3 +53,15 @@ export function countdown(ms: number): string {
 export function words(code: string): string {
   return code.toLowerCase().replaceAll("_", " ").replaceAll(":", ": ");
 }
+
+const QUESTIONS = ["REQUEST_CONFIRMATION", "ASK_CLARIFICATION"];
+
+/** True for a decision that waits for the user, whatever its outcome. */
+export function isQuestion(type: string | null): boolean {
+  return QUESTIONS.includes(type ?? "");
+}
+
+/** The outcome of a decision of this type in words. */
+export function outcomeWords(outcome: string, type: string | null): string {
+  return isQuestion(type) ? "asked you" : words(outcome);
+}
