@@ -21,7 +21,7 @@ from tests.chat.environment import Environment
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
-WAIT_MS = 15_000
+WAIT_MS = 120_000
 """A limit for what never happens, not an expectation: a busy machine is slow to start the processes of a replay."""
 
 _LOOPBACK = re.compile(r"(https?://(127\.0\.0\.1|localhost)(:\d+)?/|data:|blob:|about:|file:)")

@@ -82,7 +82,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
       <section class="talk">
         {(id !== null || shown) && <h1 class="visually-hidden">Conversation</h1>}
         <button type="button" class="list-toggle" aria-expanded={listShown} onClick={() => setListShown(!listShown)}>
-          {listShown ? "Close the lists" : "Conversations and tasks"}
+          {listShown ? "Close the lists" : hasTasks() ? "Conversations and tasks" : "Conversations"}
         </button>
         {id !== null && !conversation && failure.value ? (
           <ErrorState error={failure.value} retry={() => void open(id)} />

@@ -94,8 +94,14 @@ function Fold({ title, end, children }: { title: string; end: string; children: 
 }
 
 function Request({ request }: { request: ModelRequest }): VNode {
+  const tools = (
+    <Searchable label="Search the tools offered" items={request.tools} textOf={(name) => name}>
+      {(found) => <Json value={found.join(", ")} />}
+    </Searchable>
+  );
   const fields: [string, unknown][] = [
     ["System prompt", `${request.system_instruction}…\n(digest ${request.system_digest.slice(0, 12)})`],
+    ["Tools offered", tools],
     ["Tool choice", request.tool_choice],
     ...request.messages.map((message): [string, unknown] => [`Message: ${message.role}`, content(message)]),
   ];
@@ -104,13 +110,9 @@ function Request({ request }: { request: ModelRequest }): VNode {
       {fields.map(([name, value], index) => (
         <Fragment key={index}>
           <h3>{name}</h3>
-          <Json value={value} />
+          {value === tools ? tools : <Json value={value} />}
         </Fragment>
       ))}
-      <h3>Tools offered</h3>
-      <Searchable label="Search the tools offered" items={request.tools} textOf={(name) => name}>
-        {(found) => <Json value={found.join(", ")} />}
-      </Searchable>
     </Fold>
   );
 }

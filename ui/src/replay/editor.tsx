@@ -55,8 +55,8 @@ export function Editor({ original, source }: Props): VNode {
         </button>
       ) : (
         <p class="quiet">
-          Edit a line, for example append <code>(requires confirmation)</code> to the line of <code>add_task</code>, and run it on
-          the last decisions. The server's own constitution stays as it is.
+          Edit a line, for example append <code>(requires confirmation)</code> to the line of a tool, and run it on the last
+          decisions. The server's own constitution stays as it is.
         </p>
       )}
     </section>

@@ -1,5 +1,7 @@
 // Times, durations and codes in words.
 
+import { hasTasks } from "./about";
+
 // Written by hand: to make one of the formatters of `Intl` takes longer than to show a whole view.
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -63,5 +65,7 @@ export function isQuestion(type: string | null): boolean {
 
 /** The outcome of a decision of this type in words. */
 export function outcomeWords(outcome: string, type: string | null): string {
-  return isQuestion(type) ? "asked you" : words(outcome);
+  if (isQuestion(type)) return "asked you";
+  // The outcome is named after the shipped tools.
+  return outcome === "SUCCESS:TASK_COMPLETED" && !hasTasks() ? "success: done" : words(outcome);
 }
