@@ -60,7 +60,9 @@ def test_a_bearer_token_is_kept_in_memory_only(bearer_site: Site) -> None:
     with bearer_site.page(refusals=True) as page:
         page.get_by_label("Token").fill("not a token")
         page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_text(
+            "This server does not accept that token: it is wrong, or it has expired."
+        )
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Sign in").click()
         say(page, "add a task to call mom")
@@ -68,6 +70,25 @@ def test_a_bearer_token_is_kept_in_memory_only(bearer_site: Site) -> None:
         assert token not in stored
         page.reload()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_sign_in_that_ends_is_named_and_another_users_conversation_has_no_composer(bearer_site: Site) -> None:
+    def sign_in(user: str) -> None:
+        claims = {"sub": user, "aud": "tests", "exp": time.time() + 600}
+        page.get_by_label("Token").fill(jwt.encode(claims, KEY, algorithm="HS256"))
+        page.get_by_role("button", name="Sign in").click()
+
+    with bearer_site.page(refusals=True) as page:
+        sign_in("ann")
+        say(page, "add a task to call mom")
+        expired = {"error": {"code": "UNAUTHENTICATED", "message": "The token has expired."}}
+        page.route("**/api/chat/stream", lambda route: route.fulfill(status=401, json=expired))
+        page.get_by_label("Message", exact=True).fill("show my tasks")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text("your sign-in has expired")
+        sign_in("bob")
+        expect(page.get_by_role("heading", name="Not yours")).to_be_visible()
+        expect(page.get_by_label("Message", exact=True)).to_have_count(0)
 
 
 @pytest.fixture
