@@ -15,7 +15,6 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.signature import Signer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tools.executor import McpToolExecutor
@@ -23,7 +22,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.environment import Environment
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
-from tests.scripted_turns import calls, says
+from tests.scripted_turns import calls, grouped, says
 
 TOOLS = 200
 REFUND = ("refund", {"order": "A-17", "amount": 1200})
@@ -60,11 +59,13 @@ def shop_runtime(environment: Environment) -> Runtime:
         model,
         tools,
         constitution(),
-        config=AgentEngineConfig(max_iterations=1),
-        audit=DatabaseAuditWriter(environment.log, clock=environment.clock),
-        clock=environment.clock,
-        signer=Signer(b"a key for tests only"),
-        confirmations=ConfirmationStore(environment.tasks),
+        max_iterations=1,
+        **grouped(
+            audit=DatabaseAuditWriter(environment.log, clock=environment.clock),
+            clock=environment.clock,
+            signer=Signer(b"a key for tests only"),
+            confirmations=ConfirmationStore(environment.tasks),
+        ),
     )
     environment.engines.append(engine)
     chat = ChatService(engine, environment.tasks, clock=environment.clock, turns_per_minute=1000)

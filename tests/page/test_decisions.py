@@ -95,6 +95,20 @@ def test_the_list_shows_new_decisions_by_itself(site: Site) -> None:
         expect(other.locator(".row-text")).to_have_text(["add a task to call mom", "show my tasks"])
 
 
+def test_an_open_list_asks_for_what_is_newer(site: Site) -> None:
+    with site.page() as page:
+        page.clock.install()
+        say(page, "hello")
+        page.goto(f"{site.url}/decisions")
+        page.locator(".row").first.wait_for()
+        # The rows become old enough that nothing before them can change.
+        with page.expect_response(re.compile("after=")) as answered:
+            page.clock.fast_forward("01:00")
+        assert answered.value.json()["items"] == []
+        sizes = answered.value.request.sizes()
+        assert sizes["responseBodySize"] + sizes["responseHeadersSize"] < 1024
+
+
 def test_a_long_list_keeps_only_the_rows_near_the_visible_ones(browser: Browser, tmp_path: Path, template: Path) -> None:
     log = tmp_path / "log"
     shutil.copytree(template, log)

@@ -121,17 +121,3 @@ def test_back_returns_to_the_place_in_the_list(browser: Browser, tmp_path: Path,
         page.go_back()
         expect(page.locator(f".row[href='{address}']")).to_be_in_viewport()
         assert scroller.evaluate("main => main.scrollTop") == 5000
-
-
-def test_an_open_list_asks_for_what_is_newer(site: Site) -> None:
-    with site.page() as page:
-        page.clock.install()
-        say(page, "hello")
-        page.goto(f"{site.url}/decisions")
-        page.locator(".row").first.wait_for()
-        # The rows become old enough that nothing before them can change.
-        with page.expect_response(re.compile("after=")) as answered:
-            page.clock.fast_forward("01:00")
-        assert answered.value.json()["items"] == []
-        sizes = answered.value.request.sizes()
-        assert sizes["responseBodySize"] + sizes["responseHeadersSize"] < 1024

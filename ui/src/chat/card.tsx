@@ -4,6 +4,7 @@ import type { PendingAction, StoredMessage } from "../shared/client";
 import { now, serverNow } from "../shared/clock";
 import { countdown } from "../shared/format";
 import { Json, Visible } from "../shared/text";
+import { MAX_LENGTH } from "./composer";
 
 interface Props {
   readonly pending: PendingAction;
@@ -64,8 +65,18 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
 }
 
 /** The description with the whole text of its object, of which it quotes only the beginning. */
-export function actionOf({ description, object_text: text }: PendingAction): string {
+function actionOf({ description, object_text: text }: PendingAction): string {
   return text ? description.replace(/'.*… \([\d,]+ characters\)'/, () => `'${text}'`) : description;
+}
+
+/** The user's answer as the conversation shows it: with the action, because "Yes." alone says nothing in a list. */
+export function answerTo(pending: PendingAction, yes: boolean): string {
+  return [...`${yes ? "Yes" : "No"}: ${actionOf(pending)}`].slice(0, MAX_LENGTH).join("");
+}
+
+/** True for a message that `answerTo` has made. */
+export function isAnswer(message: string): boolean {
+  return /^(Yes|No): /.test(message);
 }
 
 function Argument({ name, value }: { name: string; value: unknown }): VNode {

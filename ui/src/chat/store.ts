@@ -1,7 +1,7 @@
 // The user's conversations and the one that is open, kept equal in all tabs of this browser.
 import { signal } from "@preact/signals";
 import { hasTasks } from "../shared/about";
-import { ApiError, getJson } from "../shared/client";
+import { ApiError, getJson, whenSignedOut } from "../shared/client";
 import { loadTasks } from "./tasks";
 import type { Conversation, ConversationPage, ConversationSummary } from "../shared/client";
 
@@ -32,6 +32,11 @@ export function close(): void {
   opened.value = null;
   failure.value = null;
 }
+
+whenSignedOut(() => {
+  close();
+  conversations.value = null;
+});
 
 /** Open a conversation, or fetch the open one again. */
 export async function open(id: string): Promise<void> {

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { VNode } from "preact";
-import { getJson } from "../shared/client";
+import { getJson, whenSignedOut } from "../shared/client";
 import type { TaskPage } from "../shared/client";
 import { Visible } from "../shared/text";
 
@@ -14,6 +14,7 @@ const KINDS = { pending: "Open", completed: "Done" } as const;
 const kind = signal<keyof typeof KINDS>("pending");
 const shown = signal<TaskPage | null>(null);
 let latest = 0;
+whenSignedOut(() => (shown.value = null));
 
 /** Fetch the first page again; with `more` the next page is added. */
 export async function loadTasks(more = false): Promise<void> {

@@ -6,7 +6,7 @@ import type { Conversation, StoredMessage } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { fullTime, shortTime } from "../shared/format";
 import { Visible } from "../shared/text";
-import { ClosedCard, PendingCard } from "./card";
+import { ClosedCard, isAnswer, PendingCard } from "./card";
 import { Cause } from "./ending";
 import type { Recorded } from "./recorded";
 import { loadOlder } from "./store";
@@ -34,7 +34,6 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
   // How far the end of the thread was below what the user saw when earlier messages were asked for.
   const below = useRef<number | null>(null);
   const messages = conversation?.messages ?? [];
-  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages.at(-1)?.id, turn?.key, running]);
   useLayoutEffect(() => {
     if (log.current && below.current !== null) log.current.scrollTop = log.current.scrollHeight - below.current;
     below.current = null;
@@ -53,12 +52,13 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
       setProblem(error.message);
     });
   };
-  const answered = messages.at(-1);
-  const retry = (): void => {
-    const asked = messages.findLast((message) => message.role === "user" && message.decision_id === ended.decisionId);
-    if (asked) onRetry(asked.content);
-  };
   const ending = running ? "good" : endingOf(ended.path, ended.outcome);
+  const answered = messages.at(-1);
+  const isFailed = ending === "failed" && answered !== undefined && answered.decision_id === ended.decisionId && !turn?.failure;
+  const asked = messages.findLast((message) => message.role === "user");
+  // An answer to a card is given on a card, and a tool that has failed may have changed something.
+  const canRetry = asked !== undefined && !isAnswer(asked.content) && ended.outcome === "ERROR:RESPONSE_GENERATION";
+  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages.at(-1)?.id, turn?.key, running, isFailed]);
   const pending = conversation?.pending_action ?? null;
   const asking = pending ? messages.findLast((message) => message.decision_type === "REQUEST_CONFIRMATION") : undefined;
   // The server stores the user's message when the turn begins; until it is fetched it is shown from the turn.
@@ -93,12 +93,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
           </p>
         </article>
       )}
-      {ending === "failed" && ended.decisionId !== null && !turn?.failure && (
-        <Cause
-          decisionId={ended.decisionId}
-          onRetry={ended.decisionId === answered?.decision_id && ended.outcome === "ERROR:RESPONSE_GENERATION" ? retry : null}
-        />
-      )}
+      {isFailed && <Cause decisionId={answered.decision_id} onRetry={canRetry ? () => onRetry(asked.content) : null} />}
       {running && (
         <div class="running">
           <p class="working" role="status">

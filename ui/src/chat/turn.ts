@@ -1,6 +1,6 @@
 // The turn that runs in this tab: sent once, followed to its decision, and continued after a reload or a lost connection.
 import { computed, signal } from "@preact/signals";
-import { ApiError, post, request } from "../shared/client";
+import { ApiError, post, request, whenSignedOut } from "../shared/client";
 import type { ChatReply } from "../shared/client";
 import { decisionEvents, pause, POLL_MS, SilentStreamError, turnEvents } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
@@ -77,6 +77,11 @@ export function forget(): void {
   if (!running.value) turn.value = null;
 }
 
+whenSignedOut(() => {
+  turn.value = null;
+  sessionStorage.removeItem(STORAGE_KEY);
+});
+
 async function follow(): Promise<ChatReply | null> {
   // A proxy that buffers lets no event through before the turn has ended.
   let isHeldBack = false;
@@ -93,6 +98,7 @@ async function follow(): Promise<ChatReply | null> {
       }
       if (turn.value?.reply) return turn.value.reply;
     } catch (error) {
+      if (turn.value === null) return null;
       if (error instanceof ApiError && !mayContinue(error)) {
         update({ failure: error.message });
         return null;

@@ -2,15 +2,14 @@
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { about, hasTasks } from "../shared/about";
-import type { PendingAction } from "../shared/client";
 import { ErrorState, Loading } from "../shared/states";
 import { shortTime } from "../shared/format";
 import { navigate } from "../shared/router";
 import { Visible, visible } from "../shared/text";
 import { loadTopology } from "../machine/machine";
-import { Composer, MAX_LENGTH } from "./composer";
+import { Composer } from "./composer";
 import { TurnPanel } from "./panel";
-import { actionOf } from "./card";
+import { answerTo } from "./card";
 import { recordedOf, useRecorded } from "./recorded";
 import { announce, close, conversations, failure, loadConversations, moreConversations, open, opened } from "./store";
 import { loadTasks, Tasks } from "./tasks";
@@ -118,11 +117,6 @@ export function ChatView({ id }: { id: string | null }): VNode {
       />
     </main>
   );
-}
-
-/** The user's answer as the conversation shows it: with the action, because "Yes." alone says nothing in a list. */
-function answerTo(pending: PendingAction, yes: boolean): string {
-  return [...`${yes ? "Yes" : "No"}: ${actionOf(pending)}`].slice(0, MAX_LENGTH).join("");
 }
 
 /** The text of a message that did not arrive; an answer to a card is given on the card. */

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { loadAbout } from "../shared/about";
-import { ApiError, getJson } from "../shared/client";
+import { ApiError, getJson, whenSignedOut } from "../shared/client";
 import type { DecisionPage, LoggedDecision } from "../shared/client";
 import { integer } from "../shared/format";
 import { serverNow } from "../shared/clock";
@@ -30,6 +30,18 @@ function isSettled(item: LoggedDecision, index: number, items: readonly LoggedDe
   return isOld && !items.slice(index, index + PAGE).some(({ status }) => status === "PENDING");
 }
 
+/** The rows of `shown` behind those of a page; none if rows between them are missing. */
+function behind(page: readonly LoggedDecision[], shown: readonly LoggedDecision[]): readonly LoggedDecision[] {
+  const ids = new Set(page.map((item) => item.decision_id));
+  return shown.some((item) => ids.has(item.decision_id)) ? shown.filter((item) => !ids.has(item.decision_id)) : [];
+}
+
+/** Null for a failure because the decision that was named is no longer in the log. */
+function ifGone(failure: unknown): null {
+  if (failure instanceof ApiError && failure.status === 404) return null;
+  throw failure;
+}
+
 /** Fetch the newest decisions, which the view then shows at once. */
 export async function prepareDecisions(signal: AbortSignal): Promise<void> {
   prepared = { address: query.value.toString(), page: await newest(signal) };
@@ -46,7 +58,17 @@ async function newest(signal?: AbortSignal, after?: string): Promise<DecisionPag
 }
 
 /** The list as the user has left it: the back button leads to the same place. */
-let left: { readonly address: string; readonly page: DecisionPage; readonly items: readonly LoggedDecision[]; readonly more: boolean; readonly top: number } | null = null;
+let left: LeftList | null = null;
+whenSignedOut(() => (left = null));
+
+interface LeftList {
+  readonly address: string;
+  readonly page: DecisionPage;
+  readonly items: readonly LoggedDecision[];
+  readonly more: boolean;
+  /** How far it was scrolled. */
+  readonly top: number;
+}
 
 /** The address of the list with the filters that it had last. */
 export function listAddress(): string {
@@ -67,16 +89,13 @@ export function DecisionsView(): VNode {
   const refresh = async (shown: readonly LoggedDecision[], signal?: AbortSignal): Promise<void> => {
     try {
       const settled = shown.findIndex(isSettled);
-      let found = await newest(signal, shown[settled]?.decision_id);
-      let kept = settled < 0 ? [] : shown.slice(settled);
-      if (settled >= 0 && found.has_more) {
-        // There are more new ones than a page has, so those in between are missing.
-        found = await newest(signal);
-        kept = [];
-      }
+      const newer = settled < 0 ? null : await newest(signal, shown[settled]?.decision_id).catch(ifGone);
+      const isComplete = newer !== null && !newer.has_more;
+      const found = isComplete ? newer : await newest(signal);
+      const kept = isComplete ? shown.slice(settled) : behind(found.items, shown);
       setItems([...found.items, ...kept]);
       setPage(found);
-      // A refresh of the first page says nothing about what follows the last one.
+      // A refresh says nothing about what follows the last of the rows that stay.
       if (kept.length === 0) setMore(found.has_more);
       setError(null);
     } catch (failure) {

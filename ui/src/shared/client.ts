@@ -62,9 +62,17 @@ export function signIn(token = ""): void {
   signedIn.value = true;
 }
 
+const forgetters: (() => void)[] = [];
+
+/** Call `forget` when the user is signed out: whoever signs in next in this tab may be somebody else. */
+export function whenSignedOut(forget: () => void): void {
+  forgetters.push(forget);
+}
+
 export function signOut(): void {
   bearerToken = "";
   wasAccepted = false;
+  for (const forget of forgetters) forget();
   signedIn.value = false;
 }
 
