@@ -24,7 +24,7 @@ _ROLE = re.compile(r"\bYou are (?:an? |the )?([^.,;:\n]{3,80})")
 
 
 class About(Frozen):
-    """What a client can show before the first message."""
+    """The title, examples and views that a client can show before the first message."""
 
     title: str
     examples: list[str]

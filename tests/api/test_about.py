@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 from mcp.server.mcpserver import MCPServer
@@ -37,7 +38,8 @@ async def about_board(environment: Environment, served: Callable[[Runtime], http
     tools = McpToolExecutor(server, trusted=False)
     engine = LLMAgentEngine(RuleBasedAdapter(), tools, constitution)
     try:
-        async with served(dataclasses.replace(environment.runtime(), tools=tools, engine=engine, tasks=None)) as client:
+        other: Any = tools
+        async with served(dataclasses.replace(environment.runtime(), tools=other, engine=engine, tasks=None)) as client:
             return (await client.get("/api/about")).json()
     finally:
         await engine.aclose()
@@ -56,7 +58,7 @@ async def test_another_server_is_described_by_its_heading_and_a_tool_that_reads(
     environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
 ) -> None:
     text = "# Notice board\n\nYou are a clerk.\n\n## Available Tools\n- {}\n- {}\n"
-    listed = text.format("read_notice: Read a notice (reads)", "list_notices: List them (reads)")
+    listed = text.format("read_notice: Read a notice (reads)", "list_notices: List all notices (reads)")
     assert await about_board(environment, served, listed) == {
         "title": "Notice board",
         "examples": ["List all notices", "what can you do?"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -69,7 +70,8 @@ def shop_runtime(environment: Environment) -> Runtime:
     )
     environment.engines.append(engine)
     chat = ChatService(engine, environment.tasks, clock=environment.clock, turns_per_minute=1000)
-    return dataclasses.replace(environment.runtime(), tools=tools, engine=engine, adapter=model, chat=chat, tasks=None)
+    other: Any = tools
+    return dataclasses.replace(environment.runtime(), tools=other, engine=engine, adapter=model, chat=chat, tasks=None)
 
 
 @pytest.fixture(scope="module")
