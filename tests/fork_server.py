@@ -62,7 +62,6 @@ LIBRARIES = (
     "langchain_google_genai",
     "mcp.server",
     "mcp.server.stdio",
-    "openai",
     "opentelemetry.exporter.otlp.proto.http",
     "opentelemetry.exporter.prometheus",
     "opentelemetry.sdk",
