@@ -125,17 +125,20 @@ class ToolDefinitionError(ConfigurationError):
 
 
 class LLMError(GraphAgentError):
-    """A model call failed. `code` is one of `LLMErrorCode`'s values; `retry_after` is in seconds.
+    """A model call failed. `code` is one of `LLMErrorCode`'s values, `cause` of `LLMErrorCause`'s; `retry_after` is in seconds.
 
     A subclass with its own code is handled by its class, whatever `code` it was raised with.
     """
 
     default_code = "UNAVAILABLE"
 
-    def __init__(self, message: str = "", code: str | None = None, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str = "", code: str | None = None, retry_after: float | None = None, *, cause: str | None = None
+    ) -> None:
         self.message = message or "the model call failed"
         self.code = code or self.default_code
         self.retry_after = retry_after
+        self.cause = cause
         super().__init__(self.message)
 
 

@@ -21,10 +21,18 @@ def test_the_pictures_are_drawn_from_the_table() -> None:
     assert blocks("mermaid", (ROOT / "docs/architecture.md").read_text()) == [diagram.state_machine(), diagram.tool_turn()]
 
 
-def test_the_readme_documents_every_variable_and_no_other() -> None:
-    documented = set(re.findall(r"`([A-Z][A-Z_]+)`", README.partition("## Configuration")[2].partition("\n## ")[0]))
+def test_the_reference_documents_every_variable_and_the_readme_no_other() -> None:
     known = {field.alias for field in Settings.model_fields.values()}
-    assert documented == known
+    reference = (ROOT / "docs/reference/configuration.md").read_text()
+    assert set(re.findall(r"^\| `([A-Z_]+)`", reference, re.MULTILINE)) == known
+    named = set(re.findall(r"`([A-Z][A-Z_]+)`", README.partition("## Configuration")[2].partition("\n## ")[0]))
+    assert named <= known
+
+
+def test_the_first_screen_of_the_readme_has_no_word_that_it_does_not_explain() -> None:
+    screen = README.partition("## Two commands")[0]
+    assert not re.findall(r"(?i)operation key|\bseal|whitelist|ledger|LangGraph|receipt", screen)
+    assert "MCP](docs/mcp.md), the Model Context Protocol" in screen
 
 
 def test_links_lead_somewhere() -> None:

@@ -27,6 +27,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.telemetry import otlp
+from graph_agent.telemetry.incoming import TraceParent
 from graph_agent.telemetry.spans import turn_spans
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.otlp_collector import Collected, collecting
@@ -218,6 +219,21 @@ async def test_spans_are_exported_as_the_standard_variables_say(
     monkeypatch.setenv("OTEL_SERVICE_NAME", "ours")
     await _one_turn(GRAPH_AGENT_HOME=tmp_path, GRAPH_AGENT_OTEL="1")
     assert collector.services == {"graph-agent", "ours"}
+
+
+async def test_a_turn_continues_the_trace_of_its_request(tracer: Tracer, exporter: InMemorySpanExporter) -> None:
+    async def start_turn(_scope: Any, _receive: Any, _send: Any) -> None:
+        await _traced(tracer, says("Hi.")).process_message(asks())
+
+    trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    for sent in ([(b"traceparent", f"00-{trace}-{parent}-01".encode())], [(b"traceparent", b"nonsense")], []):
+        await TraceParent(start_turn)({"type": "http", "headers": sent}, None, None)  # type: ignore[arg-type]  # not called
+    roots = [span for span in exporter.get_finished_spans() if span.name.startswith("invoke_agent")]
+    continued, *others = [(f"{span.context.trace_id:032x}", span.parent) for span in roots if span.context]
+    assert continued[0] == trace
+    assert continued[1] is not None
+    assert f"{continued[1].span_id:016x}" == parent
+    assert [one[1] for one in others] == [None, None]
 
 
 async def test_without_the_variable_the_engine_has_no_hooks(tmp_path: Path) -> None:

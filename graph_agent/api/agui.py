@@ -44,6 +44,7 @@ from graph_agent.api.body import invalid, read_object
 from graph_agent.api.chat import ParsedMessage
 from graph_agent.api.errors import stream_error_body
 from graph_agent.api.events import start_streamed_turn, stream_of
+from graph_agent.api.schemas import errors
 from graph_agent.chat.stream import NumberedEvent
 from graph_agent.models.decision import ConfirmationAnswer, unstorable
 from graph_agent.turn.events import EventKind, TurnEvent
@@ -62,8 +63,17 @@ _YES_OR_NO = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "req
 router = APIRouter()
 
 
-# Not in the OpenAPI document: the protocol has its own schema.
-@router.post(PATH, include_in_schema=False)
+@router.post(
+    PATH,
+    tags=["agui"],
+    response_class=Response,
+    responses={
+        200: {"description": "The events of AG-UI.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        **errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504),
+    },
+    # The protocol has its own schema, with names that ours have too.
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}},
+)
 async def run_agent(request: Request, caller: AuthenticatedCaller) -> Response:
     """Run one turn and stream its events. The turn continues if the client disconnects."""
     run = _read_run(await read_object(request, MAX_BODY_BYTES))

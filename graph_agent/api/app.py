@@ -7,6 +7,8 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from operator import attrgetter
+from typing import Any
 
 from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
@@ -34,6 +36,7 @@ from graph_agent.api.access_log import AccessLog
 from graph_agent.api.auth import authenticator
 from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts, refuse_other_origins, refuse_two_lengths
+from graph_agent.api.schemas import AnswerRequest, ChatRequest, add_schemas
 from graph_agent.api.services import ApiServices
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import Page, SignInWay, description_router, is_page_request, page_router
@@ -85,6 +88,12 @@ def create_app(
     if launch is not None:
         middleware.append(Middleware(Gate, partial(launch.refuse, open_to_all=is_page_request if page else None)))
 
+    if settings.otel:
+        # Imported here, because OpenTelemetry is an extra.
+        from graph_agent.telemetry.incoming import TraceParent
+
+        middleware.append(Middleware(TraceParent))
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
         sweeping = asyncio.create_task(_sweep_forever(runtime.chat, runtime.audit))
@@ -119,12 +128,14 @@ def create_app(
         worker_metrics=worker_metrics,
         oidc=oidc.oidc_issuer(settings, caller),
     )
-    app = FastAPI(
+    app = _Api(
         title="graph-agent",
         summary="A message goes in, a governed decision comes out.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # The operations of a generated client have the names of the functions: `chat`, not `chat_api_chat_post`.
+        generate_unique_id_function=attrgetter("name"),
         middleware=middleware,
         lifespan=lifespan,
         # FastAPI must not export telemetry because OTEL_* variables are set for another program.
@@ -133,7 +144,7 @@ def create_app(
     app.state.services = shared
     errors.install(app)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
-    scheme = [Security(HTTPBearer(auto_error=False))] if settings.authenticates else []
+    scheme = [Security(HTTPBearer(auto_error=False))] if settings.authenticates or launch is not None else []
     for routes in (about, agui, chat, conversations, decisions, events, replay, behavior, session, tasks, topology):
         app.include_router(routes.router, dependencies=scheme)
     if shared.oidc is not None:
@@ -143,6 +154,13 @@ def create_app(
     way: SignInWay = "link" if not settings.authenticates else "bearer" if shared.oidc is None else "oidc"
     app.include_router(description_router() if page is None else page_router(page, way, launch))
     return app
+
+
+class _Api(FastAPI):
+    """An application whose OpenAPI document declares the bodies that the routes read themselves, too."""
+
+    def openapi(self) -> dict[str, Any]:
+        return add_schemas(super().openapi(), (ChatRequest, AnswerRequest, replay.ReplayRequest))
 
 
 async def _finish_remaining_turns(runtime: Runtime) -> int | None:

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from graph_agent.api.arrivals import WAITED
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
-from graph_agent.api.schemas import Answers, ChatReply, ChatRequest, errors, message_schema
+from graph_agent.api.schemas import AnswerRequest, Answers, ChatReply, ChatRequest, errors, json_body
 from graph_agent.api.services import services
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.models.decision import ConfirmationAnswer
@@ -22,7 +22,7 @@ from graph_agent.turn.handle import TurnHandle
 router = APIRouter(prefix="/api", tags=["chat"])
 
 _FIELDS = frozenset(ChatRequest.model_fields)
-MESSAGE_BODY = {"required": True, "content": {"application/json": {"schema": message_schema()}}}
+MESSAGE_BODY = json_body(ChatRequest, AnswerRequest)
 
 IdempotencyKey = Annotated[
     str | None,

@@ -18,7 +18,7 @@ from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
 from graph_agent.api.services import services
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.findings import findings
+from graph_agent.audit.findings import failure_cause, findings
 from graph_agent.audit.metrics import MetricsSummary
 from graph_agent.audit.queries import MAX_LIMIT, MAX_OFFSET, DecisionPage, LogQueryService
 from graph_agent.audit.trace import LoggedDecision, LoggedModelCall
@@ -31,6 +31,7 @@ from graph_agent.net.bearer_tokens import Caller
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import Violation
 from graph_agent.replays.visited_states import VisitedState, visited_states
+from graph_agent.reply.causes import FailureCause
 from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 router = APIRouter(prefix="/api", tags=["decisions"])
@@ -63,6 +64,8 @@ class DecisionDetail(LoggedDecision):
     """A decision with its calls, in order, and why it came out as it did."""
 
     findings: list[str]
+    cause: FailureCause | None
+    """The cause for which the last model call failed, and its remedy; None if it did not fail."""
     result: AgentDecision | None
     """The decision as the client got it, with its receipts; None while the turn runs."""
     tool_invocations: list[ToolInvocation]
@@ -106,9 +109,10 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
     return DecisionDetail(
         **row,
         findings=findings(trace),
+        cause=None if trace.record is None else failure_cause(trace.record),
         result=None if trace.record is None else trace.record.decision,
         tool_invocations=trace.tool_invocations,
-        llm_calls=trace.llm_calls,
+        llm_calls=[_without_adapter_text(call) for call in trace.llm_calls],
         violations=violations,
     )
 
@@ -182,6 +186,11 @@ def log_of(request: Request) -> LogQueryService:
     """Return the queries of the server's log."""
     runtime = services(request).runtime
     return LogQueryService(runtime.log_reads, current=runtime.log_database)
+
+
+def _without_adapter_text(call: LoggedModelCall) -> LoggedModelCall:
+    code = call.response.error_code
+    return call.replace(response=call.response.replace(error=code), error=code)
 
 
 def _filters(query: DecisionFilter) -> DecisionFilter:

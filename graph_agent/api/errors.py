@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graph_agent.db import DatabaseUnavailableError
@@ -51,6 +52,9 @@ _RETRY_SECONDS = 5
 """The Retry-After of a 503 whose error gives none."""
 
 _UNEXPECTED = (ToolErrorCode.UNKNOWN_ERROR, "Something went wrong. Please try again later.")
+
+_METHODS = ("DELETE", "GET", "POST")
+"""The methods of our routes."""
 
 ROUTING_ERRORS = {
     404: ("NOT_FOUND", "There is no resource at this path."),
@@ -122,7 +126,12 @@ def install(app: FastAPI) -> None:
         return envelope(422, ServiceErrorCode.VALIDATION_ERROR, "A parameter or header of the request is not valid.")
 
     @app.exception_handler(HTTPException)
-    async def routing_error(_request: Request, error: HTTPException) -> JSONResponse:
+    async def routing_error(request: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 405:
+            # The router names only the methods of the first route with this path.
+            asked = [(method, {**request.scope, "method": method}) for method in _METHODS]
+            served = (name for name, scope in asked if any(route.matches(scope)[0] is Match.FULL for route in app.routes))
+            error.headers = {"Allow": ", ".join(served)}
         code, message = ROUTING_ERRORS.get(error.status_code, ("HTTP_ERROR", "The request cannot be served."))
         return envelope(error.status_code, code, message, dict(error.headers or {}))
 

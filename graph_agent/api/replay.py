@@ -19,7 +19,7 @@ from starlette.responses import Response
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
 from graph_agent.api.decisions import log_of, restricted_to_caller
-from graph_agent.api.schemas import errors, schema_without_references
+from graph_agent.api.schemas import errors, json_body
 from graph_agent.api.services import services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.filters import DecisionFilter
@@ -59,9 +59,7 @@ class ReplayRequest(DecisionFilter):
         **stream_response("start, a report of each decision, and end or error.", ["start", "report", "end", ERROR]),
         **errors(401, 403, 404, 413, 415, 422, 503),
     },
-    openapi_extra={
-        "requestBody": {"required": True, "content": {"application/json": {"schema": schema_without_references(ReplayRequest)}}}
-    },
+    openapi_extra={"requestBody": json_body(ReplayRequest)},
 )
 async def replay(request: Request, caller: AuthenticatedCaller) -> Response:
     """Run decisions again from their records, the newest first, and stream a report of each. Nothing is called or changed.

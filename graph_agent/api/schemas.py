@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import Path
 from pydantic import Field
 from pydantic.config import JsonDict
-from pydantic.json_schema import SkipJsonSchema
+from pydantic.json_schema import SkipJsonSchema, models_json_schema
 
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision
@@ -15,13 +16,17 @@ from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision
 UUID_FORMAT: JsonDict = {"format": "uuid"}
 """The format of ids. They are declared as text, because the service refuses a malformed id with its own error code."""
 
+_REFERENCE = "#/components/schemas/{model}"
+
 IdInPath = Annotated[str, Path(json_schema_extra=UUID_FORMAT)]
 
 
 class Answers(Frozen):
     """The user's answer to a pending action, by its id."""
 
-    pending_action: str = Field(min_length=1, max_length=255, description="The id of the pending action.")
+    pending_action: str = Field(
+        min_length=1, max_length=255, pattern=r"^[^\x00]*$", description="The id of the pending action, without a NUL."
+    )
     yes: bool = Field(description="True to go ahead, false to drop the action.")
 
 
@@ -52,28 +57,17 @@ class AnswerRequest(Frozen):
     answers: Answers
 
 
-def schema_without_references(model: type[Frozen]) -> dict[str, Any]:
-    """Return the schema of a model with each reference replaced by its definition, for a route that reads its body itself."""
-    schema = model.model_json_schema()
-    definitions = schema.pop("$defs", {})
-
-    def resolved(value: Any) -> Any:
-        match value:
-            case {"$ref": str(name)}:
-                return resolved(definitions[name.rpartition("/")[2]])
-            case dict():
-                return {key: resolved(child) for key, child in value.items()}
-            case list():
-                return [resolved(child) for child in value]
-        return value
-
-    found: dict[str, Any] = resolved(schema)
-    return found
+def json_body(*models: type[Frozen]) -> dict[str, Any]:
+    """Return the `requestBody` of a route that reads its body itself: one of `models`, which `add_schemas` declares."""
+    references = [{"$ref": _REFERENCE.format(model=model.__name__)} for model in models]
+    return {"required": True, "content": {"application/json": {"schema": {"anyOf": references}}}}
 
 
-def message_schema() -> dict[str, Any]:
-    """Return the schema of a request body, without references, which would not resolve inside the OpenAPI document."""
-    return {"anyOf": [schema_without_references(ChatRequest), schema_without_references(AnswerRequest)]}
+def add_schemas(document: dict[str, Any], models: Iterable[type[Frozen]]) -> dict[str, Any]:
+    """Declare `models` in an OpenAPI document, so that a generated client gets classes of their names."""
+    _, schema = models_json_schema([(model, "validation") for model in models], ref_template=_REFERENCE)
+    document["components"]["schemas"].update(schema["$defs"])
+    return document
 
 
 class ChatReply(Frozen):

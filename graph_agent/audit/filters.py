@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, Self
 
@@ -26,6 +27,8 @@ _INDEXED = frozenset(
     {"decision_id", "conversation_id", "user_id", "outcome_category", "category", "intent_type", "decision_type", "model"}
 )
 """The columns that begin an index."""
+
+_NUMBER = re.compile(r"\s*[+-]?[\d.]+(e[+-]?\d+)?\s*", re.IGNORECASE)
 
 _unary_plus: Any = custom_op("+")
 
@@ -67,6 +70,14 @@ class DecisionFilter(Frozen):
         """Return a copy with this time range; None keeps the bound. Raises `ServiceError` VALIDATION_ERROR."""
         bounds = {"since": since, "until": until}
         return self.of(**{**dict(self), **{name: at for name, at in bounds.items() if at is not None}})
+
+    @field_validator("since", "until", mode="before")
+    @classmethod
+    def _check_iso(cls, value: object) -> object:
+        # Pydantic also reads a number as seconds since 1970, so a mistyped date would select everything or nothing.
+        if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+            raise ValueError("must be a time in ISO 8601, such as 2026-01-31T12:00:00Z")
+        return value
 
     @field_validator("decision_id", "conversation_id", "user_id", "model", "response_model")
     @classmethod

@@ -8,7 +8,7 @@ from datetime import datetime
 from graph_agent.audit.trace import DecisionTrace, PolicyInForce
 from graph_agent.errors import ConstitutionError, ToolErrorCode
 from graph_agent.models.decision import AnswerState, DecisionType, OutcomeCategory, PendingAction
-from graph_agent.models.llm import LLMErrorCode, LLMResponse
+from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import (
     CallDisposition,
     DecisionRecord,
@@ -20,6 +20,7 @@ from graph_agent.models.record import (
 )
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
+from graph_agent.reply.causes import CAUSES, FailureCause
 from graph_agent.reply.forms import REPLY_FORMS, read_form
 
 SLOW_MS = 1000
@@ -32,13 +33,6 @@ _INTERRUPTIONS = {
     InterruptReason.CRASH: "The process crashed during the turn; the turn was closed later from its record.",
     InterruptReason.FAILURE: "The runtime failed with an unexpected exception; its log has the traceback.",
     InterruptReason.RECORD: "The log database stopped accepting rows during the turn, so nothing further was done.",
-}
-_MODEL_FAILURES = {
-    LLMErrorCode.UNAVAILABLE: "the model could not be reached, or its server failed",
-    LLMErrorCode.TIMEOUT: "the model gave no complete answer in time",
-    LLMErrorCode.RATE_LIMITED: "the provider refused the request because of its quota",
-    LLMErrorCode.INVALID_RESPONSE: "the model's response was malformed",
-    LLMErrorCode.BLOCKED: "the provider's content filter blocked the answer",
 }
 _REFUSALS = {
     ToolErrorCode.TOOL_NOT_FOUND: "it is not on the constitution's list of tools",
@@ -56,6 +50,15 @@ def findings(trace: DecisionTrace) -> list[str]:
     """Return the findings in the order of events; if there are none, one sentence that says so."""
     found = list(_findings(trace))
     return found or ["Nothing went wrong."]
+
+
+def failure_cause(record: DecisionRecord) -> FailureCause | None:
+    """Return the cause for which the last model call of a turn failed; None if it did not fail."""
+    calls = [entry for entry in record.entries if entry.kind is EntryKind.MODEL]
+    response = LLMResponse.model_validate(calls[-1].result) if calls else None
+    if response is None or (response.finish_reason != "error" and "ERROR_RESPONSE" not in record.states):
+        return None
+    return CAUSES[response.error_cause]
 
 
 def _findings(trace: DecisionTrace) -> Iterator[str]:
@@ -139,9 +142,9 @@ def _model_calls(record: DecisionRecord) -> Iterator[str]:
     for number, entry in enumerate(model_entries, start=1):
         response = LLMResponse.model_validate(entry.result)
         if response.finish_reason == "error":
-            code = response.error_code or LLMErrorCode.INVALID_RESPONSE
+            cause = CAUSES[response.error_cause]
             wait = "" if response.retry_after is None else f"; it asked to wait {response.retry_after:g} s"
-            yield f"Model call {number} failed after {entry.ms} ms: {code.value}, {_MODEL_FAILURES[code]}{wait}."
+            yield f"Model call {number} failed after {entry.ms} ms: {cause.code.value}, {cause}{wait}."
         elif response.finish_reason == "max_tokens":
             calls = len(response.function_calls or [])
             yield f"The answer of model call {number} was cut off at the token limit; its {calls} tool calls were discarded."

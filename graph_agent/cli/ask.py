@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import IO, Annotated, Any, NoReturn
+from typing import IO, Annotated, Any
 
 import typer
 from pydantic import ValidationError
 
+from graph_agent.audit.findings import failure_cause
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.service import ChatService
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import (
     DONE,
@@ -24,21 +26,25 @@ from graph_agent.cli.running import (
     Model,
     Run,
     User,
+    finite,
     open_file,
     option,
     print_stderr,
     wrong_usage,
 )
 from graph_agent.cli.runtime import open_command_runtime
-from graph_agent.cli.sending import send_with_key
+from graph_agent.cli.sending import answer_to, send_with_key
 from graph_agent.cli.show import json_line, print_answer, stdout_console
+from graph_agent.cli.terminal import ShownConversation, last_shown, remember
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer
+from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.reply.causes import FailureCause
 from graph_agent.settings import Settings
 
 _ANSWERS = (Consent.YES, Consent.NO)
-_NO_QUESTION = "a new conversation has no question: answer with --conversation ID, or with --yes ID or --no ID"
+_NO_QUESTION = "a new conversation has no question: answer the last one with -c"
 _FAILURES = ("ERROR:", "REFUSAL:RATE_LIMITED")
 
 
@@ -53,6 +59,10 @@ def ask(
     ] = None,
     user: User = LOCAL_USER,
     conversation: Conversation = None,
+    go_on: Annotated[
+        bool,
+        typer.Option("--continue", "-c", help="Continue the last conversation; a yes or no answers its open question."),
+    ] = False,
     yes: Annotated[
         str | None,
         option("--yes", "ID", "Confirm the action with this id, which its question prints on stderr."),
@@ -69,28 +79,79 @@ def ask(
             min=0.1,
             max=3600,
             help="End the turn after this time (default: GRAPH_AGENT_TIMEOUT_SECONDS, 30).",
+            callback=finite,
         ),
     ] = None,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Print the model and the ids also after the first time in a terminal session."),
+    ] = False,
 ) -> None:
     """Send one message and print the reply, with a receipt for every change.
 
-    Exits with 1 if the message could not be served. To answer a question in the reply, send the answer with --conversation ID,
-    or confirm an action with --yes ID or decline it with --no ID; the ids are printed on stderr.
+    Exits with 1 if the message could not be served, or a line of a batch. To answer a question in the reply, send the answer
+    with -c, or confirm an action by its id with --yes ID or decline it with --no ID; -v prints the ids on stderr.
     """
     answers = _answer_by_id(yes, no)
     settings = command_settings(mcp, constitution)
     if batch is not None:
-        if user != LOCAL_USER or any(given is not None for given in (text, conversation, answers)):
-            wrong_usage("--batch reads its messages from a file: leave out TEXT, --user, --conversation, --yes and --no")
+        if user != LOCAL_USER or go_on or any(given is not None for given in (text, conversation, answers)):
+            wrong_usage("--batch reads its messages from a file: leave out TEXT, --user, --conversation, -c, --yes and --no")
         _ask_many(settings, batch, model, timeout)
     elif text is None and answers is None:
         wrong_usage("there is no message: graph-agent ask TEXT")
+    elif go_on and not (conversation is None and answers is None):
+        wrong_usage("--continue finds the conversation and its question itself: leave out --conversation, --yes and --no")
     else:
-        with open_command_runtime(settings, model=model, timeout=timeout) as (runtime, run):
+        before = last_shown(settings)
+        named = verbose or before is None
+        with open_command_runtime(settings, model=model, timeout=timeout, announce=named) as (runtime, run):
             content = _from_stdin() if text == "-" else text
+            if go_on:
+                conversation, answers = run(_open_question(runtime.chat, user, content or "", before))
             sending = send_with_key(runtime.chat, user, content, conversation_id=conversation, answers=answers)
-            answers_nothing = conversation is None and answers is None and read_consent(content or "") in _ANSWERS
-            _print_reply(run, sending, as_json, _NO_QUESTION if answers_nothing else "")
+            try:
+                answer = run(sending)
+            except ServiceError as exc:
+                if as_json:
+                    typer.echo(json_line(_error(exc)))
+                raise
+            pending = answer.decision.pending_action
+            remember(settings, ShownConversation(user_id=user, conversation_id=answer.conversation_id, pending=pending))
+            if as_json:
+                typer.echo(json_line(_answer(answer)))
+            else:
+                print_answer(stdout_console(), answer.decision)
+            if pending is not None:
+                by_id = f"; by id: --yes {pending.id} or --no {pending.id}" if verbose else ""
+                print_stderr(f"to answer: graph-agent ask -c yes, or graph-agent ask -c no{by_id}")
+            if named:
+                print_stderr(f"conversation: {answer.conversation_id}")
+            if conversation is None and answers is None and read_consent(content or "") in _ANSWERS:
+                print_stderr(_NO_QUESTION)
+            if not failed(answer.decision):
+                raise typer.Exit(DONE)
+            if cause := run(_cause(runtime, answer.decision_id)):
+                print_stderr(f"the cause: {cause}")
+            print_stderr("the reason: graph-agent log show last")
+            raise typer.Exit(FAILED)
+
+
+async def _open_question(
+    chat: ChatService, user: str, text: str, shown: ShownConversation | None
+) -> tuple[str, ConfirmationAnswer | None]:
+    """Return the conversation that this terminal showed last, else the user's last one, and the answer that `text` is in it."""
+    if shown is not None and shown.user_id == user:
+        return shown.conversation_id, answer_to(shown.pending, text)
+    page = await chat.conversations(user, limit=1)
+    if not page.conversations:
+        raise ServiceError(ServiceErrorCode.CONVERSATION_NOT_FOUND, "There is no conversation to continue yet.")
+    return page.conversations[0].id, None
+
+
+async def _cause(runtime: Runtime, decision_id: str) -> FailureCause | None:
+    record = await runtime.audit.load(decision_id)
+    return failure_cause(record) if isinstance(record, DecisionRecord) else None
 
 
 def _answer_by_id(yes: str | None, no: str | None) -> ConfirmationAnswer | None:
@@ -103,28 +164,6 @@ def _answer_by_id(yes: str | None, no: str | None) -> ConfirmationAnswer | None:
         return ConfirmationAnswer(pending_action=pending_id, yes=yes is not None)
     except ValidationError:
         wrong_usage("an id has 1 to 255 characters")
-
-
-def _print_reply(run: Run[Any], sending: Coroutine[Any, Any, ChatAnswer], as_json: bool, hint: str) -> NoReturn:
-    try:
-        answer = run(sending)
-    except ServiceError as exc:
-        if as_json:
-            typer.echo(json_line(_error(exc)))
-        raise
-    if as_json:
-        typer.echo(json_line(_answer(answer)))
-    else:
-        print_answer(stdout_console(), answer.decision)
-    if (pending := answer.decision.pending_action) is not None:
-        print_stderr(f"to answer: --yes {pending.id} or --no {pending.id}")
-    print_stderr(f"conversation: {answer.conversation_id}")
-    if hint:
-        print_stderr(hint)
-    if not failed(answer.decision):
-        raise typer.Exit(DONE)
-    print_stderr(f"the reason: graph-agent log show {answer.decision_id}")
-    raise typer.Exit(FAILED)
 
 
 def _answer(answer: ChatAnswer) -> dict[str, Any]:
@@ -144,21 +183,26 @@ def _ask_many(settings: Settings, file: str, model: str | None, timeout: float |
         runtime, run = stack.enter_context(open_command_runtime(settings, model=model, timeout=timeout, temporary=True))
         failures = 0
         for number, text in enumerate(_texts(lines), start=1):
-            result = _ask_isolated(runtime, run, number, text)
-            failures += "error" in result
+            result, served = _ask_isolated(runtime, run, number, text)
+            failures += not served
             typer.echo(json_line(result))  # flushes, so that a reader gets each line at once
         if failures:
             print_stderr(f"{failures} of {number} lines could not be served")
+            raise typer.Exit(FAILED)
 
 
-def _ask_isolated(runtime: Runtime, run: Run[Any], number: int, text: str | None) -> dict[str, Any]:
-    """Send one line under a new user id, so that it sees no tasks and conversations of other lines."""
+def _ask_isolated(runtime: Runtime, run: Run[Any], number: int, text: str | None) -> tuple[dict[str, Any], bool]:
+    """Send one line under a new user id, so that it sees no tasks and conversations of other lines.
+
+    Return the JSON to print, and whether the line was served.
+    """
     try:
         if text is None:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The line is not UTF-8 text.")
-        return _answer(run(send_with_key(runtime.chat, f"line-{number}", text)))
+        answer = run(send_with_key(runtime.chat, f"line-{number}", text))
+        return _answer(answer), not failed(answer.decision)
     except GraphAgentError as exc:
-        return {**_error(exc), "line": number}
+        return {**_error(exc), "line": number}, False
 
 
 def _error(exc: GraphAgentError) -> dict[str, Any]:

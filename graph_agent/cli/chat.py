@@ -12,11 +12,10 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import ConstitutionFile, Conversation, Mcp, Model, User, print_stderr
 from graph_agent.cli.runtime import open_command_runtime
-from graph_agent.cli.sending import send_with_key
+from graph_agent.cli.sending import answer_to, send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.errors import ServiceError
-from graph_agent.models.decision import ConfirmationAnswer, PendingAction
-from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.models.decision import PendingAction
 
 _HELP = """\
 Write what you want; for example: add a task to call mom, show my tasks, mark the first one as done.
@@ -51,7 +50,7 @@ def chat(
                 print_stderr("A new conversation.")
             elif text:
                 sent = _SHORTCUTS.get(text, text)
-                answers = _answer_to(pending, sent)
+                answers = answer_to(pending, sent)
                 try:
                     answer = run(send_with_key(runtime.chat, user, sent, conversation_id=conversation, answers=answers))
                 except ServiceError as exc:
@@ -64,14 +63,6 @@ def chat(
                 print_answer(console, answer.decision)
         if conversation is not None:
             print_stderr(f"conversation: {conversation}")
-
-
-def _answer_to(pending: PendingAction | None, text: str) -> ConfirmationAnswer | None:
-    """Bind a plain yes or no to the question on the screen, so that it cannot answer a later question of another client."""
-    consent = read_consent(text)
-    if pending is None or consent not in (Consent.YES, Consent.NO):
-        return None
-    return ConfirmationAnswer(pending_action=pending.id, yes=consent is Consent.YES)
 
 
 def _read() -> str | None:

@@ -69,7 +69,7 @@ def list_decisions(
 def show_decision(
     decision_id: Annotated[
         str | None,
-        typer.Argument(metavar="DECISION_ID", help="Print this decision, an id of `log list` (default: the newest)."),
+        typer.Argument(metavar="DECISION_ID", help="Print this decision: an id of `log list`, or `last` (the default)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +79,7 @@ def show_decision(
     """
     with open_log() as (database, run):
         log = LogQueryService(database)
-        if decision_id is None:
+        if decision_id in (None, "last"):
             newest = run(log.query_decisions(limit=1)).items
             if not newest:
                 raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "The log has no decision yet.")

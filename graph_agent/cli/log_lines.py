@@ -74,16 +74,21 @@ class OneLineFormatter(RedactingFormatter):
         return super().format(record).encode("unicode_escape").decode("ascii")
 
 
+def _json_fields(seconds: float, level: str, logger: str, message: str) -> dict[str, str]:
+    at = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return {"time": at, "level": level, "logger": logger, "message": message}
+
+
+def json_message(text: str) -> str:
+    """Return a message of the command as a line of JSON. Nothing is left out of it: the link of the page has its token."""
+    return json.dumps(_json_fields(time.time(), "info", "graph_agent.serve", text))
+
+
 class JsonFormatter(logging.Formatter):
     """A formatter that writes each record as one line of JSON in ASCII."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
+        fields = _json_fields(record.created, record.levelname.lower(), record.name, record.getMessage())
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         redacted = {name: without_credentials(text) for name, text in fields.items()}

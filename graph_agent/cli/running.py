@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -34,8 +35,24 @@ def option(flag: str, metavar: str, help_text: str, default: str | None = None) 
     return typer.Option(flag, metavar=metavar, help=help_text, show_default=default or False)
 
 
+def not_blank(value: str) -> str:
+    """Return an option's value. Raises a usage error that names the option if it is blank."""
+    if not value.strip():
+        raise typer.BadParameter("must not be empty")
+    return value
+
+
+def finite(value: float | None) -> float | None:
+    """Return an option's number. Raises a usage error that names the option if it is NaN: no limit excludes that."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter("must be a finite number")
+    return value
+
+
 Model = Annotated[str | None, option("--model", "MODEL", "Use this model: rules, gemini, openai or scripted:FILE.")]
-User = Annotated[str, option("--user", "ID", "Act as this user.", "the local user")]
+User = Annotated[
+    str, typer.Option("--user", metavar="ID", help="Act as this user.", show_default="the local user", callback=not_blank)
+]
 Conversation = Annotated[str | None, option("--conversation", "ID", "Continue this conversation (default: a new one).")]
 Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]
 ConstitutionFile = Annotated[Path | None, option("--constitution", "FILE", "Use this constitution.", "the shipped one")]

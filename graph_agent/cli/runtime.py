@@ -31,14 +31,20 @@ def check_model(settings: Settings, model: str | None) -> None:
 
 @contextmanager
 def open_command_runtime(
-    settings: Settings, *, model: str | None = None, timeout: float | None = None, temporary: bool = False, workers: int = 1
+    settings: Settings,
+    *,
+    model: str | None = None,
+    timeout: float | None = None,
+    temporary: bool = False,
+    announce: bool = True,
+    workers: int = 1,
 ) -> Iterator[tuple[Runtime, Run[Any]]]:
-    """Yield a runtime and its `run`; print on stderr which model answers, and why, unless this is one of several workers."""
+    """Yield a runtime and its `run`; with `announce` print on stderr which model answers, and why."""
     check_model(settings, model)
     config = AgentEngineConfig(timeout_seconds=timeout or settings.timeout_seconds)
     chosen = temporary_settings(settings) if temporary else settings
     with open_in_loop(open_runtime(chosen, model=model, config=config, workers=workers)) as (runtime, run):
-        if workers == 1:
+        if announce:
             print_stderr(f"model: {runtime.adapter_reason}")
         runtime.engine.add_hook(ProgressLines)
         if not temporary:

@@ -17,7 +17,7 @@ from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.listening import open_listener
 from graph_agent.cli.log_lines import LogFormat, LogLevel
-from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, print_stderr, wrong_usage
+from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, wrong_usage
 from graph_agent.cli.server_process import ServerOptions, run_server
 from graph_agent.cli.worker import run_worker
 from graph_agent.cli.workers import WorkerGroup
@@ -83,27 +83,26 @@ def serve(
             metrics_folder=None if workers == 1 else Path(folder),
             metrics_listener=metrics,
         )
+        announce = partial(_announce, options, host, listener)
         if workers == 1:
-            code = run_server(options, listener, lambda _: _announce(options, host, listener))
+            code = run_server(options, listener, announce)
         else:
-            announce = partial(_announce, options, host, listener)
             code = WorkerGroup(workers, run_worker, (options,), listener, announce).run()
     if code != DONE:
         raise typer.Exit(code)
 
 
-def _announce(options: ServerOptions, host: str, listener: socket.socket, model: str | None = None) -> None:
-    """Print the address and the link of the page, and the model if it is given; a single process prints it itself."""
+def _announce(options: ServerOptions, host: str, listener: socket.socket, model: str) -> None:
+    """Print the model, the address and the link of the page."""
     url = _url(host, listener)
-    if model is not None:
-        print_stderr(f"model: {model}")
-    print_stderr(f"serving {url} ({_users(options)}{'' if options.workers == 1 else f', {options.workers} workers'})")
+    options.print(f"model: {model}")
+    options.print(f"serving {url} ({_users(options)}{'' if options.workers == 1 else f', {options.workers} workers'})")
     if options.metrics_listener is not None:
-        print_stderr(f"metrics: {_url(host, options.metrics_listener)}/metrics")
+        options.print(f"metrics: {_url(host, options.metrics_listener)}/metrics")
     if options.session is not None:
-        print_stderr(f"programs send the header in {token_file(options.settings)}")
+        options.print(f"programs send the header in {token_file(options.settings)}")
     if options.with_page:
-        print_stderr(_how_to_open(options.session, url))
+        options.print(_how_to_open(options.session, url))
 
 
 def _url(host: str, listener: socket.socket) -> str:

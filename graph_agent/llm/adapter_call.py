@@ -15,6 +15,7 @@ from graph_agent.errors import ConfigurationError, LLMError, ToolNotFoundError
 from graph_agent.models.llm import (
     DEFAULT_TEMPERATURE,
     MAX_RESPONSE_TOKENS,
+    LLMErrorCause,
     LLMErrorCode,
     LLMMessage,
     LLMRequest,
@@ -127,4 +128,5 @@ def failed_response(error: LLMError) -> LLMResponse:
     wait = error.retry_after
     valid = isinstance(wait, int | float) and isfinite(wait) and wait >= 0
     code = LLMErrorCode.of(error.default_code if by_class else error.code)
-    return LLMResponse(finish_reason="error", error=code, retry_after=wait if valid else None)
+    cause = LLMErrorCause.__members__.get(error.cause or "")
+    return LLMResponse(finish_reason="error", error=code, retry_after=wait if valid else None, cause=cause)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from graph_agent.llm.config import LLMConfig, check_base_url, make_config
-from graph_agent.llm.families import DEFAULT_MODEL, family_of, plain_name
+from graph_agent.llm.families import DEFAULT_MODEL, family_of
 from graph_agent.llm.gemini_wire import REQUIRED_CALL, build_contents, build_settings, build_tools, parse_response
 from graph_agent.llm.provider_adapter import Post, ProviderAdapter
-from graph_agent.llm.provider_errors import missing_model_message
 from graph_agent.llm.wire_names import GEMINI_NAME, WireNames
 from graph_agent.models.llm import LLMRequest, LLMResponse, ToolDeclaration
 
@@ -67,9 +65,8 @@ class GeminiAdapter(ProviderAdapter):
     def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
         return parse_response(text, self.model, tools, WireNames.of(GEMINI_NAME, tools))
 
-    def _probe_request(self) -> tuple[str, dict[str, str], str]:
-        url = f"{self._base_url}{_VERSION}/models/{quote(plain_name(self.model), safe='')}"
-        return url, {"x-goog-api-key": self._config.api_key}, missing_model_message(self.model)
+    def _models_request(self) -> tuple[str, dict[str, str]]:
+        return f"{self._base_url}{_VERSION}/models", {"x-goog-api-key": self._config.api_key}
 
 
 def _root(base_url: str) -> str:

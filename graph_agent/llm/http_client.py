@@ -26,9 +26,12 @@ from graph_agent.llm.provider_errors import (
     StatusError,
     TruncatedBodyError,
     UnreadableBodyError,
+    error_text,
     failure_for_status,
+    not_json_failure,
     read_retry_after,
     reports_bad_key,
+    reports_exhausted_quota,
     timeout_failure,
     unreachable_failure,
     unreadable_failure,
@@ -38,10 +41,7 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 """A response of `max_tokens` has a few kilobytes; signatures and grounding make it tens. A larger one is an error."""
 
 PROBE_SECONDS = 0.8
-"""The time limit of the small request that shows if an endpoint can be reached."""
-
-_OTHER_METHODS = frozenset({405, 501})
-"""A self-hosted server may support POST only. That it says so shows that it can be reached."""
+"""The time limit of the request for the list of models."""
 
 _COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
 """The content encodings that are decompressed. Only they are offered to the server."""
@@ -90,11 +90,14 @@ async def check_response(response: httpx.Response) -> None:
 
 
 async def _status_error(response: httpx.Response) -> StatusError:
-    body: Any = None
+    body, text = None, ""
     # An error page may be anything; the status is enough.
     with suppress(TruncatedBodyError, UnreadableBodyError, ValueError, RecursionError):
-        body = json.loads(await _read(response))
-    return StatusError(response.status_code, read_retry_after(body, response.headers), bad_key=reports_bad_key(body))
+        text = (await _read(response)).decode(errors="replace")
+        body = json.loads(text)
+    delay = read_retry_after(body, response.headers)
+    exhausted = reports_exhausted_quota(text, delay)
+    return StatusError(response.status_code, delay, bad_key=reports_bad_key(body), exhausted=exhausted, text=error_text(body))
 
 
 async def _read(response: httpx.Response) -> bytes:
@@ -141,39 +144,33 @@ def _decompressor(first_chunk: bytes) -> zlib._Decompress:
     return zlib.decompressobj(47 if has_header else -15)
 
 
-_TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Callable[[Any, str], Failure]], ...] = (
+_TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Callable[[Any], Failure]], ...] = (
     ((StatusError,), failure_for_status),
-    ((TruncatedBodyError,), lambda _exc, _model: Failure(unreadable_failure().error, retryable=True)),
-    ((UnreadableBodyError,), lambda _exc, _model: unreadable_failure()),
-    ((httpx.TimeoutException, TimeoutError), lambda _exc, _model: timeout_failure()),
-    ((httpx.UnsupportedProtocol, httpx.InvalidURL), lambda _exc, _model: Failure(unreachable_failure().error)),
-    ((httpx.TransportError, ssl.SSLError, OSError), lambda _exc, _model: unreachable_failure()),
+    ((TruncatedBodyError,), lambda _: Failure(unreadable_failure().error, retryable=True)),
+    ((UnreadableBodyError,), lambda _: unreadable_failure()),
+    ((httpx.TimeoutException, TimeoutError), lambda _: timeout_failure()),
+    ((httpx.UnsupportedProtocol, httpx.InvalidURL), lambda _: Failure(unreachable_failure().error)),
+    ((httpx.TransportError, ssl.SSLError, OSError), lambda _: unreachable_failure()),
+    ((json.JSONDecodeError,), lambda _: not_json_failure()),
     # An SDK that cannot handle an unexpected response raises one of these.
-    ((ValueError, TypeError, LookupError, AttributeError, RecursionError), lambda _exc, _model: unreadable_failure()),
-    ((Exception,), lambda _exc, _model: Failure(LLMError())),
+    ((ValueError, TypeError, LookupError, AttributeError, RecursionError), lambda _: unreadable_failure()),
+    ((Exception,), lambda _: Failure(LLMError())),
 )
-"""Exception types -> the failure, for the model that was called. The first row that matches is used; the last one always does.
+"""Exception types -> the failure. The first row that matches is used; the last one always does.
 
 Errors of the SDKs for a status have no row: the response hook has raised `StatusError` before the SDK sees the response.
 """
 
 
-def translate_error(exc: Exception, model: str) -> Failure:
-    return next(translation(exc, model) for types, translation in _TRANSLATIONS if isinstance(exc, types))
+def translate_error(exc: Exception) -> Failure:
+    return next(translation(exc) for types, translation in _TRANSLATIONS if isinstance(exc, types))
 
 
-async def probe(url: str, headers: dict[str, str], not_found: str) -> str | None:
-    """Send a GET to `url`; return None if it is answered, else one sentence that says what is wrong, without the key.
-
-    `not_found` is the sentence for the status 404.
-    """
-    try:
+async def served_models(url: str, headers: dict[str, str]) -> list[str]:
+    """Return the names in the list of models at `url`; an empty list if there is none within `PROBE_SECONDS`."""
+    with suppress(Exception):
         async with asyncio.timeout(PROBE_SECONDS), open_client(headers=headers) as client:
-            await client.get(url)
-    except Exception as exc:
-        if isinstance(exc, StatusError) and exc.status in _OTHER_METHODS:
-            return None
-        if isinstance(exc, StatusError) and exc.status == 404:
-            return not_found
-        return translate_error(exc, "").error.message
-    return None
+            body = (await client.get(url)).json()
+            listed = body.get("data") or body.get("models") or []
+            return [str(model.get("id") or model["name"]).removeprefix("models/") for model in listed]
+    return []

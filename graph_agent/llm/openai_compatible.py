@@ -67,9 +67,8 @@ class OpenAICompatibleAdapter(ProviderAdapter):
     def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
         return parse_response(text, self.model, tools, WireNames.of(OPENAI_NAME, tools))
 
-    def _probe_request(self) -> tuple[str, dict[str, str], str]:
-        not_found = "the model's endpoint answers, but not as an OpenAI-compatible one: check the base URL"
-        return f"{self._base_url}/models", self._headers, not_found
+    def _models_request(self) -> tuple[str, dict[str, str]]:
+        return f"{self._base_url}/models", self._headers
 
 
 def _root(base_url: str) -> str:

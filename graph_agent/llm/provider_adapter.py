@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from graph_agent.errors import LLMError
-from graph_agent.llm.adapter_call import RequestAdapter
+from graph_agent.errors import InvalidResponseError, LLMError
+from graph_agent.llm.adapter_call import RequestAdapter, failed_response
 from graph_agent.llm.config import LLMConfig
-from graph_agent.llm.families import answering_model, routed_model
+from graph_agent.llm.families import answering_model, routed_model, successor
 from graph_agent.llm.loop_clients import LoopClients
 from graph_agent.llm.loop_throttle import LoopThrottle
+from graph_agent.llm.provider_errors import StatusError
 from graph_agent.llm.retries import call_with_retries, connection_slot
 from graph_agent.llm.tool_choice import RequiredCalls
-from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
+from graph_agent.models.llm import LLMErrorCause, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
+from graph_agent.reply.causes import CAUSES
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 Post = Callable[[dict[str, Any], float], Awaitable[str]]
 """Sends one request, within a number of seconds, and returns the body of the response as text."""
+
+_MAX_MODELS = 20
+"""The number of models that are named if the one that was asked for does not exist."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class ProviderAdapter(RequestAdapter):
                 sent = self._require_call(body) if require_call else body
                 return await call_with_retries(
                     lambda seconds: client.post(sent, seconds),
-                    lambda exc: self._http_client.translate_error(exc, self.model),
+                    self._http_client.translate_error,
                     limit=self._config.timeout_seconds,
                     retries=self._config.max_retries,
                 )
@@ -78,20 +83,36 @@ class ProviderAdapter(RequestAdapter):
             self._answering = routed_model(self.model, response.response_model)
         return response
 
-    async def check(self) -> str | None:
-        """Return None if the endpoint answers, else one sentence that says what is wrong. Takes at most a second."""
-        return await self._http_client.probe(*self._probe_request())
+    async def check(self) -> str:
+        """Send one short request that requires a call; return "yes" or, in a few words, what the server does instead.
 
-    async def check_required_calls(self) -> str:
-        """Send one short request that requires a call; return "yes" or, in a few words, what the server does instead."""
+        Raises `LLMError` with the cause and, for the operator, what the server says about it.
+        """
         messages = [LLMMessage(role="user", content="Hello!")]
         try:
             response = await self.generate(messages, list(REPLY_FORM_DECLARATIONS), tool_choice="required")
         except LLMError as error:
-            return f"not known ({error.message})"
+            details = await self._details(error)
+            cause = str(CAUSES[failed_response(error).error_cause])
+            raise LLMError(f"{cause} ({details})" if details else cause, error.code, cause=error.cause) from error
         if self.required_calls.failures_in_a_row:
             return "server refuses it"
         return "yes" if response.function_calls else "server ignores it"
+
+    async def _details(self, error: LLMError) -> str:
+        """Return what is known about this endpoint beyond the cause: its models, or its own text without the key."""
+        if error.cause == LLMErrorCause.MODEL_NOT_FOUND:
+            if replacement := successor(self.model):
+                return f"{self.model} is retired, and its successor is {replacement}"
+            names = await self._http_client.served_models(*self._models_request())
+            more = f" and {len(names) - _MAX_MODELS} more" if len(names) > _MAX_MODELS else ""
+            return f"it serves {', '.join(names[:_MAX_MODELS])}{more}" if names else "and it has no list of models"
+        if error.cause is None and isinstance(error, InvalidResponseError):
+            return error.message
+        refusal = error.__cause__
+        if isinstance(refusal, StatusError) and refusal.text:
+            return f"the server says: {refusal.text.replace(self._config.api_key, '***')}"
+        return ""
 
     async def aclose(self) -> None:
         """Close the connections. A later call opens new ones."""
@@ -113,8 +134,8 @@ class ProviderAdapter(RequestAdapter):
     def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse: ...
 
     @abstractmethod
-    def _probe_request(self) -> tuple[str, dict[str, str], str]:
-        """Return the arguments of `probe`: address, headers, and the sentence for the status 404."""
+    def _models_request(self) -> tuple[str, dict[str, str]]:
+        """Return address and headers of the request for the list of models."""
 
     def _open_client(self) -> _LoopClient:
         throttle = LoopThrottle()

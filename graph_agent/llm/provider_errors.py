@@ -15,8 +15,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from graph_agent.errors import InvalidResponseError, LLMError, LLMTimeoutError, RateLimitError
-from graph_agent.llm.families import DEFAULT_MODEL, successor
-from graph_agent.models.llm import LLMErrorCode
+from graph_agent.models.llm import LLMErrorCause, LLMErrorCode
+from graph_agent.reply.causes import CAUSES
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,19 @@ class Failure:
 
 
 class StatusError(Exception):
-    """A response with a status other than 200. `retry_after` is in seconds, if the provider gave a delay."""
+    """A response with a status other than 200. `retry_after` is in seconds, if the provider gave a delay.
 
-    def __init__(self, status: int, retry_after: float | None = None, *, bad_key: bool = False) -> None:
+    `text` is the provider's own message, which only the operator may see.
+    """
+
+    def __init__(
+        self, status: int, retry_after: float | None = None, *, bad_key: bool = False, exhausted: bool = False, text: str = ""
+    ) -> None:
         self.status = status
         self.retry_after = retry_after
         self.bad_key = bad_key
+        self.exhausted = exhausted
+        self.text = text
         super().__init__(f"HTTP status {status}")
 
 
@@ -47,50 +54,60 @@ class UnreadableBodyError(Exception):
 
 _TIMEOUTS = frozenset({408, 504})
 _KEY_REFUSED = frozenset({401, 403})
+_PAYMENT_REQUIRED = 402
 _NOT_IMPLEMENTED = 501
 """The only 5xx that is not retryable: the server does not support the request."""
+_TOOLS = re.compile(r"\btools?\b|\bfunction.call", re.IGNORECASE)
+_EXHAUSTED = re.compile(r"insufficient_quota|PerDay")
+_MAX_TEXT = 300
+
+
+def _failure(
+    cause: LLMErrorCause, kind: type[LLMError] = LLMError, *, retryable: bool = False, retry_after: float | None = None
+) -> Failure:
+    return Failure(kind(str(CAUSES[cause]), retry_after=retry_after, cause=cause), retryable)
 
 
 def timeout_failure() -> Failure:
-    return Failure(LLMTimeoutError("the model did not answer in time"), retryable=True)
+    return _failure(LLMErrorCause.TIMEOUT, LLMTimeoutError, retryable=True)
 
 
 def unreachable_failure() -> Failure:
-    return Failure(LLMError("the model's endpoint cannot be reached"), retryable=True)
+    return _failure(LLMErrorCause.UNREACHABLE, retryable=True)
 
 
 def unreadable_failure() -> Failure:
     return Failure(InvalidResponseError("the model's answer cannot be read"))
 
 
+def not_json_failure() -> Failure:
+    return _failure(LLMErrorCause.NOT_JSON, InvalidResponseError)
+
+
 def blocked_error() -> LLMError:
-    return LLMError("the provider's content filter blocked the answer", LLMErrorCode.BLOCKED)
+    return LLMError(str(CAUSES[LLMErrorCause.BLOCKED]), LLMErrorCode.BLOCKED)
 
 
-def failure_for_status(response: StatusError, model: str) -> Failure:
+def failure_for_status(response: StatusError) -> Failure:
     """Return the failure for a status. 429 is retryable only if the provider gives a delay, 5xx also without one."""
     status = response.status
+    if status == _PAYMENT_REQUIRED:
+        return _failure(LLMErrorCause.QUOTA_EXHAUSTED)
     if status == 429:
-        error = RateLimitError("the provider's rate limit is reached", retry_after=response.retry_after)
-        return Failure(error, retryable=response.retry_after is not None)
+        cause = LLMErrorCause.QUOTA_EXHAUSTED if response.exhausted else LLMErrorCause.RATE_LIMITED
+        retryable = not response.exhausted and response.retry_after is not None
+        return _failure(cause, RateLimitError, retryable=retryable, retry_after=response.retry_after)
     if status in _TIMEOUTS:
         return timeout_failure()
     if status >= 500 and status != _NOT_IMPLEMENTED:
-        return Failure(LLMError("the provider has a failure", retry_after=response.retry_after), retryable=True)
+        return _failure(LLMErrorCause.SERVER_ERROR, retryable=True, retry_after=response.retry_after)
     if 200 <= status < 300:
         return unreadable_failure()
     if response.bad_key or status in _KEY_REFUSED:
-        return Failure(LLMError("the provider refused the API key"))
-    if status == 404:
-        return Failure(LLMError(missing_model_message(model)))
-    return Failure(LLMError(f"the provider refused the request (status {status})"))
-
-
-def missing_model_message(model: str) -> str:
-    """Return the sentence for a model that the provider does not have."""
-    if replacement := successor(model):
-        return f"the model {model} is retired: use {replacement}"
-    return f"the provider does not have the model {model}; the default is {DEFAULT_MODEL}"
+        return _failure(LLMErrorCause.KEY_REFUSED)
+    if _TOOLS.search(response.text):
+        return _failure(LLMErrorCause.TOOLS_NOT_SUPPORTED)
+    return _failure(LLMErrorCause.MODEL_NOT_FOUND if status == 404 else LLMErrorCause.REQUEST_REFUSED)
 
 
 _DURATION = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)s\s*")
@@ -112,6 +129,19 @@ def read_retry_after(body: Any, headers: Mapping[str, str], now: datetime | None
 def reports_bad_key(body: Any) -> bool:
     """True if an error body says that the key is not valid. Gemini does so with the status 400."""
     return any(detail.get("reason") in ("API_KEY_INVALID", "API_KEY_EXPIRED") for detail in error_details(body))
+
+
+def reports_exhausted_quota(text: str, retry_after: float | None) -> bool:
+    """True if the text of an error body says that a quota is used up which a short wait does not renew."""
+    return _EXHAUSTED.search(text) is not None or (retry_after is None and "quota" in text.lower())
+
+
+def error_text(body: Any) -> str:
+    """Return the message of an error body, on one line; empty if it has none."""
+    outer = body[0] if isinstance(body, list) and body else body
+    error = outer.get("error", outer) if isinstance(outer, dict) else None
+    text = error.get("message") if isinstance(error, dict) else error
+    return " ".join(text.split())[:_MAX_TEXT] if isinstance(text, str) else ""
 
 
 def error_details(body: Any) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from graph_agent.errors import InvalidResponseError
 from graph_agent.llm.coercion import coerce_numbers
-from graph_agent.llm.provider_errors import blocked_error
+from graph_agent.llm.provider_errors import blocked_error, not_json_failure
 from graph_agent.llm.wire_names import WireNames, strip_namespace
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import FunctionCall, LLMResponse, TokenUsage, ToolDeclaration
@@ -74,7 +74,7 @@ def parse_object(body: str) -> dict[str, Any]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as exc:
-        raise InvalidResponseError("the model's answer is not JSON") from exc
+        raise not_json_failure().error from exc
     return as_object(value)
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from graph_agent.clock import attempt_limit, time_left
 from graph_agent.errors import LLMTimeoutError
-from graph_agent.llm.provider_errors import Failure, timeout_failure
+from graph_agent.llm.provider_errors import Failure, StatusError, timeout_failure
 
 T = TypeVar("T")
 
@@ -63,8 +63,8 @@ async def call_with_retries(
                 return await attempt(seconds)
         except Exception as exc:
             failure = timeout_failure() if isinstance(exc, TimeoutError) else translate(exc)
-            # Our message and the type of the SDK's exception; its own message may quote the key or the prompt.
-            _log.warning("%s (%s)", failure.error.message, type(exc).__name__)
+            # Our message and the status or the type of the SDK's exception; its own message may quote the key or the prompt.
+            _log.warning("%s (%s)", failure.error.message, exc if isinstance(exc, StatusError) else type(exc).__name__)
             delay = _delay(failure)
             if number == retries or not failure.retryable or not _fits(delay, limit):
                 raise failure.error from exc

@@ -45,6 +45,24 @@ class LLMErrorCode(StrEnum):
         return cls(text) if isinstance(text, str) and text in cls.__members__ else cls.UNAVAILABLE
 
 
+class LLMErrorCause(StrEnum):
+    """The cause of a failed call, for the operator. A value of `LLMErrorCode` among them says that no finer cause is known."""
+
+    RATE_LIMITED = "RATE_LIMITED"
+    TIMEOUT = "TIMEOUT"
+    INVALID_RESPONSE = "INVALID_RESPONSE"
+    UNAVAILABLE = "UNAVAILABLE"
+    BLOCKED = "BLOCKED"
+    KEY_REFUSED = "KEY_REFUSED"
+    MODEL_NOT_FOUND = "MODEL_NOT_FOUND"
+    TOOLS_NOT_SUPPORTED = "TOOLS_NOT_SUPPORTED"
+    REQUEST_REFUSED = "REQUEST_REFUSED"
+    QUOTA_EXHAUSTED = "QUOTA_EXHAUSTED"
+    SERVER_ERROR = "SERVER_ERROR"
+    UNREACHABLE = "UNREACHABLE"
+    NOT_JSON = "NOT_JSON"
+
+
 class FunctionCall(Frozen, kw_only=False):
     """A call that the model requests. `id` is the provider's id of the call, None if it has none."""
 
@@ -164,6 +182,10 @@ class LLMResponse(Frozen, kw_only=False):
     response_model: str | None = Field(default=None, max_length=255, exclude_if=lambda value: value is None)
     """The model that answered, by its own statement. A provider may route a request to another model than the requested one."""
 
+    # Left out of the JSON if it is None, for the same reason.
+    cause: LLMErrorCause | None = Field(default=None, exclude_if=lambda value: value is None)
+    """A finer cause of the error than its code, if the adapter knows one."""
+
     @model_validator(mode="after")
     def _error_has_its_finish_reason(self) -> LLMResponse:
         if self.error is not None and self.finish_reason != "error":
@@ -173,3 +195,8 @@ class LLMResponse(Frozen, kw_only=False):
     @property
     def error_code(self) -> LLMErrorCode | None:
         return None if self.error is None else LLMErrorCode.of(self.error)
+
+    @property
+    def error_cause(self) -> LLMErrorCause:
+        """The cause of a response that cannot be used; the general one of its code if the adapter named none."""
+        return self.cause or LLMErrorCause(self.error_code or LLMErrorCode.INVALID_RESPONSE)

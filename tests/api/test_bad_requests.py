@@ -113,6 +113,18 @@ async def test_other_methods_are_refused_in_the_envelope(client: httpx.AsyncClie
     assert answer.headers["allow"] == "POST"
 
 
+async def test_a_refused_method_gets_the_methods_of_every_route_with_its_path(client: httpx.AsyncClient) -> None:
+    answer = await client.request("OPTIONS", "/api/session")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET")
+
+
+@pytest.mark.parametrize("number", ["0.5", "5", "1e9", "-1", "1790000000"])
+async def test_a_number_is_no_time(client: httpx.AsyncClient, number: str) -> None:
+    for path in ("/api/decisions", "/api/metrics"):
+        answer = await client.get(path, params={"until": number})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+
+
 @pytest.mark.parametrize(
     "media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp", "", None]
 )

@@ -18,8 +18,8 @@ from tests.fork_server import quick_processes
 
 POSITIVE, NEGATIVE = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
 
-FILTERED = {"/api/decisions", "/api/metrics", "/api/metrics/timeline", "/api/drift", "/api/replay"}
-"""Check responses only: a schema cannot express which filters exclude each other and which times are valid."""
+FILTERED = {"/api/decisions", "/api/metrics", "/api/metrics/timeline", "/api/drift", "/api/replay", "/agui"}
+"""Check responses only: a schema cannot express which filters exclude each other, which times are valid, what AG-UI permits."""
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,16 @@ def test_the_openapi_document_lists_every_route_and_every_error_of_a_turn(server
     assert documented == {"200", "400", "401", "403", "404", "409", "413", "415", "422", "429", "500", "503", "504"}
     expected = {"/api/chat", "/api/conversations", "/api/conversations/{conversation_id}", "/api/decisions/{decision_id}"}
     assert expected | {"/healthz", "/readyz"} <= set(paths)
+
+
+def test_a_generated_client_gets_short_and_unique_names(server: LiveServer) -> None:
+    document = httpx.get(f"{server.url}/openapi.json").json()
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert {"chat", "conversation", "decision", "run_agent", "sign_out"} <= set(names)
+    assert len(names) == len(set(names))
+    assert {"ChatRequest", "AnswerRequest", "ReplayRequest"} <= set(document["components"]["schemas"])
+    assert all(name.isidentifier() for name in (*names, *document["components"]["schemas"]))
 
 
 def _ask(operation: schemathesis.APIOperation[Any, Any, Any, Any], mode: schemathesis.GenerationMode) -> None:

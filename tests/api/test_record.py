@@ -13,10 +13,13 @@ from pydantic import SecretStr
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.errors import LLMError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
+from graph_agent.models.llm import LLMErrorCause, LLMResponse
 from graph_agent.models.record import DecisionOpening
 from graph_agent.policy.constitution import Constitution
+from graph_agent.reply.causes import CAUSES
 from tests.chat.environment import Environment
 from tests.scripted_turns import calls, says
 
@@ -94,6 +97,22 @@ async def test_a_decision_has_its_calls(client: httpx.AsyncClient) -> None:
     assert (decision["message"], decision["outcome_category"]) == ("add a task to call mom", "SUCCESS:TASK_COMPLETED")
     assert [call["tool_name"] for call in decision["tool_invocations"]] == ["add_task"]
     assert [call["finish_reason"] for call in decision["llm_calls"]] == ["tool_calls", "tool_calls"]
+    assert decision["cause"] is None
+
+
+async def test_a_decision_whose_model_failed_has_the_cause_and_no_text_of_the_adapter(
+    environment: Environment, served: Served
+) -> None:
+    own_text = LLMResponse(finish_reason="error", error="key sk-123 refused at 10.0.0.7")
+    refused = LLMError(cause=LLMErrorCause.KEY_REFUSED)
+    with ScriptedAdapter([own_text, refused]) as model:
+        client = served(environment.runtime(model))
+        first, second = await said(client, "hi"), await said(client, "hi")
+    answers = [await client.get(f"/api/decisions/{decision_id}") for decision_id in (first, second)]
+    causes = [answer.json()["cause"] for answer in answers]
+    assert causes == [CAUSES[code].to_json() for code in (LLMErrorCause.UNAVAILABLE, LLMErrorCause.KEY_REFUSED)]
+    assert "sk-123" not in answers[0].text + (await client.get(f"/api/decisions/{first}/states")).text
+    assert answers[0].json()["llm_calls"][0]["error"] == "UNAVAILABLE"
 
 
 async def test_the_states_of_a_decision_have_requests_responses_and_the_outcome_of_calls(client: httpx.AsyncClient) -> None:

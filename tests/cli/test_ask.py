@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from graph_agent.models.llm import LLMErrorCause
+from graph_agent.reply.causes import CAUSES
 from tests.cli.conftest import Cli
 
 
@@ -75,7 +77,7 @@ def test_json_is_one_object_with_decision_states_ids_and_reply(cli: Cli) -> None
 
 def test_a_deletion_waits_for_the_yes_of_the_next_command(cli: Cli) -> None:
     cli("ask", "add a task to buy groceries")
-    question = cli("ask", "delete the groceries task")
+    question = cli("ask", "delete the groceries task", "-v")
     assert "yes or no" in question.out
 
     done = cli("ask", "yes", "--conversation", conversation_of(question.err))
@@ -87,9 +89,8 @@ def test_a_deletion_waits_for_the_yes_of_the_next_command(cli: Cli) -> None:
 @pytest.mark.parametrize("task", ["می\u200cخواهم نان", "lunch 👨\u200d👩\u200d👧"])
 def test_a_task_is_stored_and_asked_back_with_its_joiners(cli: Cli, task: str) -> None:
     assert f"added '{task}'" in cli("ask", f"add a task to {task}").out
-    question = cli("ask", f"delete {task}")
-    assert f"Delete '{task}'" in question.out
-    assert f"deleted '{task}'" in cli("ask", "yes", "--conversation", conversation_of(question.err)).out
+    assert f"Delete '{task}'" in cli("ask", f"delete {task}").out
+    assert f"deleted '{task}'" in cli("ask", "-c", "yes").out
 
 
 def test_a_hidden_character_in_a_task_is_seen_before_the_user_confirms(cli: Cli, script: Callable[..., str]) -> None:
@@ -103,16 +104,71 @@ def test_a_hidden_character_in_a_task_is_seen_before_the_user_confirms(cli: Cli,
     assert "Delete 'pay‹U+3164›bob‹U+202E›'. Should I" in cli("ask", "delete it", "--model", script(delete)).out
 
 
+def test_a_deletion_is_confirmed_without_an_id(cli: Cli) -> None:
+    cli("ask", "add a task to call mom")
+    asked = cli("ask", "delete call mom")
+    assert asked.err == "to answer: graph-agent ask -c yes, or graph-agent ask -c no\n"
+
+    assert cli("ask", "-c", "yes").out.splitlines()[-1] == "  ✓ deleted 'call mom'"
+    assert cli("ask", "--continue", "yes").out != ""
+    assert "call mom" not in cli("ask", "show my tasks").out
+
+
+def test_a_yes_answers_the_question_of_its_own_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("ask", "add a task to call mom")
+    cli("ask", "add a task to feed the cat")
+    cli("ask", "delete call mom")
+    with monkeypatch.context() as other_terminal:
+        other_terminal.setattr(os, "getsid", lambda _: 1)
+        elsewhere = cli("ask", "delete feed the cat")
+    assert [line.partition(":")[0] for line in elsewhere.err.splitlines()] == ["model", "to answer", "conversation"]
+
+    assert "✓ deleted 'call mom'" in cli("ask", "-c", "yes").out
+    assert "feed the cat" in cli("ask", "show my tasks").out
+
+
+def test_a_new_terminal_continues_the_last_conversation_of_the_user(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("ask", "add a task to call mom", "--user", "ann")
+    conversation = conversation_of(cli("ask", "delete call mom", "--user", "ann", "-v").err)
+    monkeypatch.setattr(os, "getsid", lambda _: 1)
+
+    done = cli("ask", "-c", "yes", "--user", "ann")
+    assert "✓ deleted 'call mom'" in done.out
+    assert conversation_of(done.err) == conversation
+    nothing = cli("ask", "-c", "yes", "--user", "bob")
+    assert (nothing.code, nothing.err.splitlines()[-1]) == (1, "graph-agent: There is no conversation to continue yet.")
+    assert cli("ask", "-c", "yes", "--conversation", conversation).code == 2
+
+
+def test_the_model_and_the_conversation_are_named_once_in_a_terminal_session_or_on_request(cli: Cli) -> None:
+    first, second, asked = cli("ask", "hi"), cli("ask", "hi"), cli("ask", "hi", "--verbose")
+    for named in (first, asked):
+        assert [line.partition(":")[0] for line in named.err.splitlines()] == ["model", "conversation"]
+    assert second.err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [(("--user", ""), "--user"), (("--user", " "), "--user"), (("--timeout", "nan"), "--timeout")],
+)
+def test_a_value_that_cannot_be_used_is_refused_by_the_name_of_its_option(
+    cli: Cli, arguments: tuple[str, ...], name: str
+) -> None:
+    ended = cli("ask", "hi", *arguments)
+    assert ended.code == 2
+    assert name in ended.err
+
+
 def test_an_action_is_confirmed_or_declined_by_the_id_that_its_question_prints(cli: Cli) -> None:
     cli("ask", "add a task to call mom")
-    asked = cli("ask", "delete the call mom task")
-    (pending_id,) = re.findall(r"to answer: --yes (\S+)", asked.err)
+    asked = cli("ask", "delete the call mom task", "-v")
+    (pending_id,) = re.findall(r"by id: --yes (\S+)", asked.err)
     declined = cli("ask", "--no", pending_id)
     assert (declined.code, declined.out) == (0, "OK, I won't do that. Nothing was changed.\n")
     late = cli("ask", "--yes", pending_id)
     assert (late.code, late.out) == (1, "That question has already been answered, so nothing was done now.\n")
-    again = cli("ask", "delete the call mom task")
-    (pending_id,) = re.findall(r"to answer: --yes (\S+)", again.err)
+    again = cli("ask", "delete the call mom task", "-v")
+    (pending_id,) = re.findall(r"by id: --yes (\S+)", again.err)
     assert "deleted 'call mom'" in cli("ask", "--yes", pending_id).out
 
 
@@ -148,10 +204,12 @@ def test_a_message_that_could_not_be_served_exits_with_1_and_prints_its_decision
 
     assert ended.json()["decision"]["outcome_category"] == outcome
     assert ended.code == 1
-    # The reply cannot say why, so the command says where the reason is.
-    reason = ended.err.splitlines()[-1]
-    assert reason == f"the reason: graph-agent log show {ended.json()['decision_id']}"
-    assert cli(*reason.split()[3:]).code == 0
+    # The reply cannot say why, so the command does.
+    cause, reason = ended.err.splitlines()[-2:]
+    assert cause == f"the cause: {CAUSES[LLMErrorCause(step['error'])]}"
+    assert reason == "the reason: graph-agent log show last"
+    shown = cli(*reason.split()[3:])
+    assert (shown.code, ended.json()["decision_id"] in shown.out) == (0, True)
 
 
 def test_a_refusal_out_of_scope_is_an_answer(cli: Cli) -> None:
@@ -242,7 +300,7 @@ def test_a_signal_ends_the_command_quietly_and_leaves_a_closed_row(
 
 
 def test_an_answer_without_a_conversation_says_how_a_question_is_answered(cli: Cli) -> None:
-    hint = "a new conversation has no question: answer with --conversation ID, or with --yes ID or --no ID"
+    hint = "a new conversation has no question: answer the last one with -c"
     ended = cli("ask", "yes")
     assert hint in ended.err.splitlines()
     conversation = conversation_of(ended.err)

@@ -49,7 +49,16 @@ def test_an_invalid_line_gives_an_error_and_the_others_are_answered(cli: Cli) ->
     assert [line.get("error", {}).get("code") for line in answers] == [None, *["VALIDATION_ERROR"] * 4, None, None]
     assert [line["line"] for line in answers if "error" in line] == [2, 3, 4, 5]
     assert "4 of 7 lines could not be served" in ended.err
-    assert ended.code == 0
+    assert ended.code == 1
+
+
+def test_a_line_whose_model_fails_is_not_served(cli: Cli, script: Callable[..., str]) -> None:
+    steps = [{"error": "UNAVAILABLE"}, {"content": "Hi.", "finish_reason": "stop"}]
+
+    ended = cli("ask", "--batch", "-", "--model", script(*steps), stdin=b"a\nb\n")
+
+    assert [line["reply"] for line in objects(ended.out)][1:] == ["Hi."]
+    assert (ended.code, ended.err.splitlines()[-1]) == (1, "1 of 2 lines could not be served")
 
 
 def test_more_lines_than_a_user_may_send_in_a_minute_are_served(cli: Cli) -> None:

@@ -101,11 +101,11 @@ def shown(cli: Cli, home: Path) -> Shown:
 
 def test_the_model_is_down(shown: Shown) -> None:
     output = shown(lambda one: one.turn([LLMError()]))
-    assert "Model call 1 failed after 0 ms: UNAVAILABLE, the model could not be reached, or its server failed." in output
+    assert "Model call 1 failed after 0 ms: UNAVAILABLE, the model could not be reached, or its server failed: run `" in output
 
 
 def test_the_model_gave_no_answer_in_time(shown: Shown) -> None:
-    assert "TIMEOUT, the model gave no complete answer in time" in shown(lambda one: one.turn([LLMTimeoutError()]))
+    assert "TIMEOUT, the model did not answer in time" in shown(lambda one: one.turn([LLMTimeoutError()]))
 
 
 def test_the_model_made_a_call_with_bad_arguments(shown: Shown) -> None:

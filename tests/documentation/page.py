@@ -62,7 +62,7 @@ PREPARED = {
     "docs/page.md": "SERVE",
     "docs/record.md": "graph-agent ask 'add a task to buy milk' && graph-agent constitution show > stricter.md",
     "docs/studio.md": "cp $ROOT/*.{md,toml,json,py} $ROOT/LICENSE . && ln -s $ROOT/graph_agent . && export PIP_NO_DEPS=1",
-    "docs/tutorial.md": "cp $PIP_FIND_LINKS/*.whl . && mkdir .venv && ln -s $COMMANDS .venv/bin",
+    "docs/tutorial.md": "mkdir .venv && ln -s $COMMANDS .venv/bin",
 }
 """The steps of a reader before the first block of a page. SERVE starts the page's server, CHAT is the command above."""
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from graph_agent.errors import ConfigurationError
+from graph_agent.errors import ConfigurationError, LLMError
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, OpenAICompatibleAdapter
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, TokenUsage
 from graph_agent.ports import LLMAdapter
 from graph_agent.task_server.declarations import TASK_TOOLS
 from tests.llm.wire_apis import SIGNATURE, Call, OpenAIAPI
-from tests.llm.wire_server import says, sends, serving
+from tests.llm.wire_server import Reply, says, sends, serving
 
 SERVER = OpenAIAPI()
 HELLO = LLMMessage(role="user", content="hello")
@@ -219,12 +219,30 @@ def test_the_default_endpoint_is_geminis() -> None:
     assert GEMINI_ENDPOINT == "https://generativelanguage.googleapis.com/v1beta/openai/"
 
 
-async def test_the_check_distinguishes_a_wrong_address_from_a_wrong_key() -> None:
-    async with serving(says({"data": []}), sends(b"not found", 404), says({}, 401)) as wire:
-        said = [await OpenAICompatibleAdapter("the-key", "m", base_url=wire.url).check() for _ in range(3)]
-    assert said == [
-        None,
-        "the model's endpoint answers, but not as an OpenAI-compatible one: check the base URL",
-        "the provider refused the API key",
-    ]
-    assert [request.path for request in wire.requests] == ["/models"] * 3
+@pytest.mark.parametrize(
+    ("models", "found"),
+    [
+        (
+            says({"object": "list", "data": [{"id": f"model-{n}"} for n in range(22)]}),
+            r"it serves model-0, .*, model-19 and 2 more",
+        ),
+        (sends(b"not found", 404), "and it has no list of models"),
+        (sends(b"<html>"), "and it has no list of models"),
+    ],
+)
+async def test_the_check_of_a_model_that_is_not_served_lists_those_that_are(models: Reply, found: str) -> None:
+    async with serving(says(SERVER.error(404), 404), says(SERVER.error(404), 404), models) as wire:
+        adapter = OpenAICompatibleAdapter("the-key", "m", base_url=wire.url)
+        with pytest.raises(LLMError, match=found):
+            await adapter.check()
+        await adapter.aclose()
+    assert [request.path for request in wire.requests] == ["/chat/completions"] * 2 + ["/models"]
+
+
+async def test_the_check_quotes_the_text_of_a_refusal_without_the_key() -> None:
+    refusal = says({"error": {"message": "the-key: gemma\n does not support tools"}}, 400)
+    async with serving(refusal) as wire:
+        adapter = OpenAICompatibleAdapter("the-key", "m", base_url=wire.url)
+        with pytest.raises(LLMError, match=r"\(the server says: \*\*\*: gemma does not support tools\)$"):
+            await adapter.check()
+        await adapter.aclose()

@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from graph_agent.llm.provider_errors import StatusError, failure_for_status, read_retry_after, reports_bad_key
+from graph_agent.llm.provider_errors import (
+    StatusError,
+    error_text,
+    failure_for_status,
+    read_retry_after,
+    reports_bad_key,
+    reports_exhausted_quota,
+)
 
 INFO = "type.googleapis.com/google.rpc.RetryInfo"
 
@@ -43,14 +50,54 @@ def test_the_delay_is_read_from_the_body_or_the_headers(body: Any, headers: dict
 
 def test_a_bad_key_is_recognized_behind_status_400() -> None:
     assert reports_bad_key({"error": {"details": [{"reason": "API_KEY_INVALID"}]}})
-    assert failure_for_status(StatusError(400, bad_key=True), "m").error.message == "the provider refused the API key"
+    assert failure_for_status(StatusError(400, bad_key=True)).error.cause == "KEY_REFUSED"
 
 
-def test_the_message_for_a_retired_model_names_its_successor() -> None:
-    message = failure_for_status(StatusError(404), "gemini-2.0-flash").error.message
-    assert message == "the model gemini-2.0-flash is retired: use gemini-3.8-flash"
+@pytest.mark.parametrize(
+    ("text", "delay", "exhausted"),
+    [
+        ('{"error": {"code": "insufficient_quota"}}', None, True),
+        ('{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}', 20.0, True),
+        ('{"message": "You exceeded your current quota"}', None, True),
+        ('{"message": "You exceeded your current quota", "retryDelay": "20s"}', 20.0, False),
+        ('{"message": "too many requests"}', None, False),
+        ("", None, False),
+    ],
+)
+def test_an_exhausted_quota_is_told_from_a_limit_of_the_rate(text: str, delay: float | None, exhausted: bool) -> None:
+    assert reports_exhausted_quota(text, delay) is exhausted
+    failure = failure_for_status(StatusError(429, delay, exhausted=exhausted))
+    assert failure.error.cause == ("QUOTA_EXHAUSTED" if exhausted else "RATE_LIMITED")
+    assert failure.retryable is (delay is not None and not exhausted)
 
 
-def test_the_message_for_an_unknown_model_names_the_default() -> None:
-    message = failure_for_status(StatusError(404), "gemini-9").error.message
-    assert message == "the provider does not have the model gemini-9; the default is gemini-3.8-flash"
+@pytest.mark.parametrize(
+    ("status", "text", "cause"),
+    [
+        (400, "gemma does not support tools", "TOOLS_NOT_SUPPORTED"),
+        (404, "No endpoints found that support tool use", "TOOLS_NOT_SUPPORTED"),
+        (404, "model not found", "MODEL_NOT_FOUND"),
+        (400, "unknown field", "REQUEST_REFUSED"),
+        (402, "no credit", "QUOTA_EXHAUSTED"),
+        (501, "tool_choice", "REQUEST_REFUSED"),
+        (502, "tools", "SERVER_ERROR"),
+    ],
+)
+def test_the_cause_of_a_status_is_found_by_the_text_of_the_server_too(status: int, text: str, cause: str) -> None:
+    assert failure_for_status(StatusError(status, text=text)).error.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"error": {"message": "one\n two"}}, "one two"),
+        ([{"error": {"message": "in a list"}}], "in a list"),
+        ({"error": "as text"}, "as text"),
+        ({"object": "error", "message": "without an error"}, "without an error"),
+        ({"error": {"message": 3}}, ""),
+        (None, ""),
+        ({"error": {"message": "x" * 1000}}, "x" * 300),
+    ],
+)
+def test_the_text_of_an_error_body_is_one_short_line(body: Any, text: str) -> None:
+    assert error_text(body) == text

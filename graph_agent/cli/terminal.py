@@ -1,0 +1,53 @@
+"""The memory of a terminal session: the last conversation that `ask` showed in it, so that `--continue` needs no id.
+
+Another terminal or the page may ask a question meanwhile. A yes typed here must not answer it, so each session has a file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from graph_agent.models.base import Frozen
+from graph_agent.models.decision import PendingAction
+from graph_agent.settings import Settings
+
+_SECONDS = 24 * 3600
+"""The age at which a file is ignored and removed: the number of a session is used again after a restart of the machine."""
+
+
+class ShownConversation(Frozen):
+    """The conversation that a terminal showed last, with the question that was open then."""
+
+    user_id: str
+    conversation_id: str
+    pending: PendingAction | None
+
+
+def last_shown(settings: Settings) -> ShownConversation | None:
+    """Return what this terminal session showed last; None if it showed nothing yet."""
+    file = _file(settings)
+    with suppress(OSError, ValidationError):
+        if file.stat().st_mtime > time.time() - _SECONDS:
+            return ShownConversation.model_validate_json(file.read_bytes())
+    return None
+
+
+def remember(settings: Settings, shown: ShownConversation) -> None:
+    """Store what this terminal session has shown, and remove the files of old sessions."""
+    file = _file(settings)
+    # A home that cannot be written only makes `--continue` take the user's last conversation.
+    with suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.write_text(shown.model_dump_json(), encoding="utf-8")
+        for other in file.parent.iterdir():
+            if other.stat().st_mtime < time.time() - _SECONDS:
+                other.unlink(missing_ok=True)
+
+
+def _file(settings: Settings) -> Path:
+    return settings.home / "terminals" / str(os.getsid(0))

@@ -1,0 +1,40 @@
+"""The causes of a failed model call, each with its remedy, for the operator; a user reads the fixed reply instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graph_agent.models.base import Frozen
+from graph_agent.models.llm import LLMErrorCause
+
+
+class FailureCause(Frozen):
+    """A cause: its code, what happened, and what the operator can do about it, as two clauses of one sentence."""
+
+    code: LLMErrorCause
+    sentence: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.sentence}: {self.remedy}"
+
+
+_CAUSES = {
+    "KEY_REFUSED": ("the provider refused the API key", "set GEMINI_API_KEY or OPENAI_API_KEY to a valid key"),
+    "MODEL_NOT_FOUND": ("the endpoint does not serve this model", "set GEMINI_MODEL or OPENAI_MODEL, or correct the base URL"),
+    "TOOLS_NOT_SUPPORTED": ("the server refuses requests with tools", "use a model that supports tools, or enable them there"),
+    "REQUEST_REFUSED": ("the server refused the request", "run `graph-agent doctor`, which quotes it, and check the base URL"),
+    "QUOTA_EXHAUSTED": ("the quota of this API key is exhausted", "raise it at the provider, or use another key or model"),
+    "RATE_LIMITED": ("the provider got too many requests", "send fewer at a time, or raise the limit at the provider"),
+    "SERVER_ERROR": ("the model's server failed", "try again later; if the server is yours, read its log"),
+    "UNREACHABLE": ("the model's endpoint cannot be reached", "check the base URL and the network, and start the server"),
+    "NOT_JSON": ("the endpoint's answer is not JSON", "check the base URL, which may be that of a web page or a proxy"),
+    "TIMEOUT": ("the model did not answer in time", "use a faster model, or raise GRAPH_AGENT_TIMEOUT_SECONDS"),
+    "INVALID_RESPONSE": ("the model's response cannot be used", "try again; if it happens often, use another model"),
+    "BLOCKED": ("the provider's content filter blocked the answer", "rephrase the message"),
+    "UNAVAILABLE": ("the model could not be reached, or its server failed", "run `graph-agent doctor` to see which"),
+}
+CAUSES: Mapping[LLMErrorCause, FailureCause] = {
+    LLMErrorCause(code): FailureCause(code=LLMErrorCause(code), sentence=sentence, remedy=remedy)
+    for code, (sentence, remedy) in _CAUSES.items()
+}
