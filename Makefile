@@ -100,6 +100,10 @@ conformance: $(STAMP) ## the MCP conformance suite and the MCP Inspector against
 foreign: $(STAMP) ## turns with the official MCP servers, from npm and PyPI; needs npm
 	@$(BIN)/python -m tests.foreign
 
+.PHONY: live
+live: $(STAMP) ## the suite and sixty requests against the real model; needs GEMINI_API_KEY or OPENAI_*
+	@$(BIN)/python -m tests.acceptance.live
+
 SEED ?=
 
 .PHONY: cluster

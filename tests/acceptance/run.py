@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 from graph_agent.clock import ManualClock
+from graph_agent.ports import LLMAdapter
 from tests.acceptance.cases import Dialogue, Outcome, Request, Sentence, SentenceClass, load_requests, load_sentences
 from tests.acceptance.user import User
 from tests.chat.environment import Environment, migrated, open_environment
@@ -40,9 +41,9 @@ class Verdict:
         )
 
 
-async def run_case(environment: Environment, case: Request | Dialogue) -> Verdict:
+async def run_case(environment: Environment, case: Request | Dialogue, model: LLMAdapter | None = None) -> Verdict:
     """Have a new user type the messages of `case`, and judge each reply and the tasks after it."""
-    user, verdict = User(environment, case.id), Verdict(case.id)
+    user, verdict = User(environment, case.id, model), Verdict(case.id)
     await user.has(case.given)
     for number, turn in enumerate(case.turns, 1):
         before = await user.tasks()

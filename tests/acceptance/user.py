@@ -1,7 +1,8 @@
-"""A user of the chat service with the embedded model, over real databases and the real task server."""
+"""A user of the chat service with the embedded model or another, over real databases and the real task server."""
 
 from __future__ import annotations
 
+from graph_agent.ports import LLMAdapter
 from graph_agent.task_server.models import Task, TaskStatus
 from graph_agent.task_server.store import list_newest_first
 from tests.acceptance.cases import Outcome
@@ -12,9 +13,9 @@ from tests.permission import permitted
 class User:
     """One user with tasks and one conversation."""
 
-    def __init__(self, environment: Environment, user_id: str) -> None:
+    def __init__(self, environment: Environment, user_id: str, model: LLMAdapter | None = None) -> None:
         self._environment = environment
-        self._chat = environment.chat()
+        self._chat = environment.chat(model)
         self._id = user_id
         self._conversation: str | None = None
 

@@ -21,6 +21,7 @@ from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, LLMAdapter
@@ -99,6 +100,11 @@ class Environment:
     async def decisions(self) -> list[tuple[str, str, str]]:
         """Return decision type, outcome and status of every row, in order."""
         return await _rows(self.log, "SELECT decision_type, outcome_category, status FROM decision_logs ORDER BY created_at")
+
+    async def records(self) -> list[DecisionRecord]:
+        """Return the records of the closed decisions, in order."""
+        rows = await _rows(self.log, "SELECT record FROM decision_logs WHERE record IS NOT NULL ORDER BY created_at")
+        return [DecisionRecord.model_validate_json(record) for (record,) in rows]
 
     async def descriptions(self, user: str = "ann") -> list[str]:
         """Return the user's tasks, oldest first."""
