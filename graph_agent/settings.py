@@ -63,7 +63,9 @@ class Settings(BaseModel):
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
     """The limit for each user, across all replicas."""
     retention_days: int = Field(default=30, ge=1, alias="GRAPH_AGENT_RETENTION_DAYS")
-    """The time for which decisions are kept."""
+    """The time for which decisions are kept. High-risk uses in the EU need at least six months: 183."""
+    disclosure: str = Field(default="You are talking to an AI system.", max_length=500, alias="GRAPH_AGENT_DISCLOSURE")
+    """The line by which users learn that they talk to an AI, with the first answer of a conversation; `off`: none."""
 
     otel: bool = Field(default=False, alias="GRAPH_AGENT_OTEL")
     """Export traces, metrics and logs by OpenTelemetry; its SDK reads its own OTEL_* variables."""

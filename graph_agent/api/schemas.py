@@ -78,6 +78,9 @@ class ChatReply(Frozen):
     decision_id: str
     reply: str
     decision: AgentDecision
+    disclosure: str | SkipJsonSchema[None] = Field(
+        default=None, description="With the first answer of a conversation: the line that says that one talks to an AI system."
+    )
 
 
 class ErrorBody(Frozen):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision
 
@@ -17,6 +19,8 @@ class ChatAnswer(Frozen):
     reply: str
     decision: AgentDecision
     states: list[str]
+    # Left out of the JSON if it is None: only the first answer of a conversation has it.
+    disclosure: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def reply_json(self) -> dict[str, Any]:
         """Return the JSON for a client: everything but the visited states."""

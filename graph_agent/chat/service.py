@@ -64,13 +64,14 @@ class ChatService:
         maintenance: Sequence[MaintenanceJob] = (),
         shared_maintenance: Sequence[MaintenanceJob] = (),
         endings: TurnEndings | None = None,
+        disclosure: str | None = None,
     ) -> None:
         """`database` has the migrated tables of `graph_agent.chat.conversations`; the caller closes it.
 
         `processes` is the number of processes that share the limit on logged refusals.
         `maintenance` is what the sweeper does besides finishing turns, in this order; one job that fails stops no other. The
         `shared_maintenance` is done by one of the processes of the database, at most once a minute. `endings` tells them when a
-        turn has ended.
+        turn has ended. `disclosure` comes with the first answer of a conversation.
         """
         self.endings = endings or TurnEndings()
         self._maintenance = tuple(maintenance)
@@ -82,7 +83,7 @@ class ChatService:
         self._conversations = ConversationStore(database)
         self._turns = TurnStore(database, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
         self._leases = LeaseKeeper(self._turns, clock=clock)
-        self._stores = ChatStores(self._turns, self._leases, self.endings, LoopThrottle(), ids)
+        self._stores = ChatStores(self._turns, self._leases, self.endings, LoopThrottle(), ids, disclosure)
         self._refused = RefusalLimit(clock, processes)
         self.refusals: Counter[OutcomeCategory] = Counter()
         """The messages for which this service started no turn, whether they were logged or only counted."""

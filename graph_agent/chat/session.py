@@ -39,6 +39,8 @@ class ChatStores:
     endings: TurnEndings
     throttle: LoopThrottle
     ids: IdSource
+    disclosure: str | None = None
+    """Says that one talks to an AI system, with the first answer of a conversation."""
 
 
 class ChatSession(TurnSession[ChatAnswer]):
@@ -85,6 +87,7 @@ class ChatSession(TurnSession[ChatAnswer]):
             reply=record.decision.reply,
             decision=record.decision,
             states=record.states,
+            disclosure=None if turn.history else self._stores.disclosure,
         )
         stored = await self._stores.turns.complete(turn, message_id, record.decision, answer.to_json())
         return ChatAnswer.model_validate(stored)

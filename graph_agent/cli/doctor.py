@@ -27,6 +27,7 @@ from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
 
 _WIDTH = 14
+_SIX_MONTHS = 183
 _OTHER_MODELS = (
     "for another one set GEMINI_API_KEY, or use --model openai with OPENAI_MODEL and OPENAI_API_KEY or OPENAI_BASE_URL "
     "(Ollama, vLLM, llama.cpp)"
@@ -34,7 +35,7 @@ _OTHER_MODELS = (
 
 
 def doctor(model: Model = None, mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
-    """Check the model, the constitution, the databases, the tools and the key.
+    """Check model, constitution, databases, retention, tools and key.
 
     The endpoint gets one short request, to find out whether the server honors a required call. Exits with 1 if a check fails.
     """
@@ -106,6 +107,12 @@ async def _databases(context: _Context) -> str:
     return f"{text}; queries: {_location(settings.log_read_url)}"
 
 
+async def _retention(context: _Context) -> str:
+    days = context.settings.retention_days
+    hint = f"; high-risk uses (EU AI Act) need six months: GRAPH_AGENT_RETENTION_DAYS={_SIX_MONTHS}"
+    return f"decisions are kept for {days} days{hint if days < _SIX_MONTHS else ''}"
+
+
 async def _tools(context: _Context) -> str:
     if context.stores is None:
         raise ConfigurationError("cannot be checked without a database")
@@ -143,6 +150,7 @@ _CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
     "endpoint": _endpoint,
     "constitution": _constitution,
     "databases": _databases,
+    "retention": _retention,
     "tools": _tools,
     "key": _key,
 }

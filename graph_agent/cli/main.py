@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "Show a scripted conversation, then the record of one of its decisions.",
         ),
         "diagram": Command("diagram:diagram", "Print the state machine as a Mermaid diagram."),
-        "doctor": Command("doctor:doctor", "Check the model, the constitution, the databases, the tools and the key."),
+        "doctor": Command("doctor:doctor", "Check model, constitution, databases, retention, tools and key."),
         "validate": Command("validate:validate", "Run test cases in an isolated environment and print those that fail."),
         "replay": Command("replay:replay", "Run decisions again from their records, offline, and print the differences."),
     },

@@ -37,6 +37,8 @@ MAX_TIMEOUT_SECONDS = 3600.0
 _MIN_SECRET = 4
 """A shorter line of a value, such as a brace, is no secret, and neither is a shorter argument."""
 _OPTION = re.compile(r"--?[a-z][a-z-]*", re.IGNORECASE)
+_FILE = re.compile(r"[\w./~ -]*\w\.(?:py|[cm]?[jt]s|json|ya?ml|toml|db|sqlite3?|sh|md|txt|csv)")
+"""An argument that names a file, by its ending."""
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -186,12 +188,14 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
 def _argument_values(arguments: list[str]) -> Iterator[str]:
     """Yield what may be a secret in the arguments of a command: all but the names of options.
 
-    A token cannot be distinguished from a path, so both are hidden.
+    The name of a file is shown: a mistyped one is the usual reason why a command fails.
     """
     for argument in arguments:
         option, equals, value = argument.partition("=")
         if equals and _OPTION.fullmatch(option):
             yield value
+        elif _FILE.fullmatch(argument):
+            continue
         elif not (_OPTION.fullmatch(argument) and (argument.startswith("--") or len(argument) == len("-x"))):
             yield argument
 

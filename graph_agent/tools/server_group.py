@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from mcp import StdioServerParameters
 from mcp.types import Tool, ToolAnnotations
 
 from graph_agent.models.llm import ToolDeclaration
@@ -28,6 +29,7 @@ from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.identity import Identity, TokenSource, UserHeaders
 from graph_agent.tools.pins import Pins
 from graph_agent.tools.server_file import ServerConfig
+from graph_agent.tools.session import NO_COMMAND
 from graph_agent.tools.sign_in import SignedIn, SignIns
 from graph_agent.tools.transport import HttpServer
 
@@ -153,6 +155,8 @@ class McpServerGroup:
     def failure(self, server: str) -> str:
         """Return the reason for which a server does not answer, without secret values."""
         text = self.executors[server].failure or "it does not answer in time"
+        if text == NO_COMMAND and isinstance(started := self._servers[server].server, StdioServerParameters):
+            text += f": {started.command}"
         for secret in self._servers[server].secrets:
             text = text.replace(secret, "***")
         return text

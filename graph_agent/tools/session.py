@@ -180,8 +180,10 @@ async def attempt(work: Awaitable[T], seconds: float) -> T | BaseException | Non
     return task.exception() or task.result()
 
 
+NO_COMMAND = "there is no such command or folder"
+
 _REASONS: Mapping[type[BaseException], str] = {
-    FileNotFoundError: "there is no such command or folder",
+    FileNotFoundError: NO_COMMAND,
     PermissionError: "the command may not be run",
     TimeoutError: "it does not answer in time",
     httpx2.ConnectError: "nothing answers at its address",

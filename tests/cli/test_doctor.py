@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,8 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
 
     ended = cli("doctor")
 
-    assert verdicts(ended) == dict.fromkeys(("model", "endpoint", "constitution", "databases", "tools", "key"), "ok")
+    names = ("model", "endpoint", "constitution", "databases", "retention", "tools", "key")
+    assert verdicts(ended) == dict.fromkeys(names, "ok")
     assert "rules: no GEMINI_API_KEY is set" in ended.out
     assert "5 tools, 1 with confirmation" in ended.out
     assert ended.code == 0
@@ -45,6 +48,33 @@ def test_an_endpoint_that_does_not_answer_is_reported_without_the_key(cli: Cli, 
     assert verdicts(ended)["endpoint"] == "broken"
     assert "GEMINI_API_KEY is set" in ended.out
     assert "VerySecret" not in ended.out + ended.err
+    assert ended.code == 1
+
+
+@pytest.mark.parametrize(("days", "hint"), [("30", True), ("182", True), ("183", False), ("400", False)])
+def test_less_than_six_months_of_records_are_pointed_out(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, days: str, hint: bool
+) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_RETENTION_DAYS", days)
+    line = next(line for line in cli("doctor").out.splitlines() if line.startswith("retention"))
+    assert f"decisions are kept for {days} days" in line
+    assert ("GRAPH_AGENT_RETENTION_DAYS=183" in line) is hint
+
+
+def test_a_missing_command_and_file_are_named_and_a_value_is_not(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = {"command": "no-such-command", "args": ["--token", "hunter2", "server.py"]}
+    broken = {"command": sys.executable, "args": [str(tmp_path / "absent.py"), "hunter2"]}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"a": missing, "b": broken}}), encoding="utf-8")
+    monkeypatch.setenv("GRAPH_AGENT_MCP", str(tmp_path / "servers.json"))
+
+    ended = cli("doctor")
+
+    assert verdicts(ended)["tools"] == "broken"
+    assert "there is no such command or folder: no-such-command" in ended.out
+    assert str(tmp_path / "absent.py") in ended.out
+    assert "hunter2" not in ended.out + ended.err
     assert ended.code == 1
 
 

@@ -115,7 +115,13 @@ def configuration() -> str:
     def row(name: str, field: pydantic.fields.FieldInfo) -> tuple[str, ...]:
         default = field.default
         shown = "unset" if default in (None, "", ()) else "off" if default is False else code(default)
-        words = {"Gt": "more than", "Ge": "at least", "Le": "at most", "MinLen": "characters: at least"}
+        words = {
+            "Gt": "more than",
+            "Ge": "at least",
+            "Le": "at most",
+            "MinLen": "characters: at least",
+            "MaxLen": "characters: at most",
+        }
         bounds = [f"{words[type(one).__name__]} {repr(one).partition('=')[2][:-1]}" for one in field.metadata]
         return code(field.alias), meanings[name], shown, ", ".join(bounds)
 

@@ -72,7 +72,7 @@ async def test_the_tools_of_a_server_that_is_down_are_unavailable_and_the_others
         assert tools.get_available_tools() == ["read"]
         results = await asyncio.gather(*(tools.execute(permitted(name, {}, "ann")) for name in ["read", "down.write"] * 25))
         assert [result.error_code for result in results] == [None, ToolErrorCode.TOOL_UNAVAILABLE] * 25
-        assert tools.failure("down") == "there is no *** command or folder"
+        assert tools.failure("down") == "there is no *** command or folder: /no/***/command"
 
 
 async def test_a_command_that_dies_at_once_is_not_started_by_every_call() -> None:
