@@ -21,11 +21,13 @@ from graph_agent.cli.running import (
     FAILED,
     AsJson,
     ConstitutionFile,
+    Continue,
     Conversation,
     Mcp,
     Model,
     Run,
     User,
+    Verbose,
     finite,
     open_file,
     option,
@@ -40,7 +42,6 @@ from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.consent import Consent, read_consent
-from graph_agent.reply.causes import FailureCause
 from graph_agent.settings import Settings
 
 _ANSWERS = (Consent.YES, Consent.NO)
@@ -59,10 +60,7 @@ def ask(
     ] = None,
     user: User = LOCAL_USER,
     conversation: Conversation = None,
-    go_on: Annotated[
-        bool,
-        typer.Option("--continue", "-c", help="Continue the last conversation; a yes or no answers its open question."),
-    ] = False,
+    go_on: Continue = False,
     yes: Annotated[
         str | None,
         option("--yes", "ID", "Confirm the action with this id, which its question prints on stderr."),
@@ -82,10 +80,7 @@ def ask(
             callback=finite,
         ),
     ] = None,
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="Print the model and the ids also after the first time in a terminal session."),
-    ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Send one message and print the reply, with a receipt for every change.
 
@@ -131,7 +126,8 @@ def ask(
                 print_stderr(_NO_QUESTION)
             if not failed(answer.decision):
                 raise typer.Exit(DONE)
-            if cause := run(_cause(runtime, answer.decision_id)):
+            record = run(runtime.audit.load(answer.decision_id))
+            if isinstance(record, DecisionRecord) and (cause := failure_cause(record)) is not None:
                 print_stderr(f"the cause: {cause}")
             print_stderr("the reason: graph-agent log show last")
             raise typer.Exit(FAILED)
@@ -147,11 +143,6 @@ async def _open_question(
     if not page.conversations:
         raise ServiceError(ServiceErrorCode.CONVERSATION_NOT_FOUND, "There is no conversation to continue yet.")
     return page.conversations[0].id, None
-
-
-async def _cause(runtime: Runtime, decision_id: str) -> FailureCause | None:
-    record = await runtime.audit.load(decision_id)
-    return failure_cause(record) if isinstance(record, DecisionRecord) else None
 
 
 def _answer_by_id(yes: str | None, no: str | None) -> ConfirmationAnswer | None:

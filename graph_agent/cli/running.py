@@ -30,9 +30,9 @@ DONE, FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 _USAGE_CODES = frozenset({ServiceErrorCode.VALIDATION_ERROR, ServiceErrorCode.INVALID_ID_FORMAT})
 
 
-def option(flag: str, metavar: str, help_text: str, default: str | None = None) -> Any:
+def option(flag: str, metavar: str, text: str, default: str | None = None, check: Callable[[Any], Any] | None = None) -> Any:
     """Return a Typer option with a value. `default` says in words what is used if the option is not given."""
-    return typer.Option(flag, metavar=metavar, help=help_text, show_default=default or False)
+    return typer.Option(flag, metavar=metavar, help=text, show_default=default or False, callback=check)
 
 
 def not_blank(value: str) -> str:
@@ -50,15 +50,17 @@ def finite(value: float | None) -> float | None:
 
 
 Model = Annotated[str | None, option("--model", "MODEL", "Use this model: rules, gemini, openai or scripted:FILE.")]
-User = Annotated[
-    str, typer.Option("--user", metavar="ID", help="Act as this user.", show_default="the local user", callback=not_blank)
-]
+User = Annotated[str, option("--user", "ID", "Act as this user.", "the local user", not_blank)]
 Conversation = Annotated[str | None, option("--conversation", "ID", "Continue this conversation (default: a new one).")]
 Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]
 ConstitutionFile = Annotated[Path | None, option("--constitution", "FILE", "Use this constitution.", "the shipped one")]
 NoToken = Annotated[
     bool, typer.Option("--no-token", help="Require no launch token: for a container, where no other account reaches the port.")
 ]
+Continue = Annotated[
+    bool, typer.Option("--continue", "-c", help="Continue the last conversation; a yes or no answers its open question.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the model and the ids, which are else printed once.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
