@@ -227,7 +227,7 @@ async def test_a_turn_continues_the_trace_of_its_request(tracer: Tracer, exporte
 
     trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     for sent in ([(b"traceparent", f"00-{trace}-{parent}-01".encode())], [(b"traceparent", b"nonsense")], []):
-        await TraceParent(start_turn)({"type": "http", "headers": sent}, None, None)  # type: ignore[arg-type]  # not called
+        await TraceParent(start_turn)({"type": "http", "headers": sent}, None, None)
     roots = [span for span in exporter.get_finished_spans() if span.name.startswith("invoke_agent")]
     continued, *others = [(f"{span.context.trace_id:032x}", span.parent) for span in roots if span.context]
     assert continued[0] == trace
