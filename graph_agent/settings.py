@@ -150,6 +150,11 @@ class Settings(BaseModel):
         return self
 
     @property
+    def disclosed(self) -> str | None:
+        """The line that says that one talks to an AI, unless it is switched off."""
+        return None if self.disclosure == "off" else self.disclosure
+
+    @property
     def authenticates(self) -> bool:
         """True if requests need a bearer token. Otherwise there is one local user, on loopback addresses only."""
         return self.jwt_secret is not None or self.jwks_url is not None

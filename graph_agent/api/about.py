@@ -31,12 +31,15 @@ class About(Frozen):
     """Two messages that change nothing."""
     views: list[str]
     """The views that make sense with these tools; `tasks` is the task list beside the chat."""
+    disclosure: str | None
+    """The line that says that one talks to an AI; None if it is switched off."""
 
 
 @router.get("/about", responses=errors(401, 403, 503))
 async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa: ARG001 (only callers may ask)
     """Return a title, two examples that change nothing, and the views that make sense here."""
-    engine = services(request).runtime.engine
+    runtime = services(request).runtime
+    engine = runtime.engine
     rules: Iterable[ToolRule] = ()
     # Without its tools a server can still say what it is for.
     with suppress(ConfigurationError):
@@ -44,7 +47,12 @@ async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa
     has_tasks = set(engine.constitution.whitelist) >= _TASK_TOOLS
     reading = "show my tasks" if has_tasks else _reading_example(rules)
     views = [*_VIEWS, *(["tasks"] if has_tasks else [])]
-    return About(title=_title(engine.constitution.text), examples=[reading, "what can you do?"], views=views)
+    return About(
+        title=_title(engine.constitution.text),
+        examples=[reading, "what can you do?"],
+        views=views,
+        disclosure=runtime.settings.disclosed,
+    )
 
 
 def _title(constitution: str) -> str:

@@ -100,7 +100,7 @@ async def open_runtime(
             clock=clock,
             ids=ids,
             turns_per_minute=settings.turns_per_minute,
-            disclosure=None if settings.disclosure == "off" else settings.disclosure,
+            disclosure=settings.disclosed,
             processes=workers,
             endings=TurnEndings(open_notifications(stores.main, settings.listen_url or settings.main_database, _CHANNEL)),
             # The spool belongs to this process and its siblings; everything else to all processes of the databases.

@@ -17,6 +17,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.environment import Environment
 
 VIEWS = ["chat", "decisions", "replay", "behavior"]
+DISCLOSURE = "You are talking to an AI system."
 
 
 async def about_board(environment: Environment, served: Callable[[Runtime], httpx.AsyncClient], constitution: str) -> object:
@@ -51,6 +52,7 @@ async def test_the_shipped_server_has_a_view_of_the_tasks(client: httpx.AsyncCli
         "title": "Helpful task management assistant",
         "examples": ["show my tasks", "what can you do?"],
         "views": [*VIEWS, "tasks"],
+        "disclosure": DISCLOSURE,
     }
 
 
@@ -63,6 +65,7 @@ async def test_another_server_is_described_by_its_heading_and_a_tool_that_reads(
         "title": "Notice board",
         "examples": ["List all notices", "what can you do?"],
         "views": VIEWS,
+        "disclosure": DISCLOSURE,
     }
 
 
@@ -74,4 +77,5 @@ async def test_a_server_that_only_writes_has_an_example_that_changes_nothing(
         "title": "graph_agent",
         "examples": ["what do I have to confirm?", "what can you do?"],
         "views": VIEWS,
+        "disclosure": DISCLOSURE,
     }

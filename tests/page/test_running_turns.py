@@ -55,6 +55,7 @@ def test_a_new_tab_follows_the_turn_and_its_decision_is_shown_live(site: Site) -
 def test_stop_ends_a_turn_and_the_page_says_why_it_failed_and_tries_again(site: Site) -> None:
     with site.page() as page:
         begin(page, "add a task to water the plants")
+        expect(page.locator(".disclosure")).to_have_text("You are talking to an AI system.")
         page.get_by_label("Message", exact=True).fill("and another one")
         page.keyboard.press("Enter")
         expect(page.locator("#composer-note")).to_contain_text("still being answered")

@@ -104,6 +104,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
             }}
           />
         )}
+        {about.value?.disclosure && <p class="quiet disclosure">{visible(about.value.disclosure)}</p>}
         {!(id !== null && isLost) && (
           <Composer busy={running.value} conversationId={id} unsent={shown ? unsentText(shown) : ""} onSend={(content) => submit({ content })} />
         )}
