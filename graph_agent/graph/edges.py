@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -16,8 +16,8 @@ class GraphState(TypedDict):
     turn: Turn
 
 
-Edge = Callable[[GraphState], str]
-"""Returns the next node after a node has run; LangGraph's END after the last one."""
+Edge = Mapping[str, str]
+"""The next node for each outcome of a node; LangGraph's END after the last one."""
 
 
 class Outcome(Runnable[GraphState, str]):
@@ -52,8 +52,6 @@ def _edge_after(name: str, builder: Any) -> Edge | None:
     if joined or len(branches) + len(plain) != 1:
         return None
     if plain:
-        return lambda _: plain[0]
+        return dict.fromkeys(builder.table[name], plain[0])
     path, ends = getattr(branches[0], "path", None), getattr(branches[0], "ends", None)
-    if not isinstance(path, Outcome) or not ends:
-        return None
-    return lambda state: ends[path.invoke(state)]
+    return ends if isinstance(path, Outcome) and ends else None

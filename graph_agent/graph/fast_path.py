@@ -44,7 +44,7 @@ class FastNode(Runnable[Any, Any]):
         if send is None or runtime is None or _has_handlers(config):
             return await self._sequence.ainvoke(input, config, **kwargs)
         turn = await self._work(input["turn"], runtime.context)
-        entered = self._edge({"turn": turn})
+        entered = self._edge[turn.outcome]
         send([("turn", turn)] if entered == END else [("turn", turn), (_BRANCH.format(entered), None)])
         return {"turn": turn}
 

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, DecisionContext, OutcomeCategory, PendingAction
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse, TokenUsage
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.rules import Policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import TurnPorts
 
@@ -93,11 +91,3 @@ class TurnRuntime:
 
     ports: TurnPorts
     snapshot: PolicySnapshot
-
-    @property
-    def policy(self) -> Policy:
-        return self.snapshot.policy
-
-    @property
-    def config(self) -> AgentEngineConfig:
-        return self.snapshot.config

@@ -44,7 +44,7 @@ async def walk(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncG
         context=runtime,
         stream_mode="updates",
         output_keys="turn",  # an update is then the turn itself, not a dict of channels
-        config={"recursion_limit": builder.recursion_limit(runtime.config.max_iterations)},
+        config={"recursion_limit": builder.recursion_limit(runtime.snapshot.config.max_iterations)},
     )
     async for update in updates:
         for name, after in update.items():
@@ -62,10 +62,10 @@ async def walk_edges(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> 
         async for step in walk(graph, turn, runtime):
             yield step
         return
-    state, limit = START, builder.recursion_limit(runtime.config.max_iterations)
+    state, limit = START, builder.recursion_limit(runtime.snapshot.config.max_iterations)
     for _ in range(limit):
         after = await builder.work[state](turn, runtime)
-        entered = edges[state]({"turn": after})
+        entered = edges[state][after.outcome]
         yield Step(state, after.outcome, turn, after, END if entered == LANGGRAPH_END else entered)
         state, turn = entered, after
         if state == LANGGRAPH_END:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -141,7 +142,7 @@ class Message(Frozen, kw_only=False):
     timestamp: UtcDatetime | None = None
     """None if it is not known: a default of now would make every record of the same context differ."""
     # Left out of the JSON if it is None, so that a record from before this field keeps its text and its digest.
-    decision_type: DecisionType | None = Field(default=None, exclude_if=lambda value: value is None)
+    decision_type: DecisionType | None = Field(default=None, exclude_if=not_)
     """The type of the decision that this message of the assistant replied with; None if it is not known, or for a user."""
 
 
@@ -160,9 +161,9 @@ class PendingAction(Frozen):
     asked: int = Field(default=1, ge=1, le=MAX_TIMES_ASKED, exclude_if=lambda asked: asked == 1)
     """The number of times the user was asked. Left out of the JSON while it is 1, as in records that do not have it."""
     # Left out of the JSON if it is empty, as in records that do not have it.
-    whole_digest: str = Field(default="", exclude_if=lambda value: not value)
+    whole_digest: str = Field(default="", exclude_if=not_)
     """SHA-256 of the title, the arguments and the preview, if `description` does not show all of them."""
-    object_text: str = Field(default="", exclude_if=lambda value: not value)
+    object_text: str = Field(default="", exclude_if=not_)
     """The whole text of the object that the preview describes, if `description` shows only a part of it."""
     signature: str = ""
 
@@ -230,10 +231,10 @@ class DecisionContext(Frozen):
     message_history: list[Message] = Field(default_factory=list)
     pending_confirmation: PendingAction | None = None
     # Left out of the JSON if it is None, as `decision_type` of a message is.
-    answers: ConfirmationAnswer | None = Field(default=None, exclude_if=lambda value: value is None)
+    answers: ConfirmationAnswer | None = Field(default=None, exclude_if=not_)
     """An answer by id. Without it the message itself is read as the answer to `pending_confirmation`."""
     # Left out of the JSON if it is empty, as in records that do not have it.
-    called: tuple[FunctionCall, ...] = Field(default=(), exclude_if=lambda value: not value)
+    called: tuple[FunctionCall, ...] = Field(default=(), exclude_if=not_)
     """The calls of a decision without a model, which are judged as one batch; see `for_calls`."""
 
     @field_validator("message_history")
@@ -287,7 +288,7 @@ class AgentDecision(Frozen, kw_only=False):
     outcome_category: OutcomeCategory | None = None
     effects: list[str] = Field(default_factory=list)
     # Left out of the JSON if it is empty, so that a record from before this field keeps its text and its digest.
-    notices: list[str] = Field(default_factory=list, exclude_if=lambda value: not value)
+    notices: list[str] = Field(default_factory=list, exclude_if=not_)
 
     @model_validator(mode="after")
     def _has_one_text(self) -> AgentDecision:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from operator import not_
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -147,7 +148,7 @@ class TokenUsage(Frozen, kw_only=False):
     completion_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
     total_tokens: int = Field(ge=0, le=MAX_TOKENS_COUNTED)
     # Left out of the JSON if it is 0, so that a record from before this field keeps its text.
-    cached_tokens: int = Field(default=0, ge=0, le=MAX_TOKENS_COUNTED, exclude_if=lambda count: count == 0)
+    cached_tokens: int = Field(default=0, ge=0, le=MAX_TOKENS_COUNTED, exclude_if=not_)
     """The part of `prompt_tokens` that the provider read from its cache."""
 
     def __add__(self, other: TokenUsage) -> TokenUsage:

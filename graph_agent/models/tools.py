@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from operator import not_
 from typing import Any
 
 from pydantic import Field
@@ -68,7 +69,7 @@ class ToolResult(Frozen, kw_only=False):
     error_code: ToolErrorCode | None = None
     duration_ms: int = Field(default=0, ge=0)
     # Left out of the JSON if it is empty, so that a record from before this field keeps its text and its digest.
-    content: list[ContentItem] = Field(default_factory=list, exclude_if=lambda value: not value)
+    content: list[ContentItem] = Field(default_factory=list, exclude_if=not_)
     """The parts of which the answer of an MCP server consisted."""
 
     @property

@@ -25,7 +25,7 @@ _WITHOUT_INTENT = frozenset({EndingKind.FAILURE, EndingKind.VOID_ANSWER})
 async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
     ending = turn.ending
     assert ending is not None
-    decision_type, outcome = _decide(turn, runtime.policy)
+    decision_type, outcome = _decide(turn, runtime.snapshot.policy)
     text = ending.text
     if ending.kind in _WITH_RECEIPTS:
         receipts = [(call.receipt, call.result.unknown) for call in turn.calls if call.receipt]
@@ -44,7 +44,7 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         intent=read_intent(decision_type, requested, answered=ending.kind not in _WITHOUT_INTENT),
         outcome_category=outcome,
         effects=[call.receipt for call in turn.calls if call.receipt],
-        notices=[*turn.notices, *refusal_notices(turn, runtime.policy)],
+        notices=[*turn.notices, *refusal_notices(turn, runtime.snapshot.policy)],
     )
     return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply))
 

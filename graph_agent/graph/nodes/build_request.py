@@ -58,7 +58,7 @@ def _read_answer(turn: Turn, runtime: TurnRuntime, pending: PendingAction) -> Co
     """Return the user's answer: by id if one was given, else as `read_consent` reads the message."""
     if turn.context.answers is not None:
         return Consent.YES if turn.context.answers.yes else Consent.NO
-    rule = runtime.policy.rules.get(pending.tool_name)
+    rule = runtime.snapshot.policy.rules.get(pending.tool_name)
     titles = (rule.grant.summary, rule.traits.title or "") if rule is not None else ()
     return read_consent(turn.context.message, titles)
 
@@ -68,10 +68,10 @@ def _void_answer(turn: Turn, state: AnswerState) -> Turn:
 
 
 def _request(turn: Turn, runtime: TurnRuntime) -> LLMRequest:
-    kept = runtime.config.include_history_messages
+    kept = runtime.snapshot.config.include_history_messages
     history = turn.context.message_history[-kept:] if kept else []
     instruction = runtime.snapshot.prompt
-    if runtime.config.tell_time:
+    if runtime.snapshot.config.tell_time:
         instruction = f"{instruction}\n\nThe current time is {runtime.ports.now().isoformat(timespec='seconds')} (UTC)."
     return LLMRequest(
         system_instruction=instruction,
@@ -79,9 +79,9 @@ def _request(turn: Turn, runtime: TurnRuntime) -> LLMRequest:
             *(LLMMessage(role=message.role, content=message.content) for message in history if message.content),
             LLMMessage(role="user", content=turn.context.message),
         ],
-        tools=[*runtime.policy.declarations, *REPLY_FORM_DECLARATIONS],
-        temperature=runtime.config.temperature,
-        max_tokens=runtime.config.max_tokens,
+        tools=[*runtime.snapshot.policy.declarations, *REPLY_FORM_DECLARATIONS],
+        temperature=runtime.snapshot.config.temperature,
+        max_tokens=runtime.snapshot.config.max_tokens,
         # The model ends the turn by calling a reply form.
         tool_choice="required",
     )

@@ -7,4 +7,4 @@ from graph_agent.graph.state import Turn, TurnRuntime
 
 async def check_iterations(turn: Turn, runtime: TurnRuntime) -> Turn:
     iterations = turn.iterations + 1
-    return turn.to("below_cap" if iterations < runtime.config.max_iterations else "cap_reached", iterations=iterations)
+    return turn.to("below_cap" if iterations < runtime.snapshot.config.max_iterations else "cap_reached", iterations=iterations)

@@ -47,7 +47,7 @@ async def check_response(turn: Turn, runtime: TurnRuntime) -> Turn:
     assert response is not None
     if response.finish_reason == "error":
         return _failed(turn, response.error_code or LLMErrorCode.INVALID_RESPONSE)
-    reply_filter = _ReplyFilter(frozenset(runtime.policy.rules) | REPLY_FORMS, runtime.snapshot.prompt)
+    reply_filter = _ReplyFilter(frozenset(runtime.snapshot.policy.rules) | REPLY_FORMS, runtime.snapshot.prompt)
     content, calls = response.content or "", response.function_calls or []
     if response.finish_reason == "max_tokens":
         return _read_truncated(turn, content, calls, reply_filter)
@@ -57,8 +57,8 @@ async def check_response(turn: Turn, runtime: TurnRuntime) -> Turn:
     if len(forms) < len(calls):
         return turn.to("tool_calls")
     if forms:
-        return _end_by_form(turn, join_forms(forms, content), runtime.policy, reply_filter)
-    return _read_text(turn, content, runtime.policy, reply_filter)
+        return _end_by_form(turn, join_forms(forms, content), runtime.snapshot.policy, reply_filter)
+    return _read_text(turn, content, runtime.snapshot.policy, reply_filter)
 
 
 def _read_truncated(turn: Turn, content: str, calls: list[FunctionCall], reply_filter: _ReplyFilter) -> Turn:

@@ -51,11 +51,11 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     batch = _batch(turn)
     judgements = judge_batch(
         batch,
-        policy=runtime.policy,
+        policy=runtime.snapshot.policy,
         user_id=turn.context.user_id,
         decision_id=turn.decision_id,
         past=[PastCall(call.sequence, call.call.name, call.arguments, _may_have_run(call)) for call in turn.calls],
-        max_calls_per_turn=runtime.config.max_calls_per_turn,
+        max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
         confirmed=confirmed,
     )
     waits = False
@@ -67,7 +67,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         turn = _with_call(turn, runtime, call, judgement, processed)
     if waits:
         # A change behind the question was not made.
-        left_out = any(one.verdict is Verdict.SKIPPED and runtime.policy.is_write(one.tool_name) for one in judgements)
+        left_out = any(one.verdict is Verdict.SKIPPED and runtime.snapshot.policy.is_write(one.tool_name) for one in judgements)
         return turn.to("awaiting", notices=(*turn.notices, ONE_AT_A_TIME) if left_out else turn.notices)
     if confirmed is not None:
         return turn.to("confirmed_done", ending=Ending(EndingKind.CONFIRMED, _report(turn.calls[-1], runtime)))
@@ -103,7 +103,8 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
             if earlier.may_be_done:
                 return _Processed(CallDisposition.REPEATED, earlier)
         if judgement.authorized is not None:
-            result = await run_authorized(judgement.authorized, runtime.ports, read_retries=runtime.config.read_retries)
+            retries = runtime.snapshot.config.read_retries
+            result = await run_authorized(judgement.authorized, runtime.ports, read_retries=retries)
             return _Processed(CallDisposition.EXECUTED, result)
     if judgement.error_code is not None:
         return _refused(judgement.error, judgement.error_code, judgement.rule)
@@ -115,7 +116,7 @@ async def _ask_user(runtime: TurnRuntime, judgement: Judgement) -> _Processed:
 
     The user is never asked about a bare id, because a user cannot know what it refers to.
     """
-    rule = runtime.policy.rules[judgement.tool_name]
+    rule = runtime.snapshot.policy.rules[judgement.tool_name]
     preview = None
     if rule.traits.preview:
         preview = await runtime.ports.preview(judgement.tool_name, judgement.arguments)
@@ -131,7 +132,7 @@ async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: 
 
     If the object has changed, the user is asked again. If there is no preview of it, the call is refused.
     """
-    rule = runtime.policy.rules[judgement.tool_name]
+    rule = runtime.snapshot.policy.rules[judgement.tool_name]
     if not rule.traits.preview:
         return None
     preview = await runtime.ports.preview(judgement.tool_name, judgement.arguments)
@@ -190,7 +191,7 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: 
     # Without its duration, so that the state of the turn is the same in a replay.
     result = processed.result.model_copy(update={"duration_ms": 0})
     executed = processed.disposition is CallDisposition.EXECUTED
-    rule = runtime.policy.rules[judgement.tool_name] if executed else None
+    rule = runtime.snapshot.policy.rules[judgement.tool_name] if executed else None
     line = receipt(rule, judgement.arguments, result, confirmed=turn.confirmed is not None) if rule is not None else None
     turn_call = TurnCall(
         judgement.sequence, turn.iterations + 1, call, judgement.arguments, processed.disposition, result, line, processed.rule
@@ -204,5 +205,5 @@ def _report(call: TurnCall, runtime: TurnRuntime) -> str:
         reported = call.result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE
         return REPORTED_FAILURE_REPLY if reported else UNKNOWN_REPLY
     if call.result.success:
-        return confirmed_reply(runtime.policy.rules[call.call.name], call.arguments, call.result)
+        return confirmed_reply(runtime.snapshot.policy.rules[call.call.name], call.arguments, call.result)
     return confirmed_failure_reply(call.result.error_code)
