@@ -13,14 +13,9 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import SentCall, ToolServer
 
-
-def _failure(code: ToolErrorCode, error: str) -> ToolResult:
-    return ToolResult(success=False, error=error, error_code=code)
-
-
-_NO_SUCH_TOOL = _failure(ToolErrorCode.TOOL_NOT_FOUND, "There is no such tool.")
-_NO_PREVIEW = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "The object of the call cannot be shown.")
-_UNKNOWN = _failure(ToolErrorCode.UNKNOWN_ERROR, "It is not known whether the tool acted.")
+_NO_SUCH_TOOL = ToolResult.failed(ToolErrorCode.TOOL_NOT_FOUND, "There is no such tool.")
+_NO_PREVIEW = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "The object of the call cannot be shown.")
+_UNKNOWN = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, "It is not known whether the tool acted.")
 
 
 class BoundTools:
@@ -96,4 +91,4 @@ def _from_dictionary(value: dict[str, Any]) -> ToolResult:
         return ToolResult(success=True, data=data if isinstance(data, dict | list) or data is None else {"result": data})
     known = value.get("error_code") in ToolErrorCode.__members__
     code = ToolErrorCode(value["error_code"]) if known else ToolErrorCode.TOOL_EXECUTION_ERROR
-    return _failure(code, str(value.get("error") or "The tool reported a failure."))
+    return ToolResult.failed(code, str(value.get("error") or "The tool reported a failure."))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from operator import not_
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -71,6 +71,10 @@ class ToolResult(Frozen, kw_only=False):
     # Left out of the JSON if it is empty, so that a record from before this field keeps its text and its digest.
     content: list[ContentItem] = Field(default_factory=list, exclude_if=not_)
     """The parts of which the answer of an MCP server consisted."""
+
+    @classmethod
+    def failed(cls, code: ToolErrorCode, error: str) -> Self:
+        return cls(success=False, error=error, error_code=code)
 
     @property
     def unknown(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import lru_cache
 
 from graph_agent.clock import SystemClock
@@ -146,7 +145,7 @@ class Replayer:
         steps, departure = await self._walk(record, snapshot, recorder)
         if departure is not None or steps[-1].turn.decision is None:
             return ReplayReport(record, _explained(record, compare_paths(record, steps)), departure, steps), recorder
-        replayed = _compose(recorder, steps, record.ended_at)
+        replayed = compose_record(recorder, steps, record.ended_at)
         differences = compare_records(record, replayed)
         if not recorder.finished:
             unused = record.entries[len(recorder.recorded)]
@@ -163,7 +162,7 @@ class Replayer:
                 # The reason is what the other constitution decided, not that the model was never asked about it.
                 departure = f"{'; '.join(map(str, refused))}. What the model would have said then is unknown"
             return ReplayReport(record, compare_unfinished(record, steps), departure, steps, refused=refused)
-        replayed = _compose(Recorder(record.header, snapshot, clock=SystemClock()), steps, record.ended_at)
+        replayed = compose_record(Recorder(record.header, snapshot, clock=SystemClock()), steps, record.ended_at)
         return ReplayReport(record, compare_outcomes(record, replayed), None, steps, replayed, refused)
 
     async def _walk(
@@ -203,10 +202,6 @@ def _explained(record: DecisionRecord, differences: tuple[Difference, ...]) -> t
     then, now = _EARLIER_VERSIONS[version]
     explanation = Difference("the record's version", f"version {version}, {then}", f"version {RECORD_VERSION}, {now}")
     return (explanation, *differences)
-
-
-def _compose(recorder: Recorder, steps: tuple[Step, ...], ended_at: datetime) -> DecisionRecord:
-    return compose_record(recorder, steps, max(ended_at, recorder.header.started_at))
 
 
 def _invalid_fields(record: DecisionRecord) -> tuple[Difference, ...]:

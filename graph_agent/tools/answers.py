@@ -54,10 +54,7 @@ class NoTimeError(Exception):
     """The call was not sent, because no time is left."""
 
 
-def _failure(code: ToolErrorCode, error: str) -> ToolResult:
-    return ToolResult(success=False, error=error, error_code=code)
-
-
+_failure = ToolResult.failed
 TIMED_OUT = _failure(ToolErrorCode.TIMEOUT_ERROR, "The tool did not answer in time; it is not known whether it acted.")
 CONNECTION_LOST = _failure(
     ToolErrorCode.UNKNOWN_ERROR, "The connection to the tool was lost; it is not known whether it acted."

@@ -21,14 +21,10 @@ logger = logging.getLogger(__name__)
 USER = "user_id"
 """A parameter of this name gets the signed-in user; the model neither sees nor sets it."""
 
-NOT_FOUND = ToolResult(success=False, error="There is no such tool.", error_code=ToolErrorCode.TOOL_NOT_FOUND)
-INVALID_ARGUMENTS = ToolResult(success=False, error="The arguments are not valid.", error_code=ToolErrorCode.VALIDATION_ERROR)
-FAILED = ToolResult(success=False, error="The tool failed.", error_code=ToolErrorCode.TOOL_EXECUTION_ERROR)
-CHANGE_FAILED = ToolResult(
-    success=False,
-    error="The tool failed; what was done before is not known.",
-    error_code=ToolErrorCode.TOOL_REPORTED_FAILURE,
-)
+NOT_FOUND = ToolResult.failed(ToolErrorCode.TOOL_NOT_FOUND, "There is no such tool.")
+INVALID_ARGUMENTS = ToolResult.failed(ToolErrorCode.VALIDATION_ERROR, "The arguments are not valid.")
+FAILED = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "The tool failed.")
+CHANGE_FAILED = ToolResult.failed(ToolErrorCode.TOOL_REPORTED_FAILURE, "The tool failed; what was done before is not known.")
 
 
 class FunctionTools:

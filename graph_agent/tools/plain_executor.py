@@ -69,7 +69,7 @@ class PlainExecutor:
     async def settle(self, *_: Any, **__: Any) -> ToolResult:
         """Return that the outcome is unknown: there is no ledger that could be asked."""
         text = "no answer in time: it may or may not have been done"
-        return ToolResult(success=False, error=text, error_code=ToolErrorCode.UNKNOWN_ERROR)
+        return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, text)
 
     async def preview(self, *_: Any, **__: Any) -> ToolResult:
         """Return a failure: a turn that a server with previews began cannot be continued here."""

@@ -116,7 +116,9 @@ class LLMAgentEngine:
         self, context: DecisionContext, *, decision_id: str | None = None, hooks: Iterable[TurnHook] = ()
     ) -> FinishedTurn:
         """Like `process_message`, but return the record too. If the caller is cancelled, the record is closed first."""
-        return _required(await self._start_plain(context, decision_id, hooks).result())
+        finished = await self._start_plain(context, decision_id, hooks).result()
+        assert finished is not None, "a run that starts from a context has a record"
+        return finished
 
     async def call(self, user_id: str, called: Sequence[FunctionCall], *, conversation_id: str | None = None) -> FinishedTurn:
         """Make a decision without a model: the guard judges the calls as one batch, and everything is recorded as usual.
@@ -190,8 +192,7 @@ class LLMAgentEngine:
     async def complete(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` to its end, also if the caller is cancelled; `aclose` waits for it."""
         handle: TurnHandle[T] = TurnHandle("", None)
-        self._setup.running.add(handle)
-        handle.start(work, on_end=lambda: self._setup.running.discard(handle))
+        handle.start(work, self._setup.running)
         return await handle.result()
 
     def add_hook(self, make: Callable[[], TurnHook]) -> None:
@@ -249,9 +250,3 @@ class LLMAgentEngine:
 def step(engine: LLMAgentEngine, context: DecisionContext) -> AsyncIterator[Step]:
     """Run one turn of `engine` node by node: `(state, outcome, changed fields)` after each."""
     return engine.step(context)
-
-
-def _required(finished: FinishedTurn | None) -> FinishedTurn:
-    # A run that starts from a context always has a record.
-    assert finished is not None
-    return finished

@@ -92,7 +92,7 @@ class ExternalPorts:
         """Send one tool call; a change only if there is time for its answer."""
         left = time_left()
         if call.mutating and left is not None and left < self.settle_seconds:
-            return ToolResult(success=False, error=TOO_LATE, error_code=ToolErrorCode.TOOL_EXECUTION_ERROR)
+            return ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, TOO_LATE)
 
         async def run(limit: float) -> ToolResult:
             waited: list[bool] = []
@@ -105,7 +105,7 @@ class ExternalPorts:
                 if not _has_known_outcome(exc, waited=bool(waited)):
                     raise
                 _log.exception("a tool executor raised an exception")
-                return ToolResult(success=False, error="the tool failed", error_code=ToolErrorCode.TOOL_EXECUTION_ERROR)
+                return ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "the tool failed")
             finally:
                 mark.cancel()
 
@@ -131,12 +131,12 @@ class ExternalPorts:
             # A timeout of our own, because an executor that ignores its deadline must not delay the turn.
             result = _as_recorded(await run_with_timeout(limit + _EXECUTOR_GRACE_SECONDS, call(limit)))
         except TimeoutError:
-            return ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.TIMEOUT_ERROR)
+            return ToolResult.failed(ToolErrorCode.TIMEOUT_ERROR, OUTCOME_UNKNOWN)
         except UnicodeEncodeError:
-            return ToolResult(success=False, error="the result is not valid text", error_code=ToolErrorCode.UNKNOWN_ERROR)
+            return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, "the result is not valid text")
         except Exception:
             _log.exception("a tool executor raised instead of returning a result")
-            return ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.UNKNOWN_ERROR)
+            return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
         if result.error is not None and unstorable(result.error):
             return result.replace(error="the error is not valid text")
         return result

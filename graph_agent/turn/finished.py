@@ -28,10 +28,14 @@ class FinishedTurn:
 
 
 def compose_record(recorder: Recorder, steps: Sequence[Step], ended_at: datetime) -> DecisionRecord:
-    """Return the record of a turn that has reached its decision, composed from the recorder's entries and the graph's steps."""
+    """Return the record of a turn that has reached its decision, composed from the recorder's entries and the graph's steps.
+
+    A clock that was set back during the turn does not end it before its start.
+    """
     turn = steps[-1].turn
     assert turn.decision is not None
     started_at = recorder.header.started_at
+    ended_at = max(ended_at, started_at)
     return DecisionRecord(
         header=recorder.header,
         entries=recorder.recorded,

@@ -189,7 +189,7 @@ class Recorder:
         if call.mutating and not call.ledger and self._resumed_at == self._next:
             # The earlier process died about here. It may have sent this call, and without a ledger the server would run it
             # twice.
-            result = ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.UNKNOWN_ERROR)
+            result = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
             self._append(EntryKind.EXECUTE, request, result.to_json(), at=invoked_at)
         else:
             if call.mutating:
@@ -229,8 +229,8 @@ class Recorder:
             return ToolResult(success=False, error=NOT_STARTED)
         if self._lost_call in ((kind, request), _ANY_CALL):
             self._lost_call = None
-            return ToolResult(success=False, error=OUTCOME_UNKNOWN, error_code=ToolErrorCode.TIMEOUT_ERROR)
-        return ToolResult(success=False, error=NOT_STARTED, error_code=ToolErrorCode.TOOL_EXECUTION_ERROR)
+            return ToolResult.failed(ToolErrorCode.TIMEOUT_ERROR, OUTCOME_UNKNOWN)
+        return ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, NOT_STARTED)
 
     async def _call_tool(
         self,

@@ -38,7 +38,9 @@ from graph_agent.models.record import (
     InterruptReason,
     OpenTurn,
     RecordEntry,
+    RecordHeader,
 )
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.turn.finished import FinishedTurn, compose_record
 from graph_agent.turn.handle import TurnHandle
@@ -113,11 +115,10 @@ class TurnRun(TurnHandle[T]):
         self._start = start
         self._session = session
         self._writer = session.writer or setup.ports.audit
-        setup.running.add(self)
 
     def begin(self) -> None:
         """Start the owner task."""
-        self.start(self._own(), on_end=lambda: self._setup.running.discard(self))
+        self.start(self._own(), self._setup.running)
 
     async def _own(self) -> T:
         async with self._session.surround(self):
@@ -139,7 +140,7 @@ class TurnRun(TurnHandle[T]):
         snapshot = await self._setup.prepare()
         header = self._setup.header(start.context, snapshot, self.decision_id)
         if start.asks_model:
-            return await self._run_to_end(self._setup.recorder(header, snapshot, self._writer, self.hooks))
+            return await self._run_to_end(self._recorder(header, snapshot))
         # The earlier owner can then no longer write the row. If it has written it meanwhile, that row is used.
         with suppress(TurnTakenOverError):
             await self._writer.write_opening(DecisionOpening.of(header, snapshot.texts))
@@ -168,9 +169,24 @@ class TurnRun(TurnHandle[T]):
         if not asks_model:
             crash = {"reason": InterruptReason.CRASH, "in_flight": None}
             entries.append(RecordEntry(n=len(entries), kind=EntryKind.INTERRUPT, result=crash))
-        recorder = self._setup.recorder(stored.header, snapshot, self._writer, self.hooks, entries, len(stored.entries))
+        recorder = self._recorder(stored.header, snapshot, entries, len(stored.entries))
         # Without the model the turn is ending already: a cancellation would end it no sooner.
         return await self._run_to_end(recorder, cancellable=asks_model)
+
+    def _recorder(
+        self, header: RecordHeader, snapshot: PolicySnapshot, replayed: Sequence[RecordEntry] = (), saved: int | None = None
+    ) -> Recorder:
+        """Return a recorder around the real ports; for `replayed` and `saved` see there."""
+        return Recorder(
+            header,
+            snapshot,
+            clock=self._setup.ports.clock,
+            external=self._setup.external,
+            writer=self._writer,
+            replayed=replayed,
+            saved=saved,
+            hooks=self.hooks,
+        )
 
     async def _run_to_end(self, recorder: Recorder, *, cancellable: bool = True) -> FinishedTurn:
         self.hooks.notify(TurnHook.before_turn, recorder.header)
@@ -246,7 +262,7 @@ class TurnRun(TurnHandle[T]):
         """Walk the turn over its record to a decision, with `reason` as its last entry, and close it."""
         entries = recorder.ended_by(reason)
         while True:
-            again = self._setup.recorder(recorder.header, recorder.snapshot, self._writer, self.hooks, entries, recorder.saved)
+            again = self._recorder(recorder.header, recorder.snapshot, entries, recorder.saved)
             try:
                 steps = [step async for step in self._setup.walk(again)]
                 break
@@ -271,8 +287,7 @@ class TurnRun(TurnHandle[T]):
 
     async def _close(self, recorder: Recorder, steps: Sequence[Step]) -> FinishedTurn:
         """Make the row terminal."""
-        ended_at = max(self._setup.ports.clock.now(), recorder.header.started_at)
-        record = compose_record(recorder, steps, ended_at)
+        record = compose_record(recorder, steps, self._setup.ports.clock.now())
         try:
             return FinishedTurn(await self._writer.close_decision_log(record), steps[-1].turn)
         except RecordUnavailableError as exc:
@@ -283,7 +298,7 @@ class TurnRun(TurnHandle[T]):
         if (opening := recorder.opening) is not None:
             start = TurnStart(resumes=True, asks_model=False)
             late = TurnRun(self._setup, start, PlainSession(), self.decision_id, None)
-            late.start(late._finish_opened(opening), on_end=lambda: self._setup.running.discard(late))
+            late.start(late._finish_opened(opening), self._setup.running)
 
     async def _finish_opened(self, opening: asyncio.Future[None]) -> FinishedTurn | None:
         await self._wait_for(opening, _LATE_OPENING_SECONDS)

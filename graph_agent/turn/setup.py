@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,13 +12,11 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
-from graph_agent.models.record import RecordEntry, RecordHeader
+from graph_agent.models.record import RecordHeader
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.handle import TurnHandle
-from graph_agent.turn.hooks import HookList
 from graph_agent.turn.options import EnginePorts
 from graph_agent.turn.recorder import Recorder
 
@@ -75,27 +73,6 @@ class TurnSetup:
         model = NO_MODEL if context.called else self.model
         start = {"decision_id": decision_id, "context": context, "started_at": self.ports.clock.now(), "model": model}
         return RecordHeader.model_validate({**start, **snapshot.digests})
-
-    def recorder(
-        self,
-        header: RecordHeader,
-        snapshot: PolicySnapshot,
-        writer: AuditWriter,
-        hooks: HookList,
-        replayed: Sequence[RecordEntry] = (),
-        saved: int | None = None,
-    ) -> Recorder:
-        """Return a recorder around the real ports; for `replayed` and `saved` see there."""
-        return Recorder(
-            header,
-            snapshot,
-            clock=self.ports.clock,
-            external=self.external,
-            writer=writer,
-            replayed=replayed,
-            saved=saved,
-            hooks=hooks,
-        )
 
     def walk(self, recorder: Recorder) -> AsyncGenerator[Step]:
         """Run the turn of `recorder` through the graph."""
