@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, UnaryExpression, func,
 from sqlalchemy.sql.operators import custom_op
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.base import Frozen, UtcDatetime, located_violation
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory, unstorable
 from graph_agent.models.record import RecordStatus
 from graph_agent.record.tables import REFUSED, decision_logs, tool_invocation_logs
@@ -61,10 +61,7 @@ class DecisionFilter(Frozen):
         try:
             return cls.model_validate(given)
         except ValidationError as exc:
-            error = exc.errors(include_url=False, include_input=False)[0]
-            name = str(error["loc"][0]) if error["loc"] else ""
-            text = error["msg"].removeprefix("Value error, ")
-            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"{name}: {text}" if name else text) from None
+            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, located_violation(exc)) from None
 
     def in_range(self, since: datetime | None, until: datetime | None) -> Self:
         """Return a copy with this time range; None keeps the bound. Raises `ServiceError` VALIDATION_ERROR."""
@@ -111,14 +108,15 @@ class DecisionFilter(Frozen):
     def restricts_only_time(self) -> bool:
         return self == type(self)(since=self.since, until=self.until)
 
+    def times(self, column: ColumnElement[datetime]) -> list[ColumnElement[bool]]:
+        """Return the SQL conditions of the time range on `column`."""
+        from_since = [] if self.since is None else [column >= self.since]
+        return from_since if self.until is None else [*from_since, column < self.until]
+
     def conditions(self, connection: Connection) -> list[ColumnElement[bool]]:
         """Return the SQL conditions, for the database of this connection."""
         columns = decision_logs.c
-        others: list[ColumnElement[bool]] = []
-        if self.since is not None:
-            others.append(columns.created_at >= self.since)
-        if self.until is not None:
-            others.append(columns.created_at < self.until)
+        others = self.times(columns.created_at)
         if self.refused is False:
             # No index helps here, so that it is checked like the time range: in addition to the other conditions.
             others.append(columns.decision_id.not_in(_WITH_REFUSALS))

@@ -77,11 +77,8 @@ class MetricCounts:
 
     def _count_calls(self, connection: Connection, filters: DecisionFilter) -> None:
         columns = tool_invocation_logs.c
-        found = select(*_CALL, columns.duration_ms, func.count()).group_by(*_CALL, columns.duration_ms)
-        if filters.since is not None:
-            found = found.where(columns.invoked_at >= filters.since)
-        if filters.until is not None:
-            found = found.where(columns.invoked_at < filters.until)
+        kinds = [*_CALL, columns.duration_ms]
+        found = select(*kinds, func.count()).where(*filters.times(columns.invoked_at)).group_by(*kinds)
         if not filters.restricts_only_time:
             # A call in the range may belong to a turn that started before it, but by no more than the longest turn.
             early = filters if filters.since is None else filters.replace(since=filters.since - LONGEST_TURN)

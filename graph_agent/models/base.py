@@ -33,6 +33,12 @@ def first_violation(exc: ValidationError) -> str:
     return exc.errors(include_url=False, include_input=False, include_context=False)[0]["msg"].removeprefix("Value error, ")
 
 
+def located_violation(exc: ValidationError) -> str:
+    """Return the message of the first error after the path of its field, if it has one."""
+    path = ".".join(str(step) for step in exc.errors(include_url=False, include_input=False, include_context=False)[0]["loc"])
+    return f"{path}: {first_violation(exc)}" if path else first_violation(exc)
+
+
 class Frozen(BaseModel):
     """Immutable plain data. Unknown fields are rejected; hashable even with lists and dicts in its fields.
 

@@ -42,7 +42,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.models.base import Frozen
+from graph_agent.models.base import Frozen, located_violation
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord
 from graph_agent.reply.text import visible
@@ -250,11 +250,8 @@ def _parse_case(file: Path, number: int, value: Any) -> Fixture:
     try:
         return Fixture.model_validate(value)
     except ValidationError as exc:
-        error = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(step) for step in error["loc"])
         name = value.get("test_id") if isinstance(value, dict) else None
-        text = error["msg"].removeprefix("Value error, ")
-        raise _invalid(f"{file}: case {number}{f' ({name})' if name else ''}{f': {where}' if where else ''}: {text}") from None
+        raise _invalid(f"{file}: case {number}{f' ({name})' if name else ''}: {located_violation(exc)}") from None
 
 
 def _tasks_before(records: Sequence[DecisionRecord]) -> list[FixtureTask]:

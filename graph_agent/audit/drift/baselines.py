@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError
 from sqlalchemy import Connection, and_, or_, select
 from sqlalchemy.exc import IntegrityError
 
@@ -17,8 +17,8 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.models.base import Frozen, UtcDatetime
-from graph_agent.models.decision import unstorable
+from graph_agent.models.base import Frozen, UtcDatetime, located_violation
+from graph_agent.models.decision import FilledText
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.sealed_rows import add_row
@@ -36,20 +36,13 @@ class Baseline(Frozen):
     """Named profiles of `decisions` decisions."""
 
     baseline_id: str
-    name: str = Field(min_length=1, max_length=255)
-    description: str | None = None
+    name: FilledText = Field(min_length=1, max_length=255)
+    description: FilledText | None = None
     created_at: UtcDatetime
     since: UtcDatetime | None = None
     until: UtcDatetime | None = None
     decisions: int
     profiles: list[Profile]
-
-    @field_validator("name", "description")
-    @classmethod
-    def _storable(cls, value: str | None) -> str | None:
-        if value is not None and (not value.strip() or (reason := unstorable(value))):
-            raise ValueError(reason if value.strip() else "must not be blank")
-        return value
 
 
 class DriftReport(Drift):
@@ -119,21 +112,15 @@ class BaselineService:
                 profiles=list(profiles),
             )
         except ValidationError as exc:
-            error = exc.errors(include_url=False, include_input=False)[0]
-            text = f"{error['loc'][0]}: {error['msg'].removeprefix('Value error, ')}"
-            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, text) from None
+            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, located_violation(exc)) from None
         if await self._find(name) is not None:
             raise _duplicate(name)
         if decisions < MIN_DECISIONS:
             text = f"A baseline needs at least {MIN_DECISIONS} closed decisions; there are {decisions}."
             raise ServiceError(ServiceErrorCode.INSUFFICIENT_DATA, text)
         row = {**dict(baseline), "profiles": [profile.to_json() for profile in profiles]}
-
-        def work(connection: Connection) -> None:
-            add_row(connection, baselines_table, row, self._sealer)
-
         try:
-            await write(self._database, work)
+            await write(self._database, lambda connection: add_row(connection, baselines_table, row, self._sealer))
         except ServiceError as exc:
             if isinstance(exc.__cause__, IntegrityError):
                 raise _duplicate(name) from exc

@@ -6,8 +6,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection
-
 from graph_agent.db import Database
 from graph_agent.record.chain import Sealer
 from graph_agent.record.sealed_rows import add_row
@@ -34,8 +32,4 @@ async def store_report(
 ) -> None:
     """Store a report with its seal. Raises `ServiceError` STORAGE_ERROR."""
     row = {"report_id": report_id, "kind": kind.value, "created_at": created_at, "passed": passed, "report": report}
-
-    def work(connection: Connection) -> None:
-        add_row(connection, reports_table, row, sealer)
-
-    await write(database, work)
+    await write(database, lambda connection: add_row(connection, reports_table, row, sealer))
