@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StrictStr
+from pydantic import Field
 
 from graph_agent.models.base import Frozen
-from graph_agent.models.decision import unstorable
+from graph_agent.models.decision import StorableText
 
 LEDGER_META = "graph_agent/ledger"
 """In a tool's `_meta`: the server keeps an operation ledger for it. A key takes effect at most once, and `settle` works."""
@@ -21,13 +21,7 @@ OPERATION_META = "graph_agent/operation"
 """In a request's `_meta`: `{"key": text, "mode": "run" | "settle"}`."""
 
 
-def _storable(value: str) -> str:
-    if unstorable(value):
-        raise ValueError("cannot be stored")
-    return value
-
-
-Storable = Annotated[StrictStr, Field(min_length=1, max_length=255), AfterValidator(_storable)]
+Storable = Annotated[StorableText, Field(strict=True, min_length=1, max_length=255)]
 
 
 class OperationMeta(Frozen):

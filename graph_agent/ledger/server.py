@@ -20,7 +20,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
 
 from mcp import MCPError
@@ -45,6 +45,9 @@ from graph_agent.models.canonical import digest
 logger = logging.getLogger(__name__)
 
 Function = TypeVar("Function", bound=Callable[..., dict[str, Any] | None])
+
+_Run = Callable[[Any, Context[Any, Any], dict[str, Any]], Awaitable[ResultEnvelope]]
+"""Runs a function as a change or as a read, with the arguments of a request."""
 
 UNKNOWN_ARGUMENT = ResultEnvelope.failed(ToolErrorCode.VALIDATION_ERROR, "There is an argument that this tool does not take.")
 INVALID_ARGUMENTS = ResultEnvelope.failed(ToolErrorCode.VALIDATION_ERROR, "The arguments are not valid.")
@@ -98,28 +101,12 @@ class LedgerServer(MCPServer[Any]):
         hints = ToolAnnotations(
             read_only_hint=False, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=False
         )
-
-        def declare(function: Function) -> Function:
-            async def call(context: Context[Any, Any], **arguments: Any) -> CallToolResult:
-                return call_result(await self._change(function, context, arguments))
-
-            self.add_tool(_with_arguments_of(function, call), title=title, annotations=hints, meta=meta)
-            return function
-
-        return declare
+        return self._tool(self._change, title, hints, meta)
 
     def read(self, title: str) -> Callable[[Function], Function]:
         """Declare a function as a tool that only reads. It returns the data of the result."""
         hints = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
-
-        def declare(function: Function) -> Function:
-            async def call(context: Context[Any, Any], **arguments: Any) -> CallToolResult:
-                return call_result(await self._read(function, context, arguments))
-
-            self.add_tool(_with_arguments_of(function, call), title=title, annotations=hints)
-            return function
-
-        return declare
+        return self._tool(self._read, title, hints)
 
     def preview(self, template: str) -> Callable[[Function], Function]:
         """Declare a function as the preview behind a URI template, such as `note://{note_id}`.
@@ -154,6 +141,18 @@ class LedgerServer(MCPServer[Any]):
                 # The envelope says that nothing was done, which the error of a tool does not say.
                 return call_result(INVALID_ARGUMENTS)
             raise
+
+    def _tool(
+        self, run: _Run, title: str, hints: ToolAnnotations, meta: dict[str, Any] | None = None
+    ) -> Callable[[Function], Function]:
+        def declare(function: Function) -> Function:
+            async def call(context: Context[Any, Any], **arguments: Any) -> CallToolResult:
+                return call_result(await run(function, context, arguments))
+
+            self.add_tool(_with_arguments_of(function, call), title=title, annotations=hints, meta=meta)
+            return function
+
+        return declare
 
     async def _change(self, function: Function, context: Context[Any, Any], arguments: dict[str, Any]) -> ResultEnvelope:
         try:

@@ -17,7 +17,7 @@ from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.envelope import ResultEnvelope
 from graph_agent.ledger.meta import OperationMeta
-from graph_agent.ledger.operations import Effect, Operation, OperationLedger
+from graph_agent.ledger.operations import Operation, OperationLedger
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import digest
 from graph_agent.ports import Clock, IdSource
@@ -40,6 +40,9 @@ NOT_DONE = ResultEnvelope.failed(ToolErrorCode.DATABASE_ERROR, "The tasks are no
 OUTCOME_UNKNOWN = ResultEnvelope.failed(
     ToolErrorCode.UNKNOWN_ERROR, "The tasks are not available right now; it is not known what was done."
 )
+
+Change = Callable[[Connection, Operation, Any], ResultEnvelope]
+"""The effect of an operation with its arguments, in the transaction of the connection."""
 
 PAGE_SIZE = 100
 """The number of tasks in a page of `resources/list`."""
@@ -72,11 +75,11 @@ class TaskTools:
         self._clock = clock
         self._ids = ids
         self._keys = RandomIds()
-        self._effects: dict[str, Callable[[str, Any], Effect]] = {
+        self._changes: dict[str, Change] = {
             "add_task": self._add,
-            "update_task": self._update,
-            "complete_task": self._complete,
-            "delete_task": self._delete,
+            "update_task": _update,
+            "complete_task": _complete,
+            "delete_task": _delete,
         }
 
     async def call(self, call: Call) -> ResultEnvelope:
@@ -131,51 +134,45 @@ class TaskTools:
         )
         if meta is not None and meta.mode == "settle":
             return await self._ledger.settle(operation)
-        return await self._ledger.run(operation, self._effects[call.tool_name](call.user_id, arguments))
+        change = self._changes[call.tool_name]
+        return await self._ledger.run(operation, lambda connection: change(connection, operation, arguments))
 
-    def _add(self, user_id: str, arguments: AddTask) -> Effect:
-        task = Task(id=self._ids.new(), user_id=user_id, description=arguments.description, created_at=self._clock.now())
+    def _add(self, connection: Connection, operation: Operation, arguments: AddTask) -> ResultEnvelope:
+        task = Task(
+            id=self._ids.new(),
+            user_id=operation.user_id,
+            description=arguments.description,
+            created_at=operation.created_at,
+        )
+        store.add(connection, task)
+        return ResultEnvelope.done(task=task.to_json(), receipt=f"added {quoted(task.description)}")
 
-        def effect(connection: Connection) -> ResultEnvelope:
-            store.add(connection, task)
-            return ResultEnvelope.done(task=task.to_json(), receipt=f"added {quoted(task.description)}")
 
-        return effect
+def _update(connection: Connection, operation: Operation, arguments: UpdateTask) -> ResultEnvelope:
+    before = store.get(connection, operation.user_id, arguments.task_id, lock=True)
+    if before is None:
+        return NOT_FOUND
+    after = store.set_description(connection, before, arguments.description)
+    renamed = f"renamed {quoted(before.description)} to {quoted(after.description)}"
+    return ResultEnvelope.done(task=after.to_json(), receipt=renamed)
 
-    def _update(self, user_id: str, arguments: UpdateTask) -> Effect:
-        def effect(connection: Connection) -> ResultEnvelope:
-            before = store.get(connection, user_id, arguments.task_id, lock=True)
-            if before is None:
-                return NOT_FOUND
-            after = store.set_description(connection, before, arguments.description)
-            renamed = f"renamed {quoted(before.description)} to {quoted(after.description)}"
-            return ResultEnvelope.done(task=after.to_json(), receipt=renamed)
 
-        return effect
+def _complete(connection: Connection, operation: Operation, arguments: TaskReference) -> ResultEnvelope:
+    task = store.get(connection, operation.user_id, arguments.task_id, lock=True)
+    if task is None:
+        return NOT_FOUND
+    if task.status is TaskStatus.COMPLETED:
+        return ResultEnvelope.done(task=task.to_json(), receipt=f"{quoted(task.description)} was already completed")
+    task = store.complete(connection, task, operation.created_at)
+    return ResultEnvelope.done(task=task.to_json(), receipt=f"completed {quoted(task.description)}")
 
-    def _complete(self, user_id: str, arguments: TaskReference) -> Effect:
-        now = self._clock.now()
 
-        def effect(connection: Connection) -> ResultEnvelope:
-            task = store.get(connection, user_id, arguments.task_id, lock=True)
-            if task is None:
-                return NOT_FOUND
-            if task.status is TaskStatus.COMPLETED:
-                return ResultEnvelope.done(task=task.to_json(), receipt=f"{quoted(task.description)} was already completed")
-            task = store.complete(connection, task, now)
-            return ResultEnvelope.done(task=task.to_json(), receipt=f"completed {quoted(task.description)}")
-
-        return effect
-
-    def _delete(self, user_id: str, arguments: TaskReference) -> Effect:
-        def effect(connection: Connection) -> ResultEnvelope:
-            task = store.get(connection, user_id, arguments.task_id, lock=True)
-            if task is None:
-                return ResultEnvelope.done(task=None, receipt="nothing was there to delete")
-            store.remove(connection, task)
-            return ResultEnvelope.done(task=task.to_json(), receipt=f"deleted {quoted(task.description)}")
-
-        return effect
+def _delete(connection: Connection, operation: Operation, arguments: TaskReference) -> ResultEnvelope:
+    task = store.get(connection, operation.user_id, arguments.task_id, lock=True)
+    if task is None:
+        return ResultEnvelope.done(task=None, receipt="nothing was there to delete")
+    store.remove(connection, task)
+    return ResultEnvelope.done(task=task.to_json(), receipt=f"deleted {quoted(task.description)}")
 
 
 def _cursor(task: Task) -> str:
