@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from graph_agent.errors import GraphAgentError
 
 
@@ -16,3 +18,10 @@ class DatabaseUnavailableError(GraphAgentError):
     def __init__(self, message: str = "the database is not available", *, unknown: bool = False) -> None:
         self.unknown = unknown
         super().__init__(message)
+
+    @classmethod
+    def caused_by(cls, error: BaseException, *, unknown: bool = False) -> Self:
+        """Return the error for a driver's exception, which becomes its cause."""
+        unavailable = cls(unknown=unknown)
+        unavailable.__cause__ = error
+        return unavailable

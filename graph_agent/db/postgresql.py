@@ -118,18 +118,12 @@ def _begin(connection: Connection, statements: str) -> None:
 def _translated(error: BaseException, *, committing: bool) -> BaseException:
     """Return `DatabaseUnavailableError` for a failure of the database, and any other error unchanged."""
     if isinstance(error, PoolTimeoutError):
-        return _unavailable(error, unknown=False)
+        return DatabaseUnavailableError.caused_by(error)
     if not isinstance(error, DBAPIError):
         return error
     state = getattr(error.orig, "sqlstate", None)
     # A commit that got an error reply was rolled back. If the connection ended before a reply, it may have taken effect.
     lost = error.connection_invalidated or isinstance(error, InterfaceError) or state is None
     if lost or str(state)[:2] in _UNAVAILABLE_CLASSES:
-        return _unavailable(error, unknown=committing and lost)
+        return DatabaseUnavailableError.caused_by(error, unknown=committing and lost)
     return error
-
-
-def _unavailable(error: BaseException, *, unknown: bool) -> DatabaseUnavailableError:
-    unavailable = DatabaseUnavailableError(unknown=unknown)
-    unavailable.__cause__ = error
-    return unavailable

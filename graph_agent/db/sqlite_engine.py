@@ -104,7 +104,5 @@ def translated_error(error: BaseException) -> BaseException:
     code = getattr(original, "sqlite_errorcode", None)
     # The low byte is the primary result code, the rest its extension.
     if isinstance(original, sqlite3.Error) and code is not None and code & 0xFF in _UNAVAILABLE:
-        unavailable = DatabaseUnavailableError()
-        unavailable.__cause__ = error
-        return unavailable
+        return DatabaseUnavailableError.caused_by(error)
     return error
