@@ -25,7 +25,6 @@ from graph_agent.cli.step import print_step
 from graph_agent.cli.trace import shorten
 from graph_agent.db import Database
 from graph_agent.policy.constitution import MAX_CHARACTERS, Constitution
-from graph_agent.ports import LLMAdapter
 from graph_agent.replays import Replayer, ReplayReport
 from graph_agent.replays.replayer import replay_interruptibly
 from graph_agent.replays.report import unreadable_report
@@ -99,8 +98,8 @@ def replay(
             job = ReplayJob(read_settings().log_reads, filters, other)
             tally = _replay_slices(run(split_log(database, filters)), job, printer, division)
         elif target is None:
-            sources, expected = read_log(database, filters), run(_count(database, filters))
-            tally = run(_replay_all(sources, expected, printer, policy=other, live=live, model=model))
+            expected = run(LogQueryService(database).query_decisions(filters, limit=1)).total
+            tally = run(_replay_all(read_log(database, filters), expected, printer, policy=other, live=live, model=model))
         else:
             tally = run(_replay_all(_read_target(target, database), None, printer, policy=other, live=live, model=model))
     if tally.total == 0:
@@ -190,20 +189,14 @@ async def _replay_all(
             print_stderr(f"model: {reason}")
         with progress_bar("replaying") as advance:
             async for found in sources:
-                played = await _replay_one(replayer, found, policy, adapter)
+                played = None
+                if found.record is not None:
+                    played = await replay_interruptibly(replayer, found.record, found.texts, policy=policy, live=adapter)
                 report = unreadable_report(found.name) if played is None else played.to_json()
                 tally.count(report)
                 printer.print(report, played)
                 advance(tally.total, expected)
     return tally
-
-
-async def _replay_one(
-    replayer: Replayer, found: LoadedRecord, policy: str | None, adapter: LLMAdapter | None
-) -> ReplayReport | None:
-    if found.record is None:
-        return None
-    return await replay_interruptibly(replayer, found.record, found.texts, policy=policy, live=adapter)
 
 
 async def _read_target(target: str, database: Database | None) -> AsyncIterator[LoadedRecord]:
@@ -212,10 +205,6 @@ async def _read_target(target: str, database: Database | None) -> AsyncIterator[
         return
     for found in read_file(Path(target)):
         yield found
-
-
-async def _count(database: Database, filters: DecisionFilter) -> int:
-    return (await LogQueryService(database).query_decisions(filters, limit=1)).total
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from xml.etree import ElementTree
 
 import typer
@@ -141,8 +141,8 @@ def _print(report: ValidationReport) -> None:
 
 
 def _junit(report: ValidationReport) -> str:
-    figures = {"tests": report.test_count, "failures": report.fail_count, "time": f"{report.duration_ms / 1000:.3f}"}
-    suite = ElementTree.Element("testsuite", {"name": visible(report.suite or "validation"), **_as_text(figures)})
+    figures = {"tests": str(report.test_count), "failures": str(report.fail_count), "time": f"{report.duration_ms / 1000:.3f}"}
+    suite = ElementTree.Element("testsuite", {"name": visible(report.suite or "validation"), **figures})
     for result in report.results:
         time = f"{result.duration_ms / 1000:.3f}"
         case = ElementTree.SubElement(
@@ -153,7 +153,3 @@ def _junit(report: ValidationReport) -> str:
             failure.text = visible("\n".join(result.failures))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
-
-
-def _as_text(values: dict[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in values.items()}

@@ -85,20 +85,15 @@ def build_settings(family: Family, request: LLMRequest, effort: Effort) -> dict[
 
 def build_tools(declarations: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> list[dict[str, Any]]:
     """Return `declarations` as `tools`, with their schemas unchanged."""
-    if not declarations:
-        return []
-    return [
+    functions = [
         {
-            "functionDeclarations": [
-                {
-                    "name": names.wire(tool.name),
-                    "description": tool.description,
-                    "parametersJsonSchema": tool.parameters or NO_PARAMETERS,
-                }
-                for tool in declarations
-            ]
+            "name": names.wire(tool.name),
+            "description": tool.description,
+            "parametersJsonSchema": tool.parameters or NO_PARAMETERS,
         }
+        for tool in declarations
     ]
+    return [{"functionDeclarations": functions}]
 
 
 def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> LLMResponse:
