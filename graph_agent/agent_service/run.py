@@ -18,13 +18,7 @@ from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import (
-    DecisionContext,
-    OutcomeCategory,
-    PendingAction,
-    content_problem,
-    unstorable,
-)
+from graph_agent.models.decision import DecisionContext, OutcomeCategory, PendingAction, content_problem, unstorable
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.turn.engine import LLMAgentEngine

@@ -80,7 +80,7 @@ class LogQueryService:
         selected = filters or DecisionFilter()
         is_whole = before is None and after is None
 
-        def work(connection: Connection) -> tuple[list[LoggedDecision], int]:
+        def work(connection: Connection) -> tuple[list[LoggedDecision], int, bool]:
             conditions = selected.conditions(connection)
             page = (
                 select(*ROW_COLUMNS)
@@ -92,13 +92,12 @@ class LogQueryService:
             found = [LoggedDecision.of(row) for row in connection.execute(page).mappings()]
             if is_whole and len(found) <= limit and (found or not offset):
                 # The page is the last one, so the total is known without counting.
-                return found, offset + len(found)
+                return found, offset + len(found), True
             matching = select(decision_logs.c.created_at).where(*conditions).limit(COUNTED_EXACTLY + 1).subquery()
-            return found, connection.execute(select(func.count()).select_from(matching)).scalar_one()
+            counted = connection.execute(select(func.count()).select_from(matching)).scalar_one()
+            return found, counted, counted <= COUNTED_EXACTLY
 
-        found, total = await read(self._database, work, seconds=self._seconds)
-        ends_here = is_whole and len(found) <= limit and bool(found or not offset)
-        exact = ends_here or total <= COUNTED_EXACTLY
+        found, total, exact = await read(self._database, work, seconds=self._seconds)
         return DecisionPage(
             items=found[:limit],
             total=total if exact else max(COUNTED_EXACTLY, offset + len(found)),

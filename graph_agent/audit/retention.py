@@ -19,13 +19,7 @@ from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
 from graph_agent.record.settlements import remove_settlements
 from graph_agent.record.statements import read, write
-from graph_agent.record.tables import (
-    decision_logs,
-    llm_call_logs,
-    record_blobs,
-    record_entries,
-    tool_invocation_logs,
-)
+from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
 
 BATCH = 50
 """Decisions per transaction: it occupies the writer for some ten milliseconds."""

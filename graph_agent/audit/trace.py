@@ -12,14 +12,7 @@ from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 from graph_agent.record.settlements import Settlement, settlements_of
-from graph_agent.record.tables import (
-    REFUSED,
-    decision_logs,
-    llm_call_logs,
-    record_blobs,
-    record_entries,
-    tool_invocation_logs,
-)
+from graph_agent.record.tables import REFUSED, decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
 
 C = TypeVar("C", bound=Frozen)
 

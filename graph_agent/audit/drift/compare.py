@@ -26,13 +26,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graph_agent.audit.drift.clustering import (
-    Figure,
-    compares_users,
-    degrees_of_freedom,
-    design_effect,
-    intraclass_correlation,
-)
+from graph_agent.audit.drift.clustering import Figure, compares_users, degrees_of_freedom, design_effect, intraclass_correlation
 from graph_agent.audit.drift.profiles import Profile, ToolFrequency, UserSums
 from graph_agent.audit.drift.result import ALPHA, Comparison, Drift, GroupDrift, UncomparedGroup
 from graph_agent.audit.drift.statistics import FEW, fisher_exact, holm, homogeneity, mann_whitney, two_means, two_proportions
