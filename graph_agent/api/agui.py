@@ -41,12 +41,12 @@ from starlette.responses import Response
 
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
-from graph_agent.api.chat import ParsedMessage
+from graph_agent.api.chat import ParsedMessage, read_shown
 from graph_agent.api.errors import stream_error_body
 from graph_agent.api.events import start_streamed_turn, stream_of
 from graph_agent.api.schemas import errors
 from graph_agent.chat.stream import NumberedEvent
-from graph_agent.models.decision import ConfirmationAnswer, unstorable
+from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion, unstorable
 from graph_agent.turn.events import EventKind, TurnEvent
 
 PATH = "/agui"
@@ -123,11 +123,20 @@ def _parse_message(run: RunAgentInput) -> ParsedMessage:
     if not isinstance(last, UserMessage):
         raise invalid("The last message must be the user's.")
     if isinstance(last.content, str):
-        return ParsedMessage(last.content, conversation_id, None)
+        return ParsedMessage(last.content, conversation_id, None, _shown(run.state))
     texts = [part.text for part in last.content if part.type == "text"]
     if len(texts) < len(last.content):
         raise invalid("A message may contain only text.")
-    return ParsedMessage("\n".join(texts), conversation_id, None)
+    return ParsedMessage("\n".join(texts), conversation_id, None, _shown(run.state))
+
+
+def _shown(state: Any) -> ShownQuestion | None:
+    """Return the question that the client shows: its state is the one that its last run ended with."""
+    decision = state.get("decision") if isinstance(state, dict) else None
+    if not isinstance(decision, dict):
+        return None
+    pending = decision.get("pending_action")
+    return read_shown({"pending_action": pending.get("id") if isinstance(pending, dict) else None})
 
 
 def _parse_answer(entries: list[ResumeEntry]) -> ConfirmationAnswer:

@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse
 from graph_agent.api.arrivals import WAITED
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
-from graph_agent.api.schemas import AnswerRequest, Answers, ChatReply, ChatRequest, errors, json_body
+from graph_agent.api.schemas import AnswerRequest, Answers, ChatReply, ChatRequest, Shown, errors, json_body
 from graph_agent.api.services import services
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.models.decision import ConfirmationAnswer
+from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.turn.handle import TurnHandle
 
@@ -57,6 +57,7 @@ class ParsedMessage:
     content: str | None
     conversation_id: str | None
     answers: ConfirmationAnswer | None
+    shown: ShownQuestion | None = None
 
 
 async def start_turn(
@@ -75,6 +76,7 @@ async def start_turn(
             sent.content,
             conversation_id=sent.conversation_id,
             answers=sent.answers,
+            shown=sent.shown,
             idem_key=idem_key,
             arrived_at=arrived_at,
         ),
@@ -91,7 +93,16 @@ def read_message(body: dict[str, Any]) -> ParsedMessage:
         raise invalid("The field 'content' must be given, as text, unless 'answers' is.")
     if conversation_id is not None and not isinstance(conversation_id, str):
         raise invalid("The field 'conversation_id' must be text.")
-    return ParsedMessage(content, conversation_id, None if answers is None else _read_answer(answers))
+    read = None if answers is None else _read_answer(answers)
+    return ParsedMessage(content, conversation_id, read, read_shown(body.get("shown")))
+
+
+def read_shown(shown: Any) -> ShownQuestion | None:
+    """Return the question that a client shows, if it says so. Raises `ServiceError` VALIDATION_ERROR."""
+    try:
+        return None if shown is None else ShownQuestion.model_validate(Shown.model_validate(shown, strict=True).model_dump())
+    except ValidationError as exc:
+        raise invalid("The field 'shown' must be {\"pending_action\": ID or null}.") from exc
 
 
 def _read_answer(answers: Any) -> ConfirmationAnswer:

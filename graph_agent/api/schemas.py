@@ -30,6 +30,12 @@ class Answers(Frozen):
     yes: bool = Field(description="True to go ahead, false to drop the action.")
 
 
+class Shown(Frozen):
+    """The question that the client shows beside the field in which the message was typed."""
+
+    pending_action: str | None = Field(min_length=1, max_length=255, description="The id of the pending action, or null.")
+
+
 _CONVERSATION = Field(
     default=None,
     json_schema_extra=UUID_FORMAT,
@@ -48,6 +54,10 @@ class ChatRequest(Frozen):
     )
     conversation_id: str | None = _CONVERSATION
     answers: Answers | SkipJsonSchema[None] = None
+    shown: Shown | SkipJsonSchema[None] = Field(
+        default=None,
+        description="A typed yes or no answers only this question. Without it, it counts only if no other may be meant.",
+    )
 
 
 class AnswerRequest(Frozen):

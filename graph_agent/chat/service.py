@@ -26,7 +26,7 @@ from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.llm.loop_throttle import LoopThrottle
-from graph_agent.models.decision import ConfirmationAnswer, OutcomeCategory, content_problem
+from graph_agent.models.decision import ConfirmationAnswer, OutcomeCategory, ShownQuestion, content_problem
 from graph_agent.ports import Clock, IdSource
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.turn.engine import LLMAgentEngine
@@ -96,16 +96,18 @@ class ChatService:
         *,
         conversation_id: str | None = None,
         answers: ConfirmationAnswer | None = None,
+        shown: ShownQuestion | None = None,
         idem_key: str | None = None,
         hooks: Iterable[TurnHook] = (),
     ) -> ChatAnswer:
         """Answer one message; without `conversation_id`, in a new conversation.
 
         `answers` is the user's yes or no to a pending action, by its id: it belongs to the action's conversation, and `content`
-        is then only shown there. The same `idem_key` with the same message gets the same answer, however often it is sent. If
-        the caller is cancelled, the turn is ended and its record closed first.
+        is then only shown there. `shown` is the question that the client shows: a typed yes answers no other one. The same
+        `idem_key` with the same message gets the same answer, however often it is sent. If the caller is cancelled, the turn is
+        ended and its record closed first.
         """
-        request = _request(user_id, content, conversation_id, answers, idem_key)
+        request = _request(user_id, content, conversation_id, answers, idem_key, shown)
         started = await self._start(request, hooks)
         return started if isinstance(started, ChatAnswer) else await started.result()
 
@@ -116,6 +118,7 @@ class ChatService:
         *,
         conversation_id: str | None = None,
         answers: ConfirmationAnswer | None = None,
+        shown: ShownQuestion | None = None,
         idem_key: str | None = None,
         arrived_at: float | None = None,
     ) -> TurnHandle[ChatAnswer] | ChatAnswer:
@@ -123,7 +126,9 @@ class ChatService:
 
         The deadline counts from `arrived_at`, in seconds of the clock's monotonic time; by default from now.
         """
-        started = await self._start(_request(user_id, content, conversation_id, answers, idem_key), arrived_at=arrived_at)
+        started = await self._start(
+            _request(user_id, content, conversation_id, answers, idem_key, shown), arrived_at=arrived_at
+        )
         if not isinstance(started, ChatAnswer):
             # The turn has not taken a step yet, so no call is missed.
             started.follow_progress()
@@ -214,7 +219,7 @@ class ChatService:
                 # It runs in this process, which is too busy to renew its lease in time.
                 raise in_progress() if found.same_request else busy()
             if found.same_request:
-                if (taken := await self._turns.take_over(found)) is not None:
+                if (taken := await self._turns.take_over(found, request.shown)) is not None:
                     return taken
             else:
                 # It blocks the conversation: it is finished first, then this message gets its turn.
@@ -243,7 +248,12 @@ async def _run_maintenance(jobs: Iterable[MaintenanceJob]) -> None:
 
 
 def _request(
-    user_id: str, content: str | None, conversation_id: str | None, answers: ConfirmationAnswer | None, idem_key: str | None
+    user_id: str,
+    content: str | None,
+    conversation_id: str | None,
+    answers: ConfirmationAnswer | None,
+    idem_key: str | None,
+    shown: ShownQuestion | None,
 ) -> TurnRequest:
     """Return the request for a turn. Raises `ServiceError` VALIDATION_ERROR or INVALID_ID_FORMAT for invalid fields."""
     if conversation_id is not None:
@@ -255,7 +265,7 @@ def _request(
         content = "Yes." if answers.yes else "No."
     if content is None:
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A message or an answer must be given.")
-    return TurnRequest(user_id, content, conversation_id, idem_key, answers)
+    return TurnRequest(user_id, content, conversation_id, idem_key, answers, shown)
 
 
 def well_formed_id(text: str) -> str:

@@ -62,6 +62,7 @@ class ChatSession(TurnSession[ChatAnswer]):
             message_history=list(turn.history),
             pending_confirmation=turn.pending,
             answers=turn.answers,
+            shown=turn.shown,
         )
         return TurnStart(context, resumes=turn.attempt > 1, asks_model=asks_model)
 

@@ -12,10 +12,10 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import ConstitutionFile, Conversation, Mcp, Model, User, print_stderr
 from graph_agent.cli.runtime import open_command_runtime
-from graph_agent.cli.sending import answer_to, send_with_key
+from graph_agent.cli.sending import send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.errors import ServiceError
-from graph_agent.models.decision import PendingAction
+from graph_agent.models.decision import PendingAction, ShownQuestion
 
 _HELP = """\
 Write what you want; for example: add a task to call mom, show my tasks, mark the first one as done.
@@ -50,9 +50,10 @@ def chat(
                 print_stderr("A new conversation.")
             elif text:
                 sent = _SHORTCUTS.get(text, text)
-                answers = answer_to(pending, sent)
+                # A yes answers the question on this screen, and no later one of another client.
+                shown = ShownQuestion(pending_action=None if pending is None else pending.id)
                 try:
-                    answer = run(send_with_key(runtime.chat, user, sent, conversation_id=conversation, answers=answers))
+                    answer = run(send_with_key(runtime.chat, user, sent, conversation_id=conversation, shown=shown))
                 except ServiceError as exc:
                     console.print(Text(exc.message, style="red"))
                     continue

@@ -213,6 +213,13 @@ class ConfirmationAnswer(Frozen):
     state: AnswerState = AnswerState.CURRENT
 
 
+class ShownQuestion(Frozen):
+    """The confirmation question on the screen on which a message was typed."""
+
+    pending_action: StorableText | None = Field(default=None, min_length=1, max_length=255)
+    """None if no question was shown, or if it is not known which one."""
+
+
 def content_problem(message: str) -> str | None:
     """Return the reason why a message is rejected, as a sentence for the user, or None if it is accepted."""
     if not message.strip():
@@ -233,6 +240,8 @@ class DecisionContext(Frozen):
     # Left out of the JSON if it is None, as `decision_type` of a message is.
     answers: ConfirmationAnswer | None = Field(default=None, exclude_if=not_)
     """An answer by id. Without it the message itself is read as the answer to `pending_confirmation`."""
+    shown: ShownQuestion | None = Field(default=None, exclude_if=lambda value: value is None)
+    """A typed yes or no belongs to this question. Without it, the message can only belong to `pending_confirmation`."""
     # Left out of the JSON if it is empty, as in records that do not have it.
     called: tuple[FunctionCall, ...] = Field(default=(), exclude_if=not_)
     """The calls of a decision without a model, which are judged as one batch; see `for_calls`."""

@@ -16,6 +16,8 @@ UNKNOWN_REPLY = "I can't tell whether that was done. Please check before you try
 REPORTED_FAILURE_REPLY = "That reported a failure; what was done before is not known. Please check before you try again."
 CHANGED_SINCE_ASKED = "It has changed since I asked, so nothing was done."
 """The sentence before a question that is asked again."""
+NOT_ON_SCREEN = "Your answer may belong to another question, so nothing was done. This one is waiting now."
+"""The sentence before a question whose answer was typed below another one."""
 ONE_AT_A_TIME = "I ask about one action at a time. Ask me for the others next."
 """The notice beside a question if the model requested more calls than the one that waits for the user."""
 NOTHING_CHANGED = "Nothing was changed."

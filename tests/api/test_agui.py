@@ -79,6 +79,15 @@ async def test_a_confirmation_is_an_interrupt_and_resume_answers_it(
     assert answered[-1].outcome.type == "success"
 
 
+async def test_a_typed_yes_answers_only_the_question_in_the_state_of_its_client(client: httpx.AsyncClient) -> None:
+    first = state_of(await run(client, run_input("add a task to call mom")))
+    asked = state_of(await run(client, run_input("delete call mom", run_id="r2", state=first)))
+    elsewhere = await run(client, run_input("yes", run_id="r3", state=first))
+    assert text_of(elsewhere).startswith("Your answer may belong to another question, so nothing was done.")
+    done = await run(client, run_input("yes", run_id="r4", state=asked))
+    assert text_of(done) == "Done: deleted 'call mom'."
+
+
 async def test_a_run_that_is_sent_again_gets_the_same_answer(client: httpx.AsyncClient) -> None:
     body = run_input("add a task to call mom")
     once, again = await run(client, body), await run(client, body)

@@ -22,6 +22,7 @@ from tests.permission import permitted
 SUPERSEDED = "That question has been replaced by a later one, so nothing was done."
 EXPIRED = "That question has expired, so nothing was done. Please ask me again."
 USED = "That question has already been answered, so nothing was done now."
+NOT_ON_SCREEN = "Your answer may belong to another question, so nothing was done. This one is waiting now."
 UNKNOWN = "I have no such question waiting for you here, so nothing was done."
 
 
@@ -62,10 +63,10 @@ class Client:
         found: dict[str, Any] = answered.json()
         return found
 
-    async def say(self, content: str) -> dict[str, Any]:
+    async def say(self, content: str, **more: Any) -> dict[str, Any]:
         """Send `content` in this client's conversation."""
         known = {} if self.conversation is None else {"conversation_id": self.conversation}
-        answer = await self.send(content=content, **known)
+        answer = await self.send(content=content, **known, **more)
         self.conversation = answer["conversation_id"]
         return answer
 
@@ -83,6 +84,10 @@ class Client:
 
     async def answer(self, pending: dict[str, Any], yes: bool = True, **more: Any) -> dict[str, Any]:
         return await self.send(answers={"pending_action": pending["id"], "yes": yes}, **more)
+
+
+def shown(pending: dict[str, Any] | None) -> dict[str, Any]:
+    return {"pending_action": None if pending is None else pending["id"]}
 
 
 @pytest.fixture(params=["embedded", "scripted"])
@@ -144,6 +149,36 @@ async def test_two_devices_with_a_question_each_do_not_answer_for_each_other(
     assert (await phone.answer(newer))["reply"] == USED
 
 
+@pytest.mark.parametrize("typed", ["yes", "no", "yes pls"])
+async def test_what_is_typed_in_one_tab_answers_no_question_of_another_tab(
+    environment: Environment, clients: tuple[Client, Client], typed: str
+) -> None:
+    tab, other_tab = clients
+    older = await tab.ask_to_delete("call mom")
+    other_tab.conversation = tab.conversation
+    newer = await other_tab.ask_to_delete("buy bread")
+    for question in (older, None):
+        again = await tab.say(typed, shown=shown(question))
+        assert again["reply"] == f"{NOT_ON_SCREEN} Delete 'buy bread'. Should I go ahead? Please answer yes or no."
+        assert again["decision"]["pending_action"]["id"] == newer["id"]
+    assert len(await environment.descriptions("local")) == 2
+    assert (await other_tab.say("yes", shown=shown(newer)))["decision"]["effects"] == ["deleted 'buy bread'"]
+
+
+async def test_without_the_id_of_the_shown_question_a_yes_counts_only_if_it_can_mean_one(
+    environment: Environment, clients: tuple[Client, Client], clock: ManualClock
+) -> None:
+    tab, other_tab = clients
+    await tab.ask_to_delete("call mom")
+    other_tab.conversation = tab.conversation
+    clock.advance(minutes=3)
+    await other_tab.ask_to_delete("buy bread")
+    assert (await tab.say("yes"))["reply"].startswith(NOT_ON_SCREEN)
+    assert len(await environment.descriptions("local")) == 2
+    clock.advance(minutes=2)
+    assert (await tab.say("yes"))["decision"]["effects"] == ["deleted 'buy bread'"]
+
+
 async def test_a_second_device_reads_the_question_and_answers_it_by_text(
     environment: Environment, clients: tuple[Client, Client]
 ) -> None:
@@ -168,7 +203,9 @@ async def test_a_task_renamed_between_question_and_yes_is_asked_about_anew(
     )
     assert anew["decision"]["pending_action"]["id"] != pending["id"]
     assert (await phone.answer(pending))["reply"] == SUPERSEDED
-    assert (await phone.say("yes, go for it"))["decision"]["effects"] == ["deleted 'call dad'"]
+    assert (await phone.say("yes, go for it", shown=shown(anew["decision"]["pending_action"])))["decision"]["effects"] == [
+        "deleted 'call dad'"
+    ]
     assert await environment.descriptions("local") == ["buy bread"]
 
 

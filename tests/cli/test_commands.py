@@ -102,6 +102,16 @@ def test_new_leaves_the_question_of_the_old_conversation_behind(cli: Cli) -> Non
     assert "[ ] call mom" in cli("chat", stdin="\n".join(said).encode()).out
 
 
+def test_a_yes_in_a_chat_answers_only_a_question_that_the_chat_has_shown(cli: Cli) -> None:
+    added = cli("ask", "add a task to call mom", "--json").json()
+    conversation = ("--conversation", added["conversation_id"])
+    cli("ask", "delete the call mom task", *conversation)
+
+    printed = cli("chat", *conversation, stdin=b"yes\nyes").out
+
+    assert printed.index("Your answer may belong to another question") < printed.index("✓ deleted 'call mom'")
+
+
 def test_constitution_show_prints_the_one_in_force(cli: Cli, tmp_path: Path) -> None:
     assert cli("constitution", "show").out == shipped_constitution().read_text(encoding="utf-8")
     own = tmp_path / "own.md"

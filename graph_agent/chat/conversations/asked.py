@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from graph_agent.chat.conversations.tables import asked_confirmations, turns, used_confirmations
 from graph_agent.db.insert import insert_new
-from graph_agent.models.decision import AnswerState, DecisionType, PendingAction
+from graph_agent.models.decision import AnswerState, DecisionType, PendingAction, ShownQuestion
 
 _ANSWERED = frozenset({DecisionType.EXECUTE_PENDING, DecisionType.CANCEL_PENDING})
 
@@ -49,6 +49,23 @@ def state_of(
     if _answered(connection, pending_id):
         return AnswerState.USED
     return AnswerState.SUPERSEDED if now < found.expires_at else AnswerState.EXPIRED
+
+
+def shown_question(
+    connection: Connection, conversation_id: str, waiting: PendingAction | None, now: datetime
+) -> ShownQuestion | None:
+    """Return the question that a client shows that does not say which: None if it can only be the one that is `waiting`.
+
+    A question that was replaced and has not expired may still be on the screen.
+    """
+    if waiting is None:
+        return None
+    table = asked_confirmations.c
+    found = select(table.pending_id).where(
+        table.conversation_id == conversation_id, table.pending_id != waiting.id, table.expires_at > now
+    )
+    others = connection.execute(found).scalars().all()
+    return None if all(_answered(connection, pending_id) for pending_id in others) else ShownQuestion()
 
 
 def _answered(connection: Connection, pending_id: str) -> bool:

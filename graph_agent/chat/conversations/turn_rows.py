@@ -16,6 +16,7 @@ from graph_agent.models.decision import (
     ConfirmationAnswer,
     Message,
     PendingAction,
+    ShownQuestion,
 )
 
 CLAIM = {
@@ -81,6 +82,7 @@ class ClaimedTurn:
     history: tuple[Message, ...]
     pending: PendingAction | None
     answers: ConfirmationAnswer | None = None
+    shown: ShownQuestion | None = None
 
     @property
     def keeps_pending(self) -> bool:

@@ -24,7 +24,7 @@ from graph_agent.clock import RandomIds
 from graph_agent.db import Database, closing_writes
 from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.canonical import digest
-from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, Message, PendingAction
+from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, Message, PendingAction, ShownQuestion
 from graph_agent.ports import Clock, IdSource
 
 _TITLE_LENGTH = 80
@@ -42,12 +42,16 @@ class TurnRequest:
     conversation_id: str | None = None
     idem_key: str | None = None
     answers: ConfirmationAnswer | None = None
+    shown: ShownQuestion | None = None
+    """The question that the client shows; None if it does not say so."""
 
     @property
     def body_digest(self) -> str:
         body: dict[str, Any] = {"conversation_id": self.conversation_id, "content": self.content}
         if self.answers is not None:
             body["answers"] = [self.answers.pending_action, self.answers.yes]
+        if self.shown is not None:
+            body["shown"] = self.shown.pending_action
         return digest(body)
 
 
@@ -96,8 +100,11 @@ class TurnStore:
                     return self._resolve(found, request)
         raise busy()
 
-    async def take_over(self, turn: AbandonedTurn) -> ClaimedTurn | None:
-        """Claim the next attempt of a turn; None if another process was faster, or the lease has been renewed."""
+    async def take_over(self, turn: AbandonedTurn, shown: ShownQuestion | None = None) -> ClaimedTurn | None:
+        """Claim the next attempt of a turn; None if another process was faster, or the lease has been renewed.
+
+        `shown` is that of the request, which is not stored with its turn.
+        """
         now = self._clock.now()
         lease_until = now + self._lease
         attempted = {"turn": turn.decision_id, "claimed_attempt": turn.attempt, "now": now, "longest": lease_until}
@@ -108,7 +115,8 @@ class TurnStore:
                 return None
             row = connection.execute(turn_rows.FIND, attempted).one()
             number, content = connection.execute(turn_rows.MESSAGE_OF_TURN, attempted).one()
-            pending = connection.execute(turn_rows.PENDING, {"conversation": row.conversation_id}).scalar_one()
+            stored = connection.execute(turn_rows.PENDING, {"conversation": row.conversation_id}).scalar_one()
+            pending = turn_rows.pending_action(stored)
             return ClaimedTurn(
                 decision_id=row.id,
                 user_id=row.user_id,
@@ -116,8 +124,9 @@ class TurnStore:
                 attempt=row.attempt,
                 content=content,
                 history=turn_rows.history(connection, row.conversation_id, number),
-                pending=turn_rows.pending_action(pending),
+                pending=pending,
                 answers=None if row.answers is None else ConfirmationAnswer.model_validate(row.answers),
+                shown=shown or asked.shown_question(connection, row.conversation_id, pending, now),
             )
 
         return await statements.write(self._database, work)
@@ -234,6 +243,7 @@ class TurnStore:
         if answers is not None:
             state = asked.state_of(connection, answers.pending_action, request.user_id, conversation_id, pending, now)
             answers = answers.replace(state=state)
+        shown = request.shown or asked.shown_question(connection, conversation_id, pending, now)
         turn = {
             "id": decision_id,
             "user_id": request.user_id,
@@ -261,7 +271,7 @@ class TurnStore:
             "created_at": now,
         }
         turn_rows.INSERT_MESSAGE.run(connection, message)
-        return ClaimedTurn(decision_id, request.user_id, conversation_id, 1, request.content, history, pending, answers)
+        return ClaimedTurn(decision_id, request.user_id, conversation_id, 1, request.content, history, pending, answers, shown)
 
     def _resolve(self, found: Row[Any], request: TurnRequest) -> AnsweredTurn | AbandonedTurn:
         """Return the existing turn as the result of a claim. Raises `ServiceError` if the request must wait."""

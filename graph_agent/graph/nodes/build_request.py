@@ -9,7 +9,7 @@ from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, PendingAction
 from graph_agent.models.llm import LLMMessage, LLMRequest
 from graph_agent.policy.consent import Consent, read_consent
-from graph_agent.reply.fixed import DECLINED_REPLY, not_done, question, void_answer_reply
+from graph_agent.reply.fixed import DECLINED_REPLY, NOT_ON_SCREEN, not_done, question, void_answer_reply
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 
@@ -41,10 +41,13 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
             return _void_answer(turn, AnswerState.EXPIRED)
         return turn.to(turn.outcome, notices=(not_done(pending.description, "the question has expired"),))
     consent = _read_answer(turn, runtime, pending)
+    before = ""
+    if consent in (Consent.YES, Consent.NO) and _is_typed_elsewhere(turn, pending):
+        consent, before = Consent.UNCLEAR, f"{NOT_ON_SCREEN} "
     if consent is Consent.UNCLEAR and pending.asked < MAX_TIMES_ASKED:
         again = pending.replace(asked=pending.asked + 1, signature="")
         again = again.replace(signature=ports.sign(again))
-        return turn.to("unclear", pending=again, ending=Ending(EndingKind.AWAITING, question(pending.description)))
+        return turn.to("unclear", pending=again, ending=Ending(EndingKind.AWAITING, before + question(pending.description)))
     if not await ports.consume(pending.id):
         return turn if turn.context.answers is None else _void_answer(turn, AnswerState.USED)
     if consent is Consent.YES:
@@ -61,6 +64,12 @@ def _read_answer(turn: Turn, runtime: TurnRuntime, pending: PendingAction) -> Co
     rule = runtime.snapshot.policy.rules.get(pending.tool_name)
     titles = (rule.grant.summary, rule.traits.title or "") if rule is not None else ()
     return read_consent(turn.context.message, titles)
+
+
+def _is_typed_elsewhere(turn: Turn, pending: PendingAction) -> bool:
+    """True if the message may answer a question other than `pending`: an answer by id names its question."""
+    shown = turn.context.shown
+    return turn.context.answers is None and shown is not None and shown.pending_action != pending.id
 
 
 def _void_answer(turn: Turn, state: AnswerState) -> Turn:

@@ -13,6 +13,8 @@ export interface Message {
   readonly conversation_id?: string;
   readonly content?: string;
   readonly answers?: { readonly pending_action: string; readonly yes: boolean };
+  /** The question that is on the screen: a typed yes answers no other one. */
+  readonly shown?: { readonly pending_action: string | null };
 }
 
 /** A server's report on a running call: `done` grows up to `total`, if that is known. */
@@ -42,7 +44,7 @@ export const running = computed(() => turn.value !== null && turn.value.reply ==
 export function send(message: Message): Promise<ChatReply | null> {
   const last = turn.value;
   // A message that got no answer may have arrived all the same: sent again, it is the same request.
-  const again = last && isUnsent(last) && last.message.content === message.content && last.message.conversation_id === message.conversation_id;
+  const again = last && isUnsent(last) && last.message.content === message.content && isSame(last.message, message);
   update({ message, key: again ? last.key : crypto.randomUUID(), decisionId: null, events: [], progress: null, reply: null, failure: null });
   return follow();
 }
@@ -57,6 +59,10 @@ export function join(decisionId: string, message: Message): Promise<ChatReply | 
 export async function stop(): Promise<void> {
   const id = turn.value?.decisionId;
   if (id) await request(`/api/decisions/${id}/stop`, { method: "POST" });
+}
+
+function isSame(one: Message, other: Message): boolean {
+  return one.conversation_id === other.conversation_id && one.shown?.pending_action === other.shown?.pending_action;
 }
 
 /** Continue the turn that ran in this tab before a reload. */

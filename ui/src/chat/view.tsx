@@ -67,7 +67,8 @@ export function ChatView({ id }: { id: string | null }): VNode {
   const decisionId = own ? (own.reply?.decision_id ?? null) : (chosen ?? latest);
   const isLost = failure.value?.status === 403 || failure.value?.status === 404;
   const submit = (message: Message): void => {
-    void send({ ...message, ...(id === null ? {} : { conversation_id: id }) }).then(ended);
+    const shown = message.content && conversation ? { shown: { pending_action: conversation.pending_action?.id ?? null } } : {};
+    void send({ ...message, ...shown, ...(id === null ? {} : { conversation_id: id }) }).then(ended);
   };
   return (
     <main class="chat">
