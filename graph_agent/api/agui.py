@@ -58,7 +58,15 @@ MAX_PARTS = 1000
 
 _USED = ("threadId", "thread_id", "runId", "run_id", "state", "messages", "resume")
 
-_YES_OR_NO = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"], "additionalProperties": False}
+_YES_OR_NO = {
+    "type": "object",
+    "properties": {"yes": {"type": "boolean"}, "read": {"type": "string"}},
+    "required": ["yes"],
+    "additionalProperties": False,
+}
+"""`read` is the `whole_digest` of an interrupt with `by_id_only`, if the client has shown all its arguments."""
+
+_OF_INTERRUPT = ("tool_name", "arguments", "by_id_only", "whole_digest", "object_text")
 
 router = APIRouter()
 
@@ -143,12 +151,18 @@ def _parse_answer(entries: list[ResumeEntry]) -> ConfirmationAnswer:
     """Return the user's yes or no. An interrupt that is cancelled is a no."""
     entry = entries[0]
     payload = {"yes": False} if entry.status == "cancelled" else entry.payload
-    if len(entries) > 1 or not isinstance(payload, dict) or not isinstance(payload.get("yes"), bool):
+    if len(entries) > 1 or not isinstance(payload, dict) or not _is_answer(payload):
         raise invalid('One interrupt is answered at a time, with the payload {"yes": true} or {"yes": false}.')
     try:
-        return ConfirmationAnswer(pending_action=entry.interrupt_id, yes=payload["yes"])
+        return ConfirmationAnswer(pending_action=entry.interrupt_id, **payload)
     except ValidationError:
         raise invalid("The interrupt id is not valid.") from None
+
+
+def _is_answer(payload: dict[str, Any]) -> bool:
+    return (
+        isinstance(payload.get("yes"), bool) and payload.keys() <= {"yes", "read"} and isinstance(payload.get("read", ""), str)
+    )
 
 
 async def _messages(run: RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[bytes]:
@@ -224,6 +238,6 @@ def _outcome(decision: dict[str, Any]) -> RunFinishedSuccessOutcome | RunFinishe
         message=pending["description"],
         response_schema=_YES_OR_NO,
         expires_at=pending["expires_at"],
-        metadata={"tool_name": pending["tool_name"], "arguments": pending["arguments"]},
+        metadata={name: pending[name] for name in _OF_INTERRUPT if name in pending},
     )
     return RunFinishedInterruptOutcome(interrupts=[interrupt])

@@ -28,6 +28,11 @@ class Answers(Frozen):
         min_length=1, max_length=255, pattern=r"^[^\x00]*$", description="The id of the pending action, without a NUL."
     )
     yes: bool = Field(description="True to go ahead, false to drop the action.")
+    read: str = Field(
+        default="",
+        max_length=64,
+        description="For an action with `by_id_only`: its `whole_digest`, if the client has shown the whole action.",
+    )
 
 
 class Shown(Frozen):

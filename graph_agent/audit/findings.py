@@ -22,6 +22,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.causes import CAUSES, FailureCause
 from graph_agent.reply.forms import REPLY_FORMS, read_form
+from graph_agent.reply.text import one_line
 
 SLOW_MS = 1000
 """A call that takes at least this long, and at least half of the turn, is reported."""
@@ -100,7 +101,7 @@ def _confirmation(record: DecisionRecord) -> Iterator[str]:
             why = _VOID_ANSWERS.get(answers.state, "was not asked of this user in this conversation")
             yield f"The answer named the question {answers.pending_action}, which {why}. Nothing was called."
         return
-    what = f"The confirmation of {pending.tool_name} ({pending.description})"
+    what = f"The confirmation of {pending.tool_name} ({one_line(pending.description)})"
     verdict = next((entry for entry in record.entries if entry.kind is EntryKind.VERIFY), None)
     if verdict is None:
         return

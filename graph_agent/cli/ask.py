@@ -9,6 +9,7 @@ from typing import IO, Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from rich.text import Text
 
 from graph_agent.audit.findings import failure_cause
 from graph_agent.bootstrap import LOCAL_USER
@@ -42,6 +43,7 @@ from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.reply.text import quoted
 from graph_agent.settings import Settings
 
 _ANSWERS = (Consent.YES, Consent.NO)
@@ -65,6 +67,7 @@ def ask(
         str | None,
         option("--yes", "ID", "Confirm the action with this id, which its question prints on stderr."),
     ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the whole action that waits in --conversation ID.")] = False,
     no: Annotated[str | None, option("--no", "ID", "Decline the action with this id.")] = None,
     model: Model = None,
     mcp: Mcp = None,
@@ -93,6 +96,8 @@ def ask(
         if user != LOCAL_USER or go_on or any(given is not None for given in (text, conversation, answers)):
             wrong_usage("--batch reads its messages from a file: leave out TEXT, --user, --conversation, -c, --yes and --no")
         _ask_many(settings, batch, model, timeout)
+    elif show:
+        _show_pending(settings, user, conversation)
     elif text is None and answers is None:
         wrong_usage("there is no message: graph-agent ask TEXT")
     elif go_on and not (conversation is None and answers is None):
@@ -117,7 +122,9 @@ def ask(
                 typer.echo(json_line(_answer(answer)))
             else:
                 print_answer(stdout_console(), answer.decision)
-            if pending is not None:
+            if pending is not None and pending.by_id_only:
+                print_stderr(f"to read all of it, and how to confirm it: --show --conversation {answer.conversation_id}")
+            elif pending is not None:
                 by_id = f"; by id: --yes {pending.id} or --no {pending.id}" if verbose else ""
                 print_stderr(f"to answer: graph-agent ask -c yes, or graph-agent ask -c no{by_id}")
             if named:
@@ -152,9 +159,33 @@ def _answer_by_id(yes: str | None, no: str | None) -> ConfirmationAnswer | None:
     if pending_id is None:
         return None
     try:
-        return ConfirmationAnswer(pending_action=pending_id, yes=yes is not None)
+        pending_id, _, read = pending_id.partition(":")
+        return ConfirmationAnswer(pending_action=pending_id, yes=yes is not None, read=read)
     except ValidationError:
         wrong_usage("an id has 1 to 255 characters")
+
+
+def _show_pending(settings: Settings, user: str, conversation: str | None) -> None:
+    """Print the waiting action in full, and how to answer it: an action that its question shortened needs the digest too."""
+    if conversation is None:
+        wrong_usage("--show needs --conversation ID")
+    with open_command_runtime(settings) as (runtime, run):
+        pending = run(runtime.chat.conversation(user, conversation)).pending_action
+    if pending is None:
+        print_stderr("no action waits in this conversation")
+        raise typer.Exit(FAILED)
+    console = stdout_console()
+    console.print(Text(_whole(pending.object_text or pending.description.partition("\n")[0])))
+    for name, value in pending.arguments.items():
+        console.print(Text(f"{_whole(name)} = {_whole(value if isinstance(value, str) else json_line(value))}"))
+    read = f":{pending.whole_digest}" if pending.by_id_only else ""
+    print_stderr(f"to answer: --yes {pending.id}{read} or --no {pending.id}")
+
+
+def _whole(text: str) -> str:
+    """Return all of `text` in quotes that it cannot close, on one line, with its hidden characters."""
+    # Each character may become a code such as ‹U+10FFFF›.
+    return quoted(text, 10 * max(1, len(text)))
 
 
 def _answer(answer: ChatAnswer) -> dict[str, Any]:

@@ -163,6 +163,8 @@ class PendingAction(Frozen):
     # Left out of the JSON if it is empty, as in records that do not have it.
     whole_digest: str = Field(default="", exclude_if=not_)
     """SHA-256 of the title, the arguments and the preview, if `description` does not show all of them."""
+    by_id_only: bool = Field(default=False, exclude_if=not_)
+    """True if `description` does not show all of it: only an answer by id confirms it, with the digest as `read`."""
     object_text: str = Field(default="", exclude_if=not_)
     """The whole text of the object that the preview describes, if `description` shows only a part of it."""
     signature: str = ""
@@ -210,6 +212,8 @@ class ConfirmationAnswer(Frozen):
 
     pending_action: StorableText = Field(min_length=1, max_length=255)
     yes: bool
+    read: str = Field(default="", max_length=64, exclude_if=lambda value: not value)
+    """The `whole_digest` of an action that the question did not show in full: the client has shown all of it."""
     state: AnswerState = AnswerState.CURRENT
 
 

@@ -6,14 +6,16 @@ import re
 from typing import Any, Final
 
 from graph_agent.models.canonical import canonical_json, digest
+from graph_agent.models.decision import PendingAction
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.rules import ToolRule
 from graph_agent.reply.text import exact, one_line, quoted
 
 _PLAIN_KEY: Final = re.compile(r"[\w.-]+", re.ASCII)
 _AMBIGUOUS: Final = re.compile(r"""^(?:$|[\s"'\[{]|(?:true|false|null|-?\d[\d.eE+-]*)$)|\s=|… \(|\s$""")
-_MAX_TEXT: Final = 4_000
-"""A longer text of an object is not kept with the question: its description says how long it is."""
+_MAX_SHOWN: Final = 4_000
+"""The longest text that a question shows in full."""
+_LONGEST_CODE: Final = len("‹U+10FFFF›")
 
 
 def describe_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, limit: int = 80) -> str:
@@ -29,17 +31,60 @@ def describe_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResu
     return f"{_action(rule)} {quoted(text, limit)}" + ("" if len(arguments) <= 1 else f" ({listed})")
 
 
+def describe_in_full(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None) -> str:
+    """Describe a call as a question shows it: `Delete 'call mom'`, or the title and below it one argument on each line.
+
+    A text is always quoted, and a value is complete up to 4,000 characters: `is_shown_in_full` says if all of them are.
+    """
+    text = _preview_text(preview)
+    head = f"{one_line(rule.title)}:" if text is None else f"{_action(rule)} {_quoted_in_full(text)}"
+    if not arguments:
+        return f"{head} (no arguments)" if text is None else head
+    if text is not None and len(arguments) == 1:
+        return head
+    keys = (key if _PLAIN_KEY.fullmatch(key) else _quoted_in_full(key) for key in arguments)
+    values = map(_value_in_full, arguments.values())
+    return "\n".join([head, *(f"{key} = {value}" for key, value in zip(keys, values, strict=True))])
+
+
+def is_shown_in_full(arguments: dict[str, Any], preview: ToolResult | None) -> bool:
+    """True if `describe_in_full` leaves nothing out."""
+    values = (value if isinstance(value, str) else canonical_json(value) for value in arguments.values())
+    return all(len(text) <= _MAX_SHOWN for text in (_preview_text(preview) or "", *arguments, *values))
+
+
 def digest_of_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None) -> str:
-    """Return the SHA-256 of everything that `describe_action` describes; empty if its description shows all of it."""
-    if describe_action(rule, arguments, preview) == describe_action(rule, arguments, preview, _MAX_TEXT):
-        return ""
+    """Return the SHA-256 of everything that a question about the call describes."""
     return digest([rule.title, arguments, _preview_text(preview)])
 
 
-def shortened_text(preview: ToolResult | None) -> str:
-    """Return the whole text of the preview if a description shows only a part of it; else an empty one."""
+def is_unchanged(rule: ToolRule, confirmed: PendingAction, preview: ToolResult) -> bool:
+    """True if the object of a confirmed call is still as the question showed it."""
+    if confirmed.whole_digest:
+        return digest_of_action(rule, confirmed.arguments, preview) == confirmed.whole_digest
+    return describe_in_full(rule, confirmed.arguments, preview) == confirmed.description
+
+
+def unshown_text(preview: ToolResult | None) -> str:
+    """Return the whole text of the preview if a question shows only a part of it; else an empty one."""
     text = _preview_text(preview) or ""
-    return "" if len(text) > _MAX_TEXT or exact(text) == exact(text, _MAX_TEXT) else text
+    return text if len(text) > _MAX_SHOWN else ""
+
+
+def _value_in_full(value: Any) -> str:
+    if isinstance(value, str):
+        return _quoted_in_full(value)
+    text = canonical_json(value)
+    return exact(text, _line_limit(text))
+
+
+def _quoted_in_full(text: str) -> str:
+    return quoted(text, _line_limit(text))
+
+
+def _line_limit(text: str) -> int:
+    """Return the limit for the line that shows `text`: each character of it may become a code."""
+    return _MAX_SHOWN if len(text) > _MAX_SHOWN else max(1, len(text)) * _LONGEST_CODE
 
 
 def _key(key: str, limit: int) -> str:

@@ -6,10 +6,10 @@ from collections import defaultdict
 from typing import Any
 
 from graph_agent.clock import SystemClock
-from graph_agent.models.canonical import canonical_json
+from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import LLMRequest, LLMResponse
-from graph_agent.models.record import DecisionRecord, EntryKind
+from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -31,17 +31,16 @@ class PlaybackRecorder(Recorder):
         """The results of tools, by kind of request and by `call_text`."""
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        entries, position = self.entries, len(self.recorded)
-        requested = request_digest(request, self.header.version)
-        if position < len(entries) and entries[position].kind is EntryKind.MODEL and entries[position].request != requested:
-            entries[position] = entries[position].replace(request=requested)
+        self._accept(EntryKind.MODEL, request_digest(request, self.header.version))
         response = await super().generate(request)
         self.exchanges.append((request, response))
         return response
 
     def sign(self, pending: PendingAction) -> str:
-        # Records of earlier versions have signed it without this text.
-        return super().sign(pending.replace(object_text="") if self.header.version < 3 else pending)
+        if self.header.version < RECORD_VERSION:
+            # Earlier versions worded it in another way: the replay shows how, and continues with the recorded signature.
+            self._accept(EntryKind.SIGN, digest(pending.to_json()))
+        return super().sign(pending)
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         return self._keep(EntryKind.PREVIEW, tool_name, arguments, await super().preview(tool_name, arguments))
@@ -51,6 +50,12 @@ class PlaybackRecorder(Recorder):
 
     async def settle(self, call: AuthorizedCall) -> ToolResult:
         return self._keep(EntryKind.SETTLE, call.tool_name, call.arguments, await super().settle(call))
+
+    def _accept(self, kind: EntryKind, requested: str) -> None:
+        """Let the next entry answer this request, if it is of that kind."""
+        entries, position = self.entries, len(self.recorded)
+        if position < len(entries) and entries[position].kind is kind and entries[position].request != requested:
+            entries[position] = entries[position].replace(request=requested)
 
     def _keep(self, kind: EntryKind, tool_name: str, arguments: dict[str, Any], result: ToolResult) -> ToolResult:
         self.answers[kind, call_text(tool_name, arguments)].append(result)

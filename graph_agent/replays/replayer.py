@@ -42,7 +42,7 @@ _parse = lru_cache(maxsize=4)(Constitution.parse)
 _BEFORE_THE_GRAPH = frozenset({OutcomeCategory.RATE_LIMITED, OutcomeCategory.USER_INPUT})
 """Outcomes of messages that are refused before the graph runs."""
 
-_TEXTS = ("which left hidden characters out of the texts that people read", "which shows them")
+_TEXTS = ("which left hidden characters and parts of questions out of what people read", "which shows them")
 _EARLIER_VERSIONS = {
     1: ("which read the kind of a reply in plain text from its wording", "in which the model declares it"),
     2: _TEXTS,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import AnswerState
 from graph_agent.models.llm import LLMErrorCode
+from graph_agent.reply.text import one_line
 
 FAILURE_REPLY = "I'm having trouble processing your request. Please try again."
 RATE_LIMIT_REPLY = "I'm receiving too many requests. Please wait a moment."
@@ -23,6 +24,8 @@ ONE_AT_A_TIME = "I ask about one action at a time. Ask me for the others next."
 NOTHING_CHANGED = "Nothing was changed."
 _MAX_DESCRIBED = 5
 """The number of refused actions that a notice describes."""
+_MAX_NAMED = 400
+"""The number of characters by which a notice names an action that was dropped."""
 CUT_MARK = " […] (this answer was cut short)"
 
 _VOID_ANSWERS = {
@@ -30,20 +33,25 @@ _VOID_ANSWERS = {
     AnswerState.EXPIRED: "That question has expired, so nothing was done. Please ask me again.",
     AnswerState.USED: "That question has already been answered, so nothing was done now.",
 }
+_READ_FIRST = "Read all of it on the page or with `graph-agent ask --show --conversation ID`, and confirm it there by its id."
 _UNKNOWN_QUESTION = "I have no such question waiting for you here, so nothing was done."
 
 _CONFIRMED_FAILURES = {ToolErrorCode.NOT_FOUND: "I couldn't find that any more, so nothing was changed."}
 _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again."
 
 
-def question(description: str) -> str:
+def question(description: str, *, by_id_only: bool = False) -> str:
     """Return the question to the user about an action."""
-    return f"{description}. Should I go ahead? Please answer yes or no."
+    text = description + ("\n" if "\n" in description else ". ")
+    if by_id_only:
+        return f"{text}This is too long to show here, so a typed yes does not confirm it. {_READ_FIRST}"
+    return f"{text}Should I go ahead? Please answer yes or no."
 
 
 def not_done(description: str, why: str = "") -> str:
     """Return the notice for an action that was dropped. `why` is the reason, as a clause."""
-    return f"Not done: {description[:1].lower()}{description[1:]}{why and f' ({why})'}."
+    text = one_line(description, _MAX_NAMED)
+    return f"Not done: {text[:1].lower()}{text[1:]}{why and f' ({why})'}."
 
 
 def refused(descriptions: Sequence[str], rule: str) -> str:

@@ -143,7 +143,8 @@ class LLMAgentEngine:
                 message="Yes." if yes else "No.",
                 conversation_id=context.conversation_id,
                 pending_confirmation=pending,
-                answers=ConfirmationAnswer(pending_action=pending.id, yes=yes),
+                # The caller has given the arguments of the call, so it has all of them.
+                answers=ConfirmationAnswer(pending_action=pending.id, yes=yes, read=pending.whole_digest),
             )
         )
 

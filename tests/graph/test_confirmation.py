@@ -118,12 +118,12 @@ async def test_an_object_that_changed_since_the_question_is_asked_about_anew() -
 
 
 async def test_a_change_behind_what_the_question_shows_is_noticed() -> None:
-    server = bread_server("x" * 200 + " and milk")
+    server = bread_server("x" * 5000 + " and milk")
     engine = engine_of(calls(DELETE), server=server)
     pending = (await engine.process_message(asks("delete it"))).pending_action
-    server.previews["delete_task"] = done({"description": "x" * 200 + " and rent"})
-    anew = await reply(engine, "yes", pending)
+    server.previews["delete_task"] = done({"description": "x" * 5000 + " and rent"})
     assert pending is not None
+    anew = await reply(engine, "yes", pending, answers=read(pending))
     assert anew.pending_action is not None
     assert anew.pending_action.description == pending.description
     assert anew.decision_type is DecisionType.REQUEST_CONFIRMATION
@@ -131,7 +131,7 @@ async def test_a_change_behind_what_the_question_shows_is_noticed() -> None:
 
 
 async def test_the_digest_of_what_was_shortened_is_signed() -> None:
-    server = bread_server("x" * 200)
+    server = bread_server("x" * 5000)
     engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=server)
     pending = (await engine.process_message(asks("delete it"))).pending_action
     assert pending is not None
@@ -143,7 +143,7 @@ async def test_the_digest_of_what_was_shortened_is_signed() -> None:
 
 
 async def test_the_whole_text_of_what_was_shortened_is_signed_and_asked_about_again() -> None:
-    text = "call the dentist " * 10
+    text = "call the dentist " * 300
     engine = engine_of(calls(DELETE), says("Nothing is waiting."), server=bread_server(text))
     pending = (await engine.process_message(asks("delete it"))).pending_action
     assert pending is not None
@@ -154,6 +154,29 @@ async def test_the_whole_text_of_what_was_shortened_is_signed_and_asked_about_ag
     assert again.object_text == text
     forged = await reply(engine, "yes", pending.replace(object_text="something else"))
     assert forged.decision_type is DecisionType.RESPOND_ONLY
+
+
+async def test_an_action_that_is_not_shown_in_full_is_confirmed_only_by_id_and_after_it_was_read() -> None:
+    server = bread_server("x" * 5000)
+    engine = engine_of(calls(DELETE), server=server)
+    pending = (await engine.process_message(asks("delete it"))).pending_action
+    assert pending is not None
+    unread = ConfirmationAnswer(pending_action=pending.id, yes=True)
+    for answers in (None, unread):
+        again = await reply(engine, "yes", pending, answers=answers)
+        assert again.decision_type is DecisionType.REQUEST_CONFIRMATION
+        assert again.reply.endswith(
+            "This is too long to show here, so a typed yes does not confirm it. Read all of it on the page or with "
+            "`graph-agent ask --show --conversation ID`, and confirm it there by its id."
+        )
+    assert server.sent == []
+    confirmed = await reply(engine, "yes", pending, answers=read(pending))
+    assert confirmed.decision_type is DecisionType.EXECUTE_PENDING
+
+
+def read(pending: PendingAction) -> ConfirmationAnswer:
+    """Return the yes of a client that has shown the whole action."""
+    return ConfirmationAnswer(pending_action=pending.id, yes=True, read=pending.whole_digest)
 
 
 async def test_the_user_is_not_asked_about_a_bare_id() -> None:

@@ -14,9 +14,9 @@ from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
-from graph_agent.policy.confirmation import describe_action
+from graph_agent.policy.confirmation import describe_action, describe_in_full, is_shown_in_full
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.rules import compile_policy
+from graph_agent.policy.rules import ToolRule, compile_policy
 from graph_agent.policy.signature import Signer
 from graph_agent.reply.fixed import not_done, question
 
@@ -106,6 +106,32 @@ def test_a_task_is_asked_back_as_it_is_stored() -> None:
     assert described({"task_id": "t1"}, "a\u3164b\u202e", action="Delete") == "Delete 'a‹U+3164›b‹U+202E›'"
 
 
+def drop_rule() -> ToolRule:
+    constitution = Constitution.parse("## Available Tools\n- drop: Send e-mail (requires confirmation)\n")
+    declaration = ToolDeclaration(name="drop", description="", parameters={"type": "object"})
+    return compile_policy(constitution, [declaration], {}).rules["drop"]
+
+
+@pytest.mark.parametrize("length", [15, 1_672, 4_000])
+@pytest.mark.parametrize("filler", ["x", "\n", '"'])
+def test_a_question_shows_every_argument_in_full_on_a_line_that_its_value_cannot_end(length: int, filler: str) -> None:
+    imitation = "noon', to = 'mallory@evil.example'\nto = 'mallory@evil.example'"
+    mail = {"body": (filler * length + imitation)[-length:], "copies": 2, "subject": imitation, "to": "boss@corp.example"}
+    assert is_shown_in_full(mail, None)
+    first, body, copies, subject, to, last = question(describe_in_full(drop_rule(), mail, None)).split("\n")
+    assert (first, copies, to) == ("Send e-mail:", "copies = 2", "to = 'boss@corp.example'")
+    assert subject == "subject = \"noon', to = 'mallory@evil.example'‹U+000A›to = 'mallory@evil.example'\""
+    assert "…" not in body
+    assert last == "Should I go ahead? Please answer yes or no."
+
+
+def test_a_longer_argument_is_visibly_shortened_and_counts_as_not_shown() -> None:
+    mail = {"body": "x" * 4_001, "to": "boss"}
+    assert not is_shown_in_full(mail, None)
+    shown = describe_in_full(drop_rule(), mail, None)
+    assert shown == f"Send e-mail:\nbody = '{'x' * 3_999}… (4,001 characters)'\nto = 'boss'"
+
+
 ARGUMENTS = st.dictionaries(
     st.sampled_from(["path", "force", "a b", "x = 1, y"]),
     st.one_of(
@@ -124,8 +150,10 @@ ARGUMENTS = st.dictionaries(
 @example({"path": "true"}, {"path": True})
 @example({"path": "x\u200b"}, {"path": "x‹U+200B›"})
 def test_two_different_calls_are_never_described_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
-    alike = described(one, None) == described(other, None)
-    assert alike == (canonical_json(list(one.items())) == canonical_json(list(other.items())))
+    same = canonical_json(list(one.items())) == canonical_json(list(other.items()))
+    assert (described(one, None) == described(other, None)) == same
+    rule = drop_rule()
+    assert (describe_in_full(rule, one, None) == describe_in_full(rule, other, None)) == same
 
 
 def test_a_title_from_a_server_stays_on_its_line() -> None:

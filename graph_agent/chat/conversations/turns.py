@@ -49,7 +49,8 @@ class TurnRequest:
     def body_digest(self) -> str:
         body: dict[str, Any] = {"conversation_id": self.conversation_id, "content": self.content}
         if self.answers is not None:
-            body["answers"] = [self.answers.pending_action, self.answers.yes]
+            read = [self.answers.read] if self.answers.read else []
+            body["answers"] = [self.answers.pending_action, self.answers.yes, *read]
         if self.shown is not None:
             body["shown"] = self.shown.pending_action
         return digest(body)

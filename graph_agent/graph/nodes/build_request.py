@@ -42,12 +42,17 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
         return turn.to(turn.outcome, notices=(not_done(pending.description, "the question has expired"),))
     consent = _read_answer(turn, runtime, pending)
     before = ""
+    answers = turn.context.answers
+    if consent is Consent.YES and pending.by_id_only and (answers is None or answers.read != pending.whole_digest):
+        # Nothing is confirmed that was not shown in full.
+        consent = Consent.UNCLEAR
     if consent in (Consent.YES, Consent.NO) and _is_typed_elsewhere(turn, pending):
         consent, before = Consent.UNCLEAR, f"{NOT_ON_SCREEN} "
     if consent is Consent.UNCLEAR and pending.asked < MAX_TIMES_ASKED:
         again = pending.replace(asked=pending.asked + 1, signature="")
         again = again.replace(signature=ports.sign(again))
-        return turn.to("unclear", pending=again, ending=Ending(EndingKind.AWAITING, before + question(pending.description)))
+        text = before + question(again.description, by_id_only=again.by_id_only)
+        return turn.to("unclear", pending=again, ending=Ending(EndingKind.AWAITING, text))
     if not await ports.consume(pending.id):
         return turn if turn.context.answers is None else _void_answer(turn, AnswerState.USED)
     if consent is Consent.YES:

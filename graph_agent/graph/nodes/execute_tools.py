@@ -11,7 +11,7 @@ from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.confirmation import describe_action, digest_of_action, shortened_text
+from graph_agent.policy.confirmation import describe_in_full, digest_of_action, is_shown_in_full, is_unchanged, unshown_text
 from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch
 from graph_agent.policy.receipts import confirmed_reply, receipt
 from graph_agent.policy.rules import ToolRule
@@ -138,8 +138,7 @@ async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: 
     preview = await runtime.ports.preview(judgement.tool_name, judgement.arguments)
     if not preview.success:
         return _without_preview(preview)
-    described = describe_action(rule, judgement.arguments, preview), digest_of_action(rule, judgement.arguments, preview)
-    if described == (confirmed.description, confirmed.whole_digest):
+    if is_unchanged(rule, confirmed, preview):
         return None
     return _awaiting(rule, judgement, preview, f"{CHANGED_SINCE_ASKED} ")
 
@@ -159,12 +158,13 @@ def _skipped() -> _Processed:
 
 
 def _awaiting(rule: ToolRule, judgement: Judgement, preview: ToolResult | None, before_question: str = "") -> _Processed:
+    shown = is_shown_in_full(judgement.arguments, preview)
     return _Processed(
         CallDisposition.AWAITING,
         ToolResult(success=False, error=AWAITING),
-        describe_action(rule, judgement.arguments, preview),
-        digest_of_action(rule, judgement.arguments, preview),
-        shortened_text(preview),
+        describe_in_full(rule, judgement.arguments, preview),
+        "" if shown else digest_of_action(rule, judgement.arguments, preview),
+        unshown_text(preview),
         before_question,
     )
 
@@ -178,12 +178,13 @@ def _await_confirmation(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
         arguments=judgement.arguments,
         description=processed.description,
         whole_digest=processed.whole_digest,
+        by_id_only=bool(processed.whole_digest),
         object_text=processed.object_text,
         created_at=created_at,
         expires_at=created_at + CONFIRMATION_LIFETIME,
     )
     pending = pending.replace(signature=runtime.ports.sign(pending))
-    text = processed.before_question + question(processed.description)
+    text = processed.before_question + question(pending.description, by_id_only=pending.by_id_only)
     return turn.to(turn.outcome, pending=pending, ending=Ending(EndingKind.AWAITING, text))
 
 

@@ -12,7 +12,7 @@ const MAX_ATTEMPTS = 6;
 export interface Message {
   readonly conversation_id?: string;
   readonly content?: string;
-  readonly answers?: { readonly pending_action: string; readonly yes: boolean };
+  readonly answers?: { readonly pending_action: string; readonly yes: boolean; readonly read?: string };
   /** The question that is on the screen: a typed yes answers no other one. */
   readonly shown?: { readonly pending_action: string | null };
 }

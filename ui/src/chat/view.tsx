@@ -101,7 +101,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
             onChoose={(decision) => setChosen(decision === latest ? null : decision)}
             onAnswer={(yes) => {
               const pending = conversation?.pending_action;
-              if (pending) submit({ content: answerTo(pending, yes), answers: { pending_action: pending.id, yes } });
+              if (pending) submit({ content: answerTo(pending, yes), answers: { pending_action: pending.id, yes, ...(pending.by_id_only && { read: pending.whole_digest }) } });
             }}
           />
         )}
