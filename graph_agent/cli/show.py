@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -58,12 +58,12 @@ def print_answer(console: Console, decision: AgentDecision) -> None:
     """Print the reply, highlighted if it asks for a confirmation, and below it the receipts and notices."""
     style = "bold yellow" if decision.pending_action is not None else ""
     console.print(Text(mark_receipts(decision.reply), style=style))
-    print_receipts(console, decision.effects)
+    print_receipts(console, decision)
+
+
+def print_receipts(console: Console, decision: AgentDecision) -> None:
+    """Print one line for each committed change, and one for each notice."""
+    for receipt in decision.effects:
+        console.print(Text(f"  ✓ {visible(receipt)}", style="green"))
     for notice in decision.notices:
         console.print(Text(f"  ! {visible(notice)}", style="yellow"))
-
-
-def print_receipts(console: Console, receipts: Sequence[str]) -> None:
-    """Print one line for each committed change."""
-    for receipt in receipts:
-        console.print(Text(f"  ✓ {visible(receipt)}", style="green"))

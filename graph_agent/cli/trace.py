@@ -36,7 +36,7 @@ def print_record(console: Console, record: DecisionRecord | OpenTurn) -> None:
         if entry.kind is EntryKind.INTERRUPT:
             _row(console, "ended by", str(entry.result["reason"]), "yellow")
     _row(console, "reply", mark_receipts(closed.decision.reply))
-    print_receipts(console, closed.decision.effects)
+    print_receipts(console, closed.decision)
 
 
 def print_findings(console: Console, trace: DecisionTrace) -> None:
@@ -97,7 +97,7 @@ def _print_tool_call(console: Console, call: ToolInvocation) -> None:
     )
     if call.error_message:
         _row(console, "", shorten(call.error_message))
-    elif call.result is not None:
+    if call.result is not None:
         _row(console, "", shorten(call.result))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.rules import ToolRule
 from graph_agent.reply.text import clean_reply, one_line
 
+_FAILURE: Final = re.compile(r"\W*(?:[\w.]*(?:error|exception)|fail(?:ed|ure)|fatal|traceback)\b", re.IGNORECASE)
+"""The start of an answer that reads like a failure."""
 _MAX_RESULT_CHARS: Final = 2_000
 _MAX_RESULT_LINES: Final = 50
 _MAX_RESULT_IN_RECEIPT: Final = 100
@@ -20,32 +23,45 @@ _MAX_RECEIPT: Final = 2_100
 
 
 def receipt(rule: ToolRule, arguments: dict[str, Any], result: ToolResult, *, confirmed: bool = False) -> str | None:
-    """Return the receipt of one call, or None for a read and for a definite failure.
+    """Return the line about one call: what it changed, or may have changed. None for a read and for a definite failure.
 
     A server that keeps the operation ledger may supply the wording (`data["receipt"]`); it is reduced to one line without tool
     names. For any other server the receipt names the tool's title and the arguments, and for a `confirmed` call the result.
     """
     if not rule.mutating:
         return None
-    described = _described(rule, arguments)
-    if result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE:
-        return f"reported a failure; what was done before is not known: {described}"
-    if result.unknown:
-        return f"not known whether this was done: {described}"
-    if not result.success:
+    if not result.may_be_done:
         return None
-    if line := _own_wording(rule, result):
+    if result.success and (line := _own_wording(rule, result)):
         return line
     lines = _result_lines(result, rule.hidden) if confirmed else []
-    return described + (_in_receipt(lines) if lines else "")
+    described = _described(rule, arguments) + (_in_receipt(lines) if lines else "")
+    if result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE:
+        return f"reported a failure; what was done before is not known: {described}"
+    return described if is_committed(rule, result) else f"not known whether this was done: {described}"
+
+
+def is_committed(rule: ToolRule, result: ToolResult) -> bool:
+    """True if `result` shows a change. A server without a ledger that answers `Error: …` as normal text shows none."""
+    return rule.mutating and result.success and not _reads_like_failure(rule, result)
 
 
 def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], result: ToolResult) -> str:
     """Return the reply to a confirmed call that succeeded: what was done, and what the server returned, marked as data."""
     if line := _own_wording(rule, result):
         return f"Done: {line}."
+    done = "The answer reads like a failure" if _reads_like_failure(rule, result) else "Done"
+    return f"{done}: {_described(rule, arguments)}.{quoted_result(rule, result)}"
+
+
+def quoted_result(rule: ToolRule, result: ToolResult) -> str:
+    """Return what a server returned, or said about a failure, as the end of a reply: marked as data. Empty if it is nothing."""
     lines = _result_lines(result, rule.hidden)
-    return f"Done: {_described(rule, arguments)}." + (f"\n\n{_as_data(lines)}" if lines else "")
+    return f"\n\n{_as_data(lines)}" if lines else ""
+
+
+def _reads_like_failure(rule: ToolRule, result: ToolResult) -> bool:
+    return not rule.traits.ledger and _FAILURE.match(_text_of(result)) is not None
 
 
 def _described(rule: ToolRule, arguments: dict[str, Any]) -> str:
@@ -82,7 +98,12 @@ def _in_receipt(lines: list[str]) -> str:
 
 def _text_of(result: ToolResult) -> str:
     data = result.data
-    if isinstance(data, dict) and len(data) == 1 and isinstance(value := next(iter(data.values())), str):
+    if (
+        isinstance(data, dict)
+        and len(data) == 1
+        and "error" not in data
+        and isinstance(value := next(iter(data.values())), str)
+    ):
         text = value  # Its key says no more than "text" or "result".
     else:
         text = "" if not data else json.dumps(data, ensure_ascii=False, indent=2)

@@ -71,9 +71,16 @@ def void_answer_reply(state: AnswerState) -> str:
     return _VOID_ANSWERS.get(state, _UNKNOWN_QUESTION)
 
 
-def confirmed_failure_reply(error_code: ToolErrorCode | None) -> str:
-    """Return the reply to a confirmed call that failed."""
+def failed_call_reply(error_code: ToolErrorCode | None, *, unknown: bool) -> str:
+    """Return the reply to a confirmed call that failed, or whose outcome is `unknown`."""
+    if unknown:
+        return REPORTED_FAILURE_REPLY if error_code is ToolErrorCode.TOOL_REPORTED_FAILURE else UNKNOWN_REPLY
     return _CONFIRMED_FAILURES.get(error_code, _CONFIRMED_FAILURE) if error_code else _CONFIRMED_FAILURE
+
+
+def as_notice(uncertain: str) -> str:
+    """Return the notice for a change that may have been made."""
+    return f"{uncertain[:1].upper()}{uncertain[1:]}."
 
 
 def with_receipts(reply: str, done: Sequence[str], unknown: Sequence[str]) -> str:

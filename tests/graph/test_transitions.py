@@ -172,7 +172,7 @@ async def test_what_does_not_exist_is_not_asked_about() -> None:
         (
             failed(ToolErrorCode.TIMEOUT_ERROR),
             OutcomeCategory.TOOL_INVOCATION,
-            ["not known whether this was done: Add task: description = call mom"],
+            [],
         ),
     ],
 )
@@ -184,6 +184,8 @@ async def test_an_unknown_outcome_is_settled_under_the_same_key(
     assert len(server.sent) == 1
     assert server.settled == [server.sent[0][3]]
     assert (decision.outcome_category, decision.effects) == (outcome, effects)
+    unknown = settled.error_code is ToolErrorCode.TIMEOUT_ERROR
+    assert decision.notices == (["Not known whether this was done: Add task: description = call mom."] if unknown else [])
 
 
 async def test_without_a_ledger_unknown_stays_unknown_and_nothing_is_sent_again() -> None:
@@ -191,4 +193,7 @@ async def test_without_a_ledger_unknown_stays_unknown_and_nothing_is_sent_again(
     decision = await engine_of(calls(ADD), calls(ADD), says("OK."), server=server).process_message(asks())
     assert len(server.sent) == 1
     assert server.settled == []
-    assert decision.effects == ["not known whether this was done: Add task: description = call mom"]
+    assert (decision.effects, decision.notices) == (
+        [],
+        ["Not known whether this was done: Add task: description = call mom."],
+    )

@@ -110,7 +110,10 @@ def _check_invocations(record: DecisionRecord) -> None:
     asked_again = before is not None and asked is not None and asked.id == before.id
     assert (bool(awaiting) or asked_again) == (record.decision.decision_type is DecisionType.REQUEST_CONFIRMATION)
     for text in record.decision.notices:
-        assert text.startswith("Not done: ") or text == ONE_AT_A_TIME
+        assert (
+            text.startswith(("Not done: ", "Not known whether this was done: ", "Reported a failure; "))
+            or text == ONE_AT_A_TIME
+        )
     considered = [call for call in record.invocations if call.disposition is not CallDisposition.SKIPPED]
     assert len(record.decision.tool_calls or []) <= len(considered)
 

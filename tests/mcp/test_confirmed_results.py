@@ -12,7 +12,7 @@ from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.constitution import Constitution
-from graph_agent.policy.receipts import confirmed_reply, receipt
+from graph_agent.policy.receipts import confirmed_reply, is_committed, receipt
 from graph_agent.policy.rules import ToolRule, compile_policy
 from tests.cli.conftest import Cli
 from tests.mcp.conftest import Servers
@@ -101,6 +101,31 @@ def rule(*, ledger: bool = False) -> ToolRule:
 def test_the_result_is_capped_and_marked_as_data(data: Any, lines: str) -> None:
     reply = confirmed_reply(rule(), {"path": "b.txt"}, ToolResult(success=True, data=data))
     assert reply == "Done: Write file: path = b.txt." + (lines and f"\n\nThe server returned this data:\n{lines}")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"text": "Error: disk full"},
+        {"error": "disk full"},
+        {"text": "ValueError: disk full"},
+        {"text": "Failed to write: disk full"},
+    ],
+)
+def test_an_answer_that_reads_like_a_failure_is_quoted_and_neither_done_nor_ticked(data: dict[str, Any]) -> None:
+    result = ToolResult(success=True, data=data)
+    reply = confirmed_reply(rule(), {"path": "b.txt"}, result)
+    assert reply.startswith("The answer reads like a failure: Write file: path = b.txt.\n\nThe server returned this data:\n> ")
+    assert "disk full" in reply
+    assert not is_committed(rule(), result)
+    line = receipt(rule(), {"path": "b.txt"}, result, confirmed=True)
+    assert line is not None
+    assert line.startswith("not known whether this was done: Write file: path = b.txt; the server returned ")
+
+
+@pytest.mark.parametrize("text", ["wrote 3 lines", "errors.txt was written", "no failure"])
+def test_any_other_answer_is_done(text: str) -> None:
+    assert is_committed(rule(), ToolResult(success=True, data={"text": text}))
 
 
 def test_a_server_with_a_ledger_words_the_receipt_itself() -> None:

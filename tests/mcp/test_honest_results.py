@@ -35,9 +35,9 @@ def test_a_failed_change_is_reported_as_unknown_and_not_repeated(
     twice = call("write_two", first="a", second="b")
     asked = cli("ask", "write", *files, "--model", script(twice, call("write_note", name="c", text="3"), twice, SAID), "--json")
     decision = asked.json()["decision"]
-    assert decision["effects"] == [
-        "reported a failure; what was done before is not known: Write two notes: first = a, second = b",
-        "Write a note: name = c, text = '3'",
+    assert decision["effects"] == ["Write a note: name = c, text = '3'"]
+    assert decision["notices"] == [
+        "Reported a failure; what was done before is not known: Write two notes: first = a, second = b."
     ]
     record = cli("log", "show", asked.json()["decision_id"]).out
     assert record.count("TOOL_REPORTED_FAILURE") >= 1
@@ -47,7 +47,7 @@ def test_a_failed_change_is_reported_as_unknown_and_not_repeated(
     assert cli("replay", asked.json()["decision_id"]).code == 0
 
 
-def test_a_confirmed_change_that_fails_is_reported_without_the_servers_words(
+def test_a_confirmed_change_that_fails_says_why_in_the_quoted_words_of_its_server(
     cli: Cli, servers: Servers, constitution: Path, script: Script
 ) -> None:
     constitution.write_text("## Available Tools\n- write_two: Write (requires confirmation)\n", encoding="utf-8")
@@ -57,10 +57,15 @@ def test_a_confirmed_change_that_fails_is_reported_without_the_servers_words(
     answered = cli(
         "ask", "--yes", pending.id, "--conversation", asked["conversation_id"], *files, "--model", script(SAID), "--json"
     ).json()
-    assert answered["reply"] == (
-        "That reported a failure; what was done before is not known. Please check before you try again."
-    )
-    assert INJECTION not in str(answered)
+    reply, said = answered["reply"].split("\n\n")
+    assert reply == "That reported a failure; what was done before is not known. Please check before you try again."
+    assert said == "The server returned this data:\n> Error executing tool write two"
+    assert answered["decision"]["effects"] == []
+    (notice,) = answered["decision"]["notices"]
+    assert notice.startswith("Reported a failure; what was done before is not known: Write: first = a, second = b")
+    shown = cli("log", "show", answered["decision_id"]).out
+    assert "✓" not in shown
+    assert shown.count("> Error executing tool write two") == 1
 
 
 async def test_the_model_reads_the_servers_words_as_data_and_may_correct_a_read() -> None:

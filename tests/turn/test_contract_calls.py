@@ -270,8 +270,9 @@ async def test_a_raise_is_a_failed_call_unless_the_call_may_have_acted(
     assert (invocation.success, invocation.error_code) == (False, code)
     assert finished.decision.outcome_category is OutcomeCategory.TOOL_INVOCATION
     failed = code is ToolErrorCode.TOOL_EXECUTION_ERROR
-    assert finished.decision.effects == (
-        [] if failed else ["not known whether this was done: Create new tasks: description = call mom"]
+    assert finished.decision.effects == []
+    assert finished.decision.notices == (
+        [] if failed else ["Not known whether this was done: Create new tasks: description = call mom."]
     )
 
 

@@ -11,8 +11,9 @@ from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCate
 from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
+from graph_agent.policy.receipts import is_committed
 from graph_agent.policy.rules import Policy
-from graph_agent.reply.fixed import with_receipts
+from graph_agent.reply.fixed import as_notice, with_receipts
 
 _IN_DECISION = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})
 """The calls that the decision lists."""
@@ -26,11 +27,14 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
     ending = turn.ending
     assert ending is not None
     decision_type, outcome = _decide(turn, runtime.snapshot.policy)
-    text = ending.text
-    if ending.kind in _WITH_RECEIPTS:
-        receipts = [(call.receipt, call.result.unknown) for call in turn.calls if call.receipt]
-        done = [receipt for receipt, unknown in receipts if not unknown]
-        text = with_receipts(text, done, [receipt for receipt, unknown in receipts if unknown])
+    receipts = [
+        (call.receipt, is_committed(runtime.snapshot.policy.rules[call.call.name], call.result))
+        for call in turn.calls
+        if call.receipt
+    ]
+    done = [receipt for receipt, committed in receipts if committed]
+    uncertain = [receipt for receipt, committed in receipts if not committed]
+    text = with_receipts(ending.text, done, uncertain) if ending.kind in _WITH_RECEIPTS else ending.text
     asks = decision_type is DecisionType.ASK_CLARIFICATION
     requested = [_tool_call(call) for call in turn.calls if call.disposition is not CallDisposition.SKIPPED]
     listed = [_tool_call(call) for call in turn.calls if call.disposition in _IN_DECISION]
@@ -43,8 +47,8 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         decision_id=turn.decision_id,
         intent=read_intent(decision_type, requested, answered=ending.kind not in _WITHOUT_INTENT),
         outcome_category=outcome,
-        effects=[call.receipt for call in turn.calls if call.receipt],
-        notices=[*turn.notices, *refusal_notices(turn, runtime.snapshot.policy)],
+        effects=done,
+        notices=[*turn.notices, *map(as_notice, uncertain), *refusal_notices(turn, runtime.snapshot.policy)],
     )
     return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply))
 

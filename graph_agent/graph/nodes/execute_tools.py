@@ -13,15 +13,13 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.confirmation import describe_in_full, digest_of_action, is_shown_in_full, is_unchanged, unshown_text
 from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch
-from graph_agent.policy.receipts import confirmed_reply, receipt
+from graph_agent.policy.receipts import confirmed_reply, quoted_result, receipt
 from graph_agent.policy.rules import ToolRule
 from graph_agent.reply.fixed import (
     CHANGED_SINCE_ASKED,
     NOTHING_CHANGED,
     ONE_AT_A_TIME,
-    REPORTED_FAILURE_REPLY,
-    UNKNOWN_REPLY,
-    confirmed_failure_reply,
+    failed_call_reply,
     question,
 )
 from graph_agent.reply.forms import REPLY_FORMS
@@ -201,10 +199,11 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: 
 
 
 def _report(call: TurnCall, runtime: TurnRuntime) -> str:
-    """Return the reply about a call that no model reports."""
-    if call.result.unknown:
-        reported = call.result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE
-        return REPORTED_FAILURE_REPLY if reported else UNKNOWN_REPLY
-    if call.result.success:
-        return confirmed_reply(runtime.snapshot.policy.rules[call.call.name], call.arguments, call.result)
-    return confirmed_failure_reply(call.result.error_code)
+    """Return the reply about a call that no model reports. Why it failed is quoted from its server."""
+    rule = runtime.snapshot.policy.rules.get(call.call.name)
+    failed = failed_call_reply(call.result.error_code, unknown=call.result.unknown)
+    if rule is None:
+        return failed
+    return (
+        confirmed_reply(rule, call.arguments, call.result) if call.result.success else failed + quoted_result(rule, call.result)
+    )
