@@ -13,12 +13,12 @@ from graph_agent.api.schemas import errors
 from graph_agent.api.services import services
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import Frozen
+from graph_agent.policy.allowed_tools import ALLOWED_TOOLS
 from graph_agent.policy.rules import ToolRule
 
 router = APIRouter(prefix="/api", tags=["topology"])
 
 _VIEWS = ("chat", "decisions", "replay", "behavior")
-_TASK_TOOLS = frozenset({"add_task", "list_tasks", "update_task", "complete_task", "delete_task"})
 _HEADING = re.compile(r"^# +(?!constitution\b)(\S.*?) *$", re.IGNORECASE | re.MULTILINE)
 _ROLE = re.compile(r"\bYou are (?:an? |the )?([^.,;:\n]{3,80})")
 
@@ -44,7 +44,7 @@ async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa
     # Without its tools a server can still say what it is for.
     with suppress(ConfigurationError):
         rules = (await engine.prepare()).policy.rules.values()
-    has_tasks = set(engine.constitution.whitelist) >= _TASK_TOOLS
+    has_tasks = set(engine.constitution.whitelist) >= set(ALLOWED_TOOLS)
     reading = "show my tasks" if has_tasks else _reading_example(rules)
     views = [*_VIEWS, *(["tasks"] if has_tasks else [])]
     return About(
