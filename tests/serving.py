@@ -33,7 +33,8 @@ def address_of(server: subprocess.Popen[bytes], log: Path, label: str = "serving
     """Wait until a `graph-agent serve` whose stderr goes to `log` has printed its address, or another one, and return it."""
     with log.open(encoding="utf-8") as lines:
         while server.poll() is None:
-            if found := re.match(rf"{label} (\S+)", lines.readline()):
+            # With --log-format json the line is an object.
+            if found := re.search(rf'(?:^|"){label} ([^\s"]+)', lines.readline()):
                 return found[1]
             # A loop without a pause would take the processor from the server that is starting.
             time.sleep(0.02)
