@@ -24,7 +24,9 @@ def test_the_library_desk_serves_another_domain() -> None:
         "you> burn Middlemarch\n"
         "I can't do that.\n"
         "you> here is Moby-Dick back\n"
-        "Give back: mark = M 9. Should I go ahead? Please answer yes or no.\n"
+        "Give back:\n"
+        "mark = 'M 9'\n"
+        "Should I go ahead? Please answer yes or no.\n"
         "you> yes\n"
         "Done: Give back: mark = M 9.\n"
         "\n"
@@ -69,9 +71,13 @@ def test_the_cases_of_the_notebook_pass(tmp_path: Path) -> None:
 
 
 def test_functions_are_tools_in_twenty_lines() -> None:
-    question, *done = _output_of("functions.py").splitlines()
-    assert question == "Book a table: people = 2, table = 7. Should I go ahead? Please answer yes or no."
-    assert done[0] == "Done: Book a table: people = 2, table = 7."
+    assert _output_of("functions.py").splitlines()[:5] == [
+        "Book a table:",
+        "people = 2",
+        "table = 7",
+        "Should I go ahead? Please answer yes or no.",
+        "Done: Book a table: people = 2, table = 7.",
+    ]
     program = (EXAMPLES / "functions.py").read_text(encoding="utf-8").partition("import asyncio")[2]
     before_the_script = program.partition("script = [")[0] + program.partition("agent = ")[2].partition("\n")[0]
     assert len([line for line in before_the_script.splitlines() if line.strip()]) <= 20

@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { endingOf } from "../machine/path";
+import { Disclosure } from "../shared/about";
 import type { Conversation, StoredMessage } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { fullTime, shortTime } from "../shared/format";
@@ -65,6 +66,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
   const unsaved = turn && !messages.some((message) => message.decision_id === turn.decisionId) ? turn : null;
   return (
     <div class="thread" ref={log} role="log" aria-label="Messages" tabindex={0}>
+      <Disclosure />
       {conversation?.has_more && (
         <button type="button" class="more" onClick={showEarlier}>
           Earlier messages

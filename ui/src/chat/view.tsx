@@ -1,7 +1,7 @@
 // The chat: conversations, messages, and the state machine of the latest turn.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { about, hasTasks } from "../shared/about";
+import { about, Disclosure, hasTasks } from "../shared/about";
 import { ErrorState, Loading } from "../shared/states";
 import { shortTime } from "../shared/format";
 import { navigate } from "../shared/router";
@@ -105,7 +105,6 @@ export function ChatView({ id }: { id: string | null }): VNode {
             }}
           />
         )}
-        {about.value?.disclosure && <p class="quiet disclosure">{visible(about.value.disclosure)}</p>}
         {!(id !== null && isLost) && (
           <Composer busy={running.value} conversationId={id} unsent={shown ? unsentText(shown) : ""} onSend={(content) => submit({ content })} />
         )}
@@ -187,6 +186,7 @@ function Welcome({ onPick }: { onPick: (content: string) => void }): VNode {
   return (
     <div class="welcome">
       <h1>The model proposes. Code decides.</h1>
+      <Disclosure />
       <p>
         {about.value && <strong>{visible(about.value.title)}. </strong>}
         Write what you want to know or to be done. Each turn runs through nine states that you can watch, and changes nothing

@@ -37,7 +37,8 @@ export function titleOf({ decision_type, message, response_text }: LoggedDecisio
   const answered = ANSWERS[decision_type];
   if (!answered) return message;
   const [, action] = /^(?:Yes|No): (.+)$/s.exec(message) ?? [];
-  return `${answered}: ${action ?? response_text ?? message}`;
+  // The question has an argument on each line; a title has one line.
+  return `${answered}: ${action ?? response_text ?? message}`.replace(":\n", ": ").replaceAll("\n", ", ");
 }
 
 /** The outcome in words; its color repeats the category. A question waits for the user, whatever its category. */

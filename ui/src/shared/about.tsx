@@ -1,7 +1,9 @@
 // What the server is for: the words and the views of the page depend on it.
 import { signal } from "@preact/signals";
+import type { VNode } from "preact";
 import { getJson } from "./client";
 import type { About } from "./client";
+import { visible } from "./text";
 
 export const about = signal<About | null>(null);
 
@@ -18,4 +20,10 @@ export async function loadAbout(): Promise<void> {
 /** True if this server has a task list. */
 export function hasTasks(): boolean {
   return about.value?.views.includes("tasks") ?? false;
+}
+
+/** The line that says that one talks to an AI. */
+export function Disclosure(): VNode | null {
+  const line = about.value?.disclosure;
+  return line ? <p class="quiet disclosure">{visible(line)}</p> : null;
 }
