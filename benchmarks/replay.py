@@ -73,7 +73,7 @@ async def fill(folder: Path, count: int) -> None:
 def replay(folder: Path, name: str, *options: str) -> Run:
     """Run `graph-agent replay --all --json` on the log in `folder`."""
     command = [str(Path(sys.executable).with_name("graph-agent")), "replay", "--all", "--json", *options]
-    environment = {**os.environ, "GRAPH_AGENT_HOME": str(folder), "LOG_DATABASE_URL": f"sqlite:///{folder / 'log.db'}"}
+    environment = {**os.environ, "GRAPH_AGENT_HOME": str(folder), "DATABASE_URL": f"sqlite:///{folder / 'log.db'}"}
     reports = folder / f"{name}.jsonl"
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with reports.open("wb") as output:

@@ -25,13 +25,13 @@ class Settings(BaseModel):
     home: Path = Field(default=Path("~/.graph_agent"), alias="GRAPH_AGENT_HOME")
     """The folder of the default databases and of the key."""
     database_url: str = Field(default="", alias="DATABASE_URL")
-    """Tasks and conversations."""
-    log_database_url: str = Field(default="", alias="LOG_DATABASE_URL")
-    """The record."""
+    """Tasks, conversations and the record."""
+    log_database_url: str = Field(default="", alias="LOG_DATABASE_URL", repr=False)
+    """Former setting: a value that differs from DATABASE_URL refuses to start."""
     log_read_url: str = Field(default="", alias="LOG_READ_URL")
     """A replica of the record, for queries."""
     database_connections: int = Field(default=12, ge=4, le=1000, alias="GRAPH_AGENT_DATABASE_CONNECTIONS")
-    """The limit of the connections of a process to each PostgreSQL database."""
+    """The limit of the connections of a process to the PostgreSQL database, and to a replica of it."""
     listen_url: str = Field(default="", alias="GRAPH_AGENT_LISTEN_URL")
     """A direct connection to the database of DATABASE_URL, for notifications, if that URL is one of a pooler."""
     constitution: Path | None = Field(default=None, alias="GRAPH_AGENT_CONSTITUTION")
@@ -160,17 +160,14 @@ class Settings(BaseModel):
         return self.jwt_secret is not None or self.jwks_url is not None
 
     @property
-    def main_database(self) -> str:
-        """The URL of the database of tasks and conversations."""
+    def database(self) -> str:
+        """The URL of the database."""
         return self.database_url or f"sqlite:///{self.home / 'graph_agent.db'}"
 
     @property
-    def log_database(self) -> str:
-        return self.log_database_url or f"sqlite:///{self.home / 'log.db'}"
-
-    @property
     def log_reads(self) -> str:
-        return self.log_read_url or self.log_database
+        """The URL of the database that queries of the record read."""
+        return self.log_read_url or self.database
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:

@@ -207,7 +207,7 @@ async def _refusals_of_server(home: Path) -> Buckets:
 
 
 def open_rows(home: Path) -> int:
-    with closing(sqlite3.connect(home / "log.db")) as log, closing(sqlite3.connect(home / "graph_agent.db")) as tasks:
-        pending = log.execute("SELECT count(*) FROM decision_logs WHERE status = 'PENDING'").fetchone()[0]
-        running = tasks.execute("SELECT count(*) FROM turns WHERE state = 'running'").fetchone()[0]
+    with closing(sqlite3.connect(home / "graph_agent.db")) as database:
+        pending = database.execute("SELECT count(*) FROM decision_logs WHERE status = 'PENDING'").fetchone()[0]
+        running = database.execute("SELECT count(*) FROM turns WHERE state = 'running'").fetchone()[0]
     return int(pending) + int(running)

@@ -13,8 +13,8 @@ from graph_agent.settings import Settings, read_settings
 def test_without_variables_everything_is_in_the_home_folder() -> None:
     settings = read_settings({})
     assert settings.home == Path("~/.graph_agent").expanduser()
-    assert settings.main_database == f"sqlite:///{settings.home / 'graph_agent.db'}"
-    assert settings.log_database == f"sqlite:///{settings.home / 'log.db'}"
+    assert settings.database == f"sqlite:///{settings.home / 'graph_agent.db'}"
+    assert settings.log_reads == settings.database
 
 
 def test_a_variable_with_a_fields_own_name_is_not_read() -> None:

@@ -123,7 +123,7 @@ def create_app(
         streams=StreamPlaces(MAX_STREAMS, one_user=one_user),
         replays=ReplayPool(build=runtime.build_graph),
         replay_streams=StreamPlaces(replay.MAX_STREAMS, one_user=one_user),
-        write_checks=health.write_checks(runtime),
+        write_check=health.WriteCheck(runtime.chat.check_writable, runtime.clock),
         metrics=metrics.server_metrics(runtime, admission) if metrics_port is not None or settings.otel else None,
         worker_metrics=worker_metrics,
         oidc=oidc.oidc_issuer(settings, caller),

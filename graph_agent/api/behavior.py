@@ -117,8 +117,8 @@ async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
 
     def work() -> VerifyReport:
         # In a thread with its own loop, because checking many links at once would block the server's loop.
-        log, reads = runtime.log_database, runtime.log_reads
-        return asyncio.run(verify_installation(log, runtime.main_database, reads=reads, key=key, on_progress=on_progress))
+        verified = verify_installation(runtime.database, reads=runtime.log_reads, key=key, on_progress=on_progress)
+        return asyncio.run(verified)
 
     running = asyncio.ensure_future(asyncio.to_thread(work))
     running.add_done_callback(lambda _: progress.put_nowait(None))

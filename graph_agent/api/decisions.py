@@ -105,7 +105,7 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
     row: dict[str, Any] = dict(trace.decision)
     violations = None
     if trace.record is not None:
-        violations = await verify_decision(runtime.log_database, row["decision_id"], key=runtime.audit.chain_key)
+        violations = await verify_decision(runtime.database, row["decision_id"], key=runtime.audit.chain_key)
     return DecisionDetail(
         **row,
         findings=findings(trace),
@@ -185,7 +185,7 @@ def restricted_to_caller(filters: DecisionFilter, caller: Caller) -> DecisionFil
 def log_of(request: Request) -> LogQueryService:
     """Return the queries of the server's log."""
     runtime = services(request).runtime
-    return LogQueryService(runtime.log_reads, current=runtime.log_database)
+    return LogQueryService(runtime.log_reads, current=runtime.database)
 
 
 def _without_adapter_text(call: LoggedModelCall) -> LoggedModelCall:

@@ -13,7 +13,6 @@ from starlette.responses import JSONResponse
 
 from graph_agent.api.schemas import Health, errors
 from graph_agent.api.services import services
-from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.ports import Clock
@@ -36,12 +35,10 @@ async def healthz() -> JSONResponse:
 
 @router.get("/readyz", response_model=Health, responses=errors(403, 503))
 async def readyz(request: Request) -> JSONResponse:
-    """Return `ready` if both databases take a write, and all MCP servers answer and serve every tool of the constitution."""
+    """Return `ready` if the database takes a write, and all MCP servers answer and serve every tool of the constitution."""
     runtime = services(request).runtime
-    writes = services(request).write_checks
     checks = {
-        "main database": _takes_writes(runtime.main_database, writes["main database"]),
-        "log database": _takes_writes(runtime.log_database, writes["log database"]),
+        "database": _takes_writes(runtime.database, services(request).write_check),
         **{f"MCP server '{name}'": executor.ready() for name, executor in runtime.tools.executors.items()},
         "constitution": _policy_is_valid(runtime.engine),
     }
@@ -55,7 +52,7 @@ async def readyz(request: Request) -> JSONResponse:
 
 
 class WriteCheck:
-    """A test write to a database. It is made at most once in `WRITE_SECONDS`, however often the endpoint is called."""
+    """A test write to the database. It is made at most once in `WRITE_SECONDS`, however often the endpoint is called."""
 
     def __init__(self, write: Callable[[], Awaitable[None]], clock: Clock) -> None:
         self._write = write
@@ -70,12 +67,6 @@ class WriteCheck:
             if now - self._written_at >= WRITE_SECONDS:
                 await self._write()
                 self._written_at = now
-
-
-def write_checks(runtime: Runtime) -> dict[str, WriteCheck]:
-    """Return the checks of both databases."""
-    writes = {"main database": lambda: runtime.chat.check_writable(), "log database": lambda: runtime.audit.check_writable()}
-    return {name: WriteCheck(write, runtime.clock) for name, write in writes.items()}
 
 
 async def _takes_writes(database: Database, check: WriteCheck) -> bool:

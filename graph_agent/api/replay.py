@@ -78,7 +78,7 @@ async def replay(request: Request, caller: AuthenticatedCaller) -> Response:
     if asked.decision_id is not None and not closed:
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
     state = services(request)
-    reports = _reports(state.runtime.log_database, state.replays, closed, asked.policy)
+    reports = _reports(state.runtime.database, state.replays, closed, asked.policy)
     return EventStream(reports, state.replay_streams, caller.user_id)
 
 

@@ -33,7 +33,7 @@ class ApiServices:
     streams: StreamPlaces
     replays: ReplayPool
     replay_streams: StreamPlaces
-    write_checks: dict[str, WriteCheck]
+    write_check: WriteCheck
     metrics: ServerMetrics | None
     worker_metrics: WorkerMetrics | None
     oidc: OidcIssuer | None

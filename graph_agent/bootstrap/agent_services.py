@@ -55,18 +55,18 @@ async def open_services(
     clock, ids = clock or SystemClock(), ids or RandomIds()
     async with (
         open_stores(settings) as stores,
-        open_tools(stores.main, settings, constitution, user_headers=user_headers, clock=clock, ids=ids) as tools,
+        open_tools(stores.database, settings, constitution, user_headers=user_headers, clock=clock, ids=ids) as tools,
     ):
         services = AgentServices(
             constitution=constitution.text,
             config=AgentEngineConfig(timeout_seconds=settings.timeout_seconds),
             tools=tools,
             ports=EnginePorts(
-                await open_audit(settings, stores.log, clock),
+                await open_audit(settings, stores.database, clock),
                 clock,
                 ids,
                 Signer(*signing_keys(settings)),
-                ConfirmationStore(stores.main, clock=clock),
+                ConfirmationStore(stores.database, clock=clock),
             ),
         )
         yield services, stores

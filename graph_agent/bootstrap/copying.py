@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 
 from graph_agent.bootstrap.secret import chain_keys
@@ -41,6 +42,11 @@ async def copy_database(settings: Settings, source_url: str, target_url: str) ->
             # The source is only read: a backup must not change what it copies.
             require_newest(source, owner)
             migrate(target, owner, chain_key=lambda: chain_keys(settings))
-        counts = copy_tables(source, target, [table for owner in owners for table in _TABLES[owner].sorted_tables])
+        counts = copy_rows(source, target, owners)
         has_log = "graph_agent.record" in owners
         return counts, await verify_log(target, key=chain_keys(settings)) if has_log else None
+
+
+def copy_rows(source: Database, target: Database, owners: Iterable[str]) -> dict[str, int]:
+    """Copy the tables of these packages, which are empty in the target; see `copy_tables`."""
+    return copy_tables(source, target, [table for owner in owners for table in _TABLES[owner].sorted_tables])

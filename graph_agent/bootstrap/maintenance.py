@@ -29,23 +29,23 @@ def maintenance_jobs(
     """Return the jobs in the order in which a sweeper runs them; `days` is the retention of decisions."""
 
     async def prune_operations() -> int:
-        return await OperationLedger(stores.main, operations).prune(clock.now() - KEEP_OPERATIONS)
+        return await OperationLedger(stores.database, operations).prune(clock.now() - KEEP_OPERATIONS)
 
     async def prune_log() -> int:
         before = clock.now() - timedelta(days=days)
         mark = partial(mark_pruned, key=chain_key)
-        return (await prune(stores.log, before, mark=mark, chain_key=chain_key, whole_days=True)).decisions
+        return (await prune(stores.database, before, mark=mark, chain_key=chain_key, whole_days=True)).decisions
 
     async def create_partitions() -> int:
         now = clock.now()
-        return await write(stores.log, lambda connection: create_days(connection, now, now + CREATED_AHEAD))
+        return await write(stores.database, lambda connection: create_days(connection, now, now + CREATED_AHEAD))
 
     async def count_metrics() -> int:
-        return await count_hours(stores.log, clock.now())
+        return await count_hours(stores.database, clock.now())
 
     return [
-        OutcomeSettler(tools, stores.log, clock=clock, chain_key=chain_key).settle_unknown,
-        ConversationPruning(stores.main, clock=clock).prune,
+        OutcomeSettler(tools, stores.database, clock=clock, chain_key=chain_key).settle_unknown,
+        ConversationPruning(stores.database, clock=clock).prune,
         prune_operations,
         create_partitions,
         prune_log,

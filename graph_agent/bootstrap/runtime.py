@@ -41,11 +41,10 @@ class Runtime:
     settings: Settings
     clock: Clock
     ids: IdSource
-    main_database: Database
-    """Tasks and conversations."""
-    log_database: Database
+    database: Database
+    """Tasks, conversations and the record."""
     log_reads: Database
-    """A replica of the log, or the log itself."""
+    """A replica of the record, or the database itself."""
     tools: McpServerGroup
     adapter: LLMAdapter
     adapter_reason: str
@@ -70,7 +69,7 @@ async def open_runtime(
     workers: int = 1,
     build: Callable[[], CompiledGraph] = build_graph,
 ) -> AsyncGenerator[Runtime]:
-    """Open everything that turns need. On exit running turns are ended first and the databases are closed last.
+    """Open everything that turns need. On exit running turns are ended first and the database is closed last.
 
     `model` overrides the model of the settings, `config` overrides their limits of a turn.
     `user_headers` returns the headers by which an MCP server over HTTP knows a user. `workers` is the number of processes that
@@ -96,26 +95,25 @@ async def open_runtime(
         await engine.prepare()
         chat = ChatService(
             engine,
-            stores.main,
+            stores.database,
             clock=clock,
             ids=ids,
             turns_per_minute=settings.turns_per_minute,
             disclosure=settings.disclosed,
             processes=workers,
-            endings=TurnEndings(open_notifications(stores.main, settings.listen_url or settings.main_database, _CHANNEL)),
-            # The spool belongs to this process and its siblings; everything else to all processes of the databases.
+            endings=TurnEndings(open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)),
+            # The spool belongs to this process and its siblings; everything else to all processes of the database.
             maintenance=[audit.drain],
             shared_maintenance=maintenance_jobs(stores, tools, clock=clock, chain_key=key, days=settings.retention_days),
         )
-        # After the turns have ended and before the databases are closed.
+        # After the turns have ended and before the database is closed.
         stack.push_async_callback(audit.sign_heads)
         stack.push_async_callback(chat.aclose)
         yield Runtime(
             settings=settings,
             clock=clock,
             ids=ids,
-            main_database=stores.main,
-            log_database=stores.log,
+            database=stores.database,
             log_reads=stores.log_reads,
             tools=tools,
             adapter=adapter,
@@ -124,7 +122,7 @@ async def open_runtime(
             engine=engine,
             chat=chat,
             build_graph=build,
-            tasks=TaskPages(stores.main) if settings.mcp is None else None,
+            tasks=TaskPages(stores.database) if settings.mcp is None else None,
         )
 
 
@@ -135,6 +133,5 @@ def temporary_settings(settings: Settings) -> Settings:
     runtime can have any number of them.
     """
     secret = SecretStr(secrets.token_hex(32))
-    return settings.model_copy(
-        update={"database_url": "sqlite://", "log_database_url": "sqlite://", "log_read_url": "", "secret": secret}
-    )
+    update = {"database_url": "sqlite://", "log_database_url": "", "log_read_url": "", "secret": secret}
+    return settings.model_copy(update=update)

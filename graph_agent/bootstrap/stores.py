@@ -1,4 +1,4 @@
-"""The data folder and the databases of a runtime."""
+"""The data folder and the database of a runtime."""
 
 from __future__ import annotations
 
@@ -8,69 +8,89 @@ from dataclasses import dataclass
 
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.db import Database, DatabaseUnavailableError, migrate
+from graph_agent.db.migrations import installed_revision
 from graph_agent.errors import ConfigurationError, RecordError
 from graph_agent.ports import Clock
 from graph_agent.record.spool import Spool, SpoolingAuditWriter
 from graph_agent.settings import Settings
 
-# The packages whose tables and migrations each database contains.
-_MAIN_PACKAGES = ("graph_agent.task_server", "graph_agent.chat.conversations")
-_LOG_PACKAGES = ("graph_agent.record",)
+_RECORD = "graph_agent.record"
+_CONVERSATIONS = "graph_agent.chat.conversations"
+_PACKAGES = (_RECORD, "graph_agent.task_server", _CONVERSATIONS)
+"""The packages with tables. The record is first: conversations without one are a sign of a separate record."""
+
+
+FORMER_LOG = "log.db"
+"""The file of the record in the home of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The open databases with migrated tables; the same object if two have the same URL."""
+    """The open database with migrated tables, and the one that queries of the record read."""
 
-    main: Database
-    """Tasks and conversations."""
-    log: Database
+    database: Database
+    """Tasks, conversations and the record."""
     log_reads: Database
-    """A replica of the log, or the log itself."""
+    """A replica of the record, or the database itself."""
 
 
 @asynccontextmanager
 async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
-    """Open and migrate both databases, and open the replica of the log. Raises `ConfigurationError`."""
+    """Open and migrate the database, and open the replica of the record. Raises `ConfigurationError`."""
     create_home(settings)
+    if not settings.database_url and not settings.log_database_url and (settings.home / FORMER_LOG).exists():
+        # Imported here, because it is needed once in the life of a home.
+        from graph_agent.bootstrap.joining import join_home
+
+        join_home(settings, _PACKAGES)
     async with AsyncExitStack() as stack:
-        opened: dict[str, Database] = {}
 
-        def open_once(url: str) -> Database:
-            if url not in opened:
-                opened[url] = Database.open(url, connections=settings.database_connections)
-                stack.push_async_callback(opened[url].close)
-            return opened[url]
-
-        def open_migrated(url: str, packages: tuple[str, ...], what: str) -> Database:
-            database = open_once(url)
-            try:
-                for package in packages:
-                    # The key is read only by a migration that seals: a command that reads the log must not create it.
-                    migrate(database, package, chain_key=lambda: chain_keys(settings))
-            except DatabaseUnavailableError as exc:
-                raise ConfigurationError(f"the {what} is not available") from exc
+        def opened(url: str) -> Database:
+            database = Database.open(url, connections=settings.database_connections)
+            stack.push_async_callback(database.close)
             return database
 
-        main = open_migrated(settings.main_database, _MAIN_PACKAGES, "database of tasks and conversations (DATABASE_URL)")
-        log = open_migrated(settings.log_database, _LOG_PACKAGES, "log database (LOG_DATABASE_URL)")
+        database = opened(settings.database)
+        try:
+            command = _joining_command(settings, database)
+            for package in _PACKAGES:
+                if command is None or installed_revision(database, package) is not None:
+                    # The key is read only by a migration that seals: a command that reads the log must not create it.
+                    migrate(database, package, chain_key=lambda: chain_keys(settings))
+        except DatabaseUnavailableError as exc:
+            raise ConfigurationError("the database (DATABASE_URL) is not available") from exc
+        if command is not None:
+            raise ConfigurationError(f"tasks, conversations and the record share one database: stop all processes, {command}")
         # A replica that is down must not keep turns from being served: it is used by queries only.
-        yield Stores(main, log, open_once(settings.log_reads))
+        yield Stores(database, database if settings.log_reads == settings.database else opened(settings.log_reads))
 
 
-async def open_audit(settings: Settings, log: Database, clock: Clock) -> SpoolingAuditWriter:
+def _joining_command(settings: Settings, database: Database) -> str | None:
+    """Return what joins `database` with its record, as earlier versions had them; None if they are joined."""
+    # No URL is shown, because it may contain a password.
+    own = '"$DATABASE_URL"' if settings.database_url else settings.database
+    if settings.log_database_url not in ("", settings.database):
+        joined = "then set DATABASE_URL to the value of LOG_DATABASE_URL, which has no other use any more"
+        return f'run `graph-agent db copy {own} "$LOG_DATABASE_URL"`, {joined}'
+    if installed_revision(database, _CONVERSATIONS) is None or installed_revision(database, _RECORD) is not None:
+        return None
+    former = settings.home / FORMER_LOG
+    return f"run `graph-agent db copy {f'sqlite:///{former}' if former.exists() else 'URL_OF_THE_RECORD'} {own}`"
+
+
+async def open_audit(settings: Settings, database: Database, clock: Clock) -> SpoolingAuditWriter:
     """Return the writer of the record, after it has stored what is still in the spool."""
     key = chain_keys(settings)
-    audit = SpoolingAuditWriter(log, Spool(settings.home / "spool", key), clock=clock, chain_key=key)
+    audit = SpoolingAuditWriter(database, Spool(settings.home / "spool", key), clock=clock, chain_key=key)
     with suppress(RecordError):
-        # The log database may still be down; the sweeper, or the next process, tries again.
+        # The database may still be down; the sweeper, or the next process, tries again.
         await audit.drain()
     return audit
 
 
 def create_home(settings: Settings) -> None:
-    """Create the folder of the key and the default databases, if it is needed. Raises `ConfigurationError`."""
-    if settings.database_url and settings.log_database_url and settings.secret is not None:
+    """Create the folder of the key and the default database, if it is needed. Raises `ConfigurationError`."""
+    if settings.database_url and settings.secret is not None:
         return
     try:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)

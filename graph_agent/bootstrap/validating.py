@@ -76,8 +76,8 @@ async def open_validation(settings: Settings, *, model: str | None = None) -> As
     """Open a validation service. Raises `ConfigurationError`."""
     async with _open_runner(settings, model) as (runner, reason), open_stores(settings) as stores:
         keys = chain_keys(settings)
-        service = ValidationService(runner, stores.log, chain_key=keys)
-        yield Validation(service, BaselineService(stores.log, chain_key=keys), reason)
+        service = ValidationService(runner, stores.database, chain_key=keys)
+        yield Validation(service, BaselineService(stores.database, chain_key=keys), reason)
 
 
 @asynccontextmanager

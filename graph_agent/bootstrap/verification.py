@@ -1,4 +1,4 @@
-"""The verification of the log against the other databases of an installation."""
+"""The verification of the log against the turns and operations of its installation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from graph_agent.task_server.tables import operations
 
 
 async def verify_installation(
-    log: Database,
-    tasks: Database,
+    database: Database,
     *,
     reads: Database,
     key: ChainKey,
@@ -28,9 +27,9 @@ async def verify_installation(
 ) -> VerifyReport:
     """Verify the log, and that it has every decision that a turn or a change of a task names. See `verify_log`.
 
-    `reads` is a replica of the log, or the log itself. It may be behind, so `log` is compared with other sources.
+    `reads` is a replica, or the database itself. It may be behind, so `database` is compared with other sources.
     """
-    references = {"a turn": answered_turns(tasks), "an operation": OperationLedger(tasks, operations).deciding()}
+    references = {"a turn": answered_turns(database), "an operation": OperationLedger(database, operations).deciding()}
     return await verify_log(
-        reads, current=log, key=key, heads=heads, references=references, on_progress=on_progress, checked=checked
+        reads, current=database, key=key, heads=heads, references=references, on_progress=on_progress, checked=checked
     )

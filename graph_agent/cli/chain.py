@@ -51,7 +51,7 @@ def verify(
             parts = run(split_chains(stores.log_reads))
             checked = _check_divided(parts, ChainJob(settings.log_reads, key), division, advance)
         verified = verify_installation(
-            stores.log, stores.main, reads=stores.log_reads, key=key, heads=signed, on_progress=advance, checked=checked
+            stores.database, reads=stores.log_reads, key=key, heads=signed, on_progress=advance, checked=checked
         )
         report = run(verified)
     if as_json:

@@ -29,7 +29,7 @@ def new(mcp: Mcp = None) -> None:
     """
     settings = command_settings(mcp)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        text, left_out = run(draft_constitution(settings, stores.main))
+        text, left_out = run(draft_constitution(settings, stores.database))
     typer.echo(text, nl=False)
     for name, reason in left_out.items():
         print_stderr(f"graph-agent: the tool {name!a} is left out: {reason}")
@@ -42,7 +42,7 @@ def check(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     """
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        lines, problems = run(explain_constitution(settings, stores.main))
+        lines, problems = run(explain_constitution(settings, stores.database))
     for line in lines:
         typer.echo(visible(line))
     for problem in problems:

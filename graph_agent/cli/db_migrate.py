@@ -1,4 +1,4 @@
-"""`graph-agent db migrate`: bring the databases to this version."""
+"""`graph-agent db migrate`: bring the database to this version."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from graph_agent.settings import read_settings
 
 
 def migrate() -> None:
-    """Create the tables of both databases, or update them to this version.
+    """Create the tables of the database, or update them to this version.
 
     Every command does so when it starts. Run it alone before the replicas of a new version start.
     """
     with open_in_loop(open_stores(read_settings())):
-        typer.echo("The databases have the tables of this version.")
+        typer.echo("The database has the tables of this version.")

@@ -35,7 +35,7 @@ _OTHER_MODELS = (
 
 
 def doctor(model: Model = None, mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
-    """Check model, constitution, databases, retention, tools and key.
+    """Check model, constitution, database, retention, tools and key.
 
     The endpoint gets one short request, to find out whether the server honors a required call. Exits with 1 if a check fails.
     """
@@ -94,10 +94,10 @@ async def _constitution(context: _Context) -> str:
     return f"{len(constitution.grants)} tools, {confirmed} with confirmation, SHA-256 {constitution.digest[:12]}"
 
 
-async def _databases(context: _Context) -> str:
+async def _database(context: _Context) -> str:
     settings = context.settings
     context.stores = await context.stack.enter_async_context(open_stores(settings))
-    text = f"main: {_location(settings.main_database)}; log: {_location(settings.log_database)}"
+    text = _location(settings.database)
     if not settings.log_read_url:
         return text
     try:
@@ -116,7 +116,7 @@ async def _retention(context: _Context) -> str:
 async def _tools(context: _Context) -> str:
     if context.stores is None:
         raise ConfigurationError("cannot be checked without a database")
-    checked = await served_policy(context.settings, context.stores.main)
+    checked = await served_policy(context.settings, context.stores.database)
     policy = checked.policy
     unconfirmed = [name for name, rule in policy.rules.items() if rule.mutating and not rule.grant.requires_confirmation]
     shared = shared_identities(context.settings)
@@ -149,9 +149,9 @@ _CHECKS: dict[str, Callable[[_Context], Awaitable[str]]] = {
     "model": _model,
     "endpoint": _endpoint,
     "constitution": _constitution,
-    "databases": _databases,
+    "database": _database,
     "retention": _retention,
     "tools": _tools,
     "key": _key,
 }
-"""In the order in which a start needs them: the tools need the databases."""
+"""In the order in which a start needs them: the tools need the database."""

@@ -88,10 +88,10 @@ def parse_time(text: str) -> datetime:
 
 @contextmanager
 def open_log(*, writes: bool = False) -> Iterator[tuple[Database, Run[Any]]]:
-    """Open the log database and migrate its tables. A command that only reads gets its replica, if there is one."""
+    """Open the database and migrate its tables. A command that only reads gets the replica of the log, if there is one."""
     settings = read_settings()
     with open_in_loop(open_stores(settings)) as (stores, run):
-        yield (stores.log if writes else stores.log_reads), run
+        yield (stores.database if writes else stores.log_reads), run
 
 
 @contextmanager

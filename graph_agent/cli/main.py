@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "Show a scripted conversation, then the record of one of its decisions.",
         ),
         "diagram": Command("diagram:diagram", "Print the state machine as a Mermaid diagram."),
-        "doctor": Command("doctor:doctor", "Check model, constitution, databases, retention, tools and key."),
+        "doctor": Command("doctor:doctor", "Check model, constitution, database, retention, tools and key."),
         "validate": Command("validate:validate", "Run test cases in an isolated environment and print those that fail."),
         "replay": Command("replay:replay", "Run decisions again from their records, offline, and print the differences."),
     },
@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "compare": Command("baseline:compare", "Compare later decisions with a baseline."),
     },
     "db": {
-        "migrate": Command("db_migrate:migrate", "Create the tables of both databases, or update them to this version."),
+        "migrate": Command("db_migrate:migrate", "Create the tables of the database, or update them to this version."),
         "copy": Command("db_copy:copy", "Copy everything in a database (tasks, conversations, the record) to an empty one."),
     },
     "constitution": {
@@ -157,7 +157,7 @@ def options(
 ) -> None:
     """A governed runtime between a language model and real data: a message goes in, a decision comes out.
 
-    All data is stored in GRAPH_AGENT_HOME (~/.graph_agent) unless DATABASE_URL and LOG_DATABASE_URL are set.
+    All data is stored in GRAPH_AGENT_HOME (~/.graph_agent) unless DATABASE_URL is set.
     """
 
 

@@ -58,10 +58,9 @@ def serve(
             f"without authentication only loopback addresses are served, and {host} is not one: "
             "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
         )
-    if workers > 1 and {dialect_of(settings.main_database), dialect_of(settings.log_database)} != {"postgresql"}:
+    if workers > 1 and dialect_of(settings.database) != "postgresql":
         wrong_usage(
-            "several workers need PostgreSQL, because SQLite has one writer: set DATABASE_URL and LOG_DATABASE_URL, "
-            "or serve without --workers"
+            "several workers need PostgreSQL, because SQLite has one writer: set DATABASE_URL, or serve without --workers"
         )
     if no_token and settings.authenticates:
         wrong_usage("with bearer tokens there is no launch token: leave --no-token out")

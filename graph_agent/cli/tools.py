@@ -55,7 +55,7 @@ def list_tools(mcp: Mcp = None, constitution: ConstitutionFile = None, as_json: 
     """
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        checked = run(served_policy(settings, stores.main))
+        checked = run(served_policy(settings, stores.database))
     for problem in checked.problems:
         print_stderr(f"graph-agent: {problem}")
     policy = checked.policy
@@ -135,7 +135,7 @@ def pin(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     """
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        file, count = run(pin_tools(settings, stores.main))
+        file, count = run(pin_tools(settings, stores.database))
     typer.echo(f"pinned {count} tools in {file}")
 
 
@@ -146,7 +146,7 @@ def diff(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     """
     settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
-        lines = run(diff_tools(settings, stores.main))
+        lines = run(diff_tools(settings, stores.database))
     for line in lines:
         typer.echo(visible(line))
     if lines:
@@ -194,7 +194,7 @@ def serve_tools(
     if http is None:
         with open_in_loop(open_stores(settings)) as (stores, run), suppress(KeyboardInterrupt):
             print_stderr(f"serving the tasks of {user} over stdio")
-            run(toolbox.serve_tools(stores.main, user))
+            run(toolbox.serve_tools(stores.database, user))
         return
     host, port = _address(http)
     if settings.authenticates:
@@ -207,7 +207,7 @@ def serve_tools(
     with closing(open_listener(host, port)) as listener, open_in_loop(open_stores(settings)) as (stores, run):
         bound = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/mcp"
         token = None if no_token or settings.authenticates else launch_token(settings)
-        app = tools_app(settings, stores.main, user, url or bound, token)
+        app = tools_app(settings, stores.database, user, url or bound, token)
         whose = "the tasks of each token's user" if settings.authenticates else f"the tasks of {user}"
         config = HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=SHUTDOWN_SECONDS)
 

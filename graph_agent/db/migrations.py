@@ -47,8 +47,8 @@ def require_newest(database: Database, owner: str) -> None:
     _refuse_newer(found, newest, owner)
     if found != newest:
         raise ConfigurationError(
-            f"the database has an older schema ({_version_table(owner)} {found}, not {newest}): set DATABASE_URL or "
-            "LOG_DATABASE_URL to it and run `graph-agent db migrate`"
+            f"the database has an older schema ({_version_table(owner)} {found}, not {newest}): set DATABASE_URL "
+            "to it and run `graph-agent db migrate`"
         )
 
 

@@ -16,7 +16,7 @@ from graph_agent.db import Database, DatabaseUnavailableError, closing_writes
 from graph_agent.db.insert import insert_new, insert_or_replace
 from graph_agent.db.prepared import PreparedStatement
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
-from graph_agent.models.canonical import canonical_json, digest
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import (
     DecisionOpening,
@@ -169,11 +169,6 @@ class DatabaseAuditWriter(AuditWriter):
             self._chain.start_new_chains()
             raise
         return record if stored_text is text else DecisionRecord.model_validate_json(stored_text)
-
-    async def check_writable(self) -> None:
-        """Commit a row to the log, always the same one. Raises `RecordUnavailableError`."""
-        now = self._clock.now()
-        await self._write(lambda connection: store_texts(connection, {digest(""): ""}, now), "")
 
     async def sign_heads(self) -> None:
         """Sign the heads of this writer's chains. If the log database does not accept them, only a warning is logged."""

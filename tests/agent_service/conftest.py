@@ -11,7 +11,7 @@ from graph_agent.bootstrap.stores import open_stores
 from graph_agent.settings import Settings
 
 VARIABLES = (
-    "DATABASE_URL", "LOG_DATABASE_URL", "GRAPH_AGENT_CONSTITUTION", "GRAPH_AGENT_SECRET", "GRAPH_AGENT_JWT_SECRET",
+    "DATABASE_URL", "GRAPH_AGENT_CONSTITUTION", "GRAPH_AGENT_SECRET", "GRAPH_AGENT_JWT_SECRET",
     "GRAPH_AGENT_JWKS_URL", "GEMINI_API_KEY", "GEMINI_MODEL", "GEMINI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL",
     "OPENAI_BASE_URL",
 )  # fmt: skip
@@ -24,7 +24,7 @@ def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
 
     async def make() -> None:
-        async with open_stores(Settings(GRAPH_AGENT_HOME=home, DATABASE_URL="", LOG_DATABASE_URL="")):
+        async with open_stores(Settings(GRAPH_AGENT_HOME=home, DATABASE_URL="")):
             pass
 
     asyncio.run(make())

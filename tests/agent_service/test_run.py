@@ -89,7 +89,7 @@ async def conversing(*replies: Reply, **config: Any) -> AsyncIterator[tuple[Wire
 
 async def recorded(home: Path, response: AgentResponse) -> DecisionRecord:
     """Return the closed record of a response's turn."""
-    database = Database.open(f"sqlite:///{home / 'log.db'}")
+    database = Database.open(f"sqlite:///{home / 'graph_agent.db'}")
     try:
         found = await DatabaseAuditWriter(database).load(response.messages[-1]["graph_agent"]["decision_id"])
     finally:
@@ -240,7 +240,7 @@ async def test_a_caller_who_goes_away_leaves_a_closed_record(home: Path) -> None
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-    database = Database.open(f"sqlite:///{home / 'log.db'}")
+    database = Database.open(f"sqlite:///{home / 'graph_agent.db'}")
     status = await database.read(lambda connection: connection.execute(select(decision_logs.c.status)).scalars().all())
     await database.close()
     assert status == ["interrupted"]
@@ -386,7 +386,7 @@ async def test_a_refused_message_gets_a_reason_and_is_logged(message: str, sente
         status="error", finish_reason="error", iterations=0, error=sentence, messages=[said(message)]
     )
     assert server.requests == []
-    database = Database.open(f"sqlite:///{home / 'log.db'}")
+    database = Database.open(f"sqlite:///{home / 'graph_agent.db'}")
     logged = select(decision_logs.c.outcome_category, decision_logs.c.response_text, decision_logs.c.user_id)
     rows = await database.read(lambda connection: [tuple(row) for row in connection.execute(logged)])
     calls = await database.read(lambda connection: connection.execute(select(func.count()).select_from(llm_call_logs)).scalar())

@@ -126,13 +126,13 @@ async def test_a_terminal_record_that_the_log_does_not_take_is_spooled_and_store
         monkeypatch.setattr(Database, "write", lose)
         return LLMResponse(content="Hello.", finish_reason="stop")
 
-    settings = Settings(GRAPH_AGENT_HOME=home, DATABASE_URL="", LOG_DATABASE_URL="")
+    settings = Settings(GRAPH_AGENT_HOME=home, DATABASE_URL="")
     async with open_agent_services(settings) as services:
         request = AgentRequest([said("hi")], USER, at("http://localhost:1"))
         response = await converse(services, ScriptedAdapter([say_and_lose]), request)
         monkeypatch.undo()
     assert (response.status, response.final_response) == ("completed", "Hello.")
-    with closing(sqlite3.connect(home / "log.db")) as log:
+    with closing(sqlite3.connect(home / "graph_agent.db")) as log:
         statuses = log.execute("SELECT status FROM decision_logs")
         assert statuses.fetchall() == [("PENDING",)]
         async with open_agent_services(settings):

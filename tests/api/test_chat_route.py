@@ -152,7 +152,7 @@ _JSON = {"Content-Type": "application/json"}
 async def test_an_unknown_outcome_is_a_504_with_the_decision_that_the_same_key_continues(
     environment: Environment, served: Served, tmp_path: Path
 ) -> None:
-    log = Database.open(f"sqlite:///{tmp_path}/log.db")
+    log = Database.open(f"sqlite:///{tmp_path}/graph_agent.db")
     model = LosingModel([calls("add_task", description="milk"), says("Added.")], log)
     keyed = {"Idempotency-Key": "k"}
     unknown = await served(environment.runtime(model, log=log)).post("/api/chat", json={"content": "add milk"}, headers=keyed)

@@ -326,7 +326,7 @@ async def test_a_shutdown_ends_the_stream_with_the_interrupted_decision(environm
 async def test_a_turn_that_breaks_off_says_so_and_the_same_key_goes_on_with_it(
     environment: Environment, served: Served, tmp_path: Path
 ) -> None:
-    lost = Database.open(f"sqlite:///{tmp_path}/log.db")
+    lost = Database.open(f"sqlite:///{tmp_path}/graph_agent.db")
     model = LosingModel([calls("add_task", description="milk"), says("Added.")], lost)
     keyed = {"Idempotency-Key": "k"}
     events = await _stream(served(environment.runtime(model, log=lost)), "add milk", keyed)

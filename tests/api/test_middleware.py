@@ -54,6 +54,8 @@ async def test_an_unexpected_exception_is_answered_without_details(
     runtime = environment.runtime()
 
     class Broken:
+        async def check_writable(self) -> None: ...
+
         async def conversations(self, *_: object) -> None:
             raise RuntimeError("postgresql://user:password@host/name")
 
@@ -66,14 +68,14 @@ async def test_an_unexpected_exception_is_answered_without_details(
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_readiness_needs_the_databases_and_liveness_does_not(environment: Environment, client: httpx.AsyncClient) -> None:
+async def test_readiness_needs_the_database_and_liveness_does_not(environment: Environment, client: httpx.AsyncClient) -> None:
     assert (await client.get("/readyz")).json() == {"status": "ready"}
-    await asyncio.to_thread(environment.log.close_now)
+    await asyncio.to_thread(environment.tasks.close_now)
     assert (await client.get("/healthz")).json() == {"status": "ok"}
     answer = await client.get("/readyz")
     assert (answer.status_code, answer.json()["error"]) == (
         503,
-        {"code": "SERVICE_UNAVAILABLE", "message": "Not ready: log database."},
+        {"code": "SERVICE_UNAVAILABLE", "message": "Not ready: database."},
     )
     assert "retry-after" in answer.headers
 

@@ -53,7 +53,7 @@ def test_a_shutdown_closes_the_record_of_a_disconnected_client(tmp_path: Path, s
         assert model.asked.wait(60)
     server.stop()
     assert server.ended.wait(60)
-    assert _rows(tmp_path / "log.db", "SELECT status, outcome_category FROM decision_logs") == [
+    assert _rows(tmp_path / "graph_agent.db", "SELECT status, outcome_category FROM decision_logs") == [
         ("interrupted", "ERROR:RESPONSE_GENERATION")
     ]
     assert _rows(tmp_path / "graph_agent.db", "SELECT state FROM turns") == [("done",)]
@@ -71,7 +71,7 @@ def test_a_client_that_disconnects_while_sending_its_body_is_not_logged_as_an_er
     server.stop()
     assert server.ended.wait(60)
     assert [entry for entry in caplog.records if entry.levelname in ("ERROR", "CRITICAL")] == []
-    assert _rows(tmp_path / "log.db", "SELECT status FROM decision_logs") == []
+    assert _rows(tmp_path / "graph_agent.db", "SELECT status FROM decision_logs") == []
 
 
 def test_a_body_of_twenty_megabytes_is_refused_early(server: LiveServer) -> None:

@@ -233,7 +233,7 @@ async def test_one_sweep_counts_some_hours_and_the_newest_first(tmp_path: Path) 
     clock = ManualClock(LATER)
     settings = Settings(GRAPH_AGENT_HOME=tmp_path)
     async with open_runtime(settings, model="rules", clock=clock) as runtime:
-        log = runtime.log_database
+        log = runtime.database
         store_records(log, make_record(1, at=LATER - timedelta(days=6)))
         await runtime.chat.sweep()
         hours = counted_hours(log)

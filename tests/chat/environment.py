@@ -85,8 +85,7 @@ class Environment:
             settings=settings,
             clock=self.clock,
             ids=RandomIds(),
-            main_database=self.tasks,
-            log_database=choices.get("log", self.log),
+            database=self.tasks,
             log_reads=choices.get("log", self.log),
             tools=self.tools,
             adapter=model,
@@ -125,31 +124,34 @@ class Environment:
 
 
 async def migrated(folder: Path) -> Path:
-    """Create a folder with empty databases to copy, because a migration takes longer than most tests."""
+    """Create a folder with an empty database to copy, because a migration takes longer than most tests."""
     async with open_stores(Settings(GRAPH_AGENT_HOME=folder)):
         return folder
 
 
 @asynccontextmanager
 async def open_environment(folder: Path, template: Path, clock: Clock | None = None) -> AsyncGenerator[Environment]:
-    """Yield an installation in `folder` with copies of the databases in `template`."""
+    """Yield an installation in `folder` with a copy of the database in `template`."""
     shutil.copytree(template, folder, dirs_exist_ok=True)
     found = Settings(GRAPH_AGENT_HOME=folder)
     clock = clock or SystemClock()
-    async with open_stores(found) as stores, open_tools(stores.main, clock=clock) as tools:
-        environment = Environment(found, stores.main, stores.log, tools, clock)
+    async with open_stores(found) as stores, open_tools(stores.database, clock=clock) as tools:
+        # Opened twice, so that a test can take the record away alone.
+        log = Database.open(found.database)
+        environment = Environment(found, stores.database, log, tools, clock)
         yield environment
         for engine in environment.engines:
             await engine.aclose()
+        await log.close()
 
 
 @asynccontextmanager
 async def open_postgresql_environment(settings: Settings, url: str) -> AsyncGenerator[Environment]:
-    """Yield an installation whose databases are one empty PostgreSQL database."""
-    found = settings.model_copy(update={"database_url": url, "log_database_url": url})
+    """Yield an installation whose database is an empty one of PostgreSQL."""
+    found = settings.model_copy(update={"database_url": url})
     clock = SystemClock()
-    async with open_stores(found) as stores, open_tools(stores.main, clock=clock) as tools:
-        environment = Environment(found, stores.main, stores.log, tools, clock)
+    async with open_stores(found) as stores, open_tools(stores.database, clock=clock) as tools:
+        environment = Environment(found, stores.database, stores.database, tools, clock)
         yield environment
         for engine in environment.engines:
             await engine.aclose()

@@ -22,7 +22,7 @@ ADD = calls("add_task", description="milk")
 async def test_a_turn_whose_end_cannot_be_recorded_has_an_unknown_outcome_and_the_same_key_continues_it(
     environment: Environment, tmp_path: Path
 ) -> None:
-    log = Database.open(f"sqlite:///{tmp_path}/log.db")
+    log = Database.open(f"sqlite:///{tmp_path}/graph_agent.db")
     chat = environment.chat(LosingModel([ADD, says("Added.")], log), log=log)
     with pytest.raises(ServiceError) as unknown:
         await chat.send("ann", "add milk", idem_key="k")
@@ -47,7 +47,7 @@ async def test_an_answer_that_cannot_be_stored_has_an_unknown_outcome(environmen
 async def test_a_repeated_request_that_cannot_be_recorded_still_has_an_unknown_outcome(
     environment: Environment, tmp_path: Path
 ) -> None:
-    log = Database.open(f"sqlite:///{tmp_path}/log.db")
+    log = Database.open(f"sqlite:///{tmp_path}/graph_agent.db")
     chat = environment.chat(LosingModel([ADD, says("Added.")], log), log=log)
     for _ in range(2):
         with pytest.raises(ServiceError) as unknown:

@@ -21,7 +21,7 @@ def test_all_is_well_after_the_first_turn(cli: Cli) -> None:
 
     ended = cli("doctor")
 
-    names = ("model", "endpoint", "constitution", "databases", "retention", "tools", "key")
+    names = ("model", "endpoint", "constitution", "database", "retention", "tools", "key")
     assert verdicts(ended) == dict.fromkeys(names, "ok")
     assert "rules: no GEMINI_API_KEY is set" in ended.out
     assert "5 tools, 1 with confirmation" in ended.out
@@ -94,24 +94,24 @@ def test_a_broken_constitution_and_database_are_reported_together(
 ) -> None:
     (tmp_path / "rules.md").write_text("## Available Tools\n- add_task: Add (requires confirmaton)\n", encoding="utf-8")
     monkeypatch.setenv("GRAPH_AGENT_CONSTITUTION", str(tmp_path / "rules.md"))
-    monkeypatch.setenv("LOG_DATABASE_URL", "postgresql://me:hunter2@127.0.0.1:1/log")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://me:hunter2@127.0.0.1:1/log")
 
     ended = cli("doctor")
 
-    assert {what for what, verdict in verdicts(ended).items() if verdict == "broken"} == {"constitution", "databases", "tools"}
+    assert {what for what, verdict in verdicts(ended).items() if verdict == "broken"} == {"constitution", "database", "tools"}
     assert "line 2" in ended.out
     assert "hunter2" not in ended.out + ended.err
     assert ended.code == 1
 
 
 def test_a_replica_of_the_log_is_queried(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOG_READ_URL", f"sqlite:///{home / 'log.db'}")
-    assert f"; queries: {home / 'log.db'}\n" in cli("doctor").out
+    monkeypatch.setenv("LOG_READ_URL", f"sqlite:///{home / 'graph_agent.db'}")
+    assert f"; queries: {home / 'graph_agent.db'}\n" in cli("doctor").out
     monkeypatch.setenv("LOG_READ_URL", "postgresql://me:hunter2@127.0.0.1:1/log")
 
     ended = cli("doctor")
 
-    assert {what for what, verdict in verdicts(ended).items() if verdict == "broken"} == {"databases"}
+    assert {what for what, verdict in verdicts(ended).items() if verdict == "broken"} == {"database"}
     assert "the replica of the log (LOG_READ_URL) cannot be queried" in ended.out
     assert "hunter2" not in ended.out + ended.err
     assert ended.code == 1

@@ -52,7 +52,7 @@ def test_ids_in_a_database_that_others_wrote_to_are_escaped(
     cli: Cli, home: Path, script: Callable[..., str], command: tuple[str, ...]
 ) -> None:
     cli("ask", "hi", "--model", script({"content": "Hello.", "finish_reason": "stop"}))
-    with sqlite3.connect(home / "log.db") as log:
+    with sqlite3.connect(home / "graph_agent.db") as log:
         log.execute("UPDATE decision_logs SET decision_id = ?, user_id = ?", ("id\x1b[2J\u202e\x9b", "ann\x1b[2J\u202e"))
         log.execute("UPDATE record_chains SET chain = ?", ("chain\x1b[2J\u202e\x9b",))
         log.execute("UPDATE record_links SET chain = ?", ("chain\x1b[2J\u202e\x9b",))

@@ -72,7 +72,7 @@ class LoggedEngine:
 
 @asynccontextmanager
 async def environment(home: Path) -> AsyncGenerator[LoggedEngine]:
-    log, tasks = Database.open(f"sqlite:///{home / 'log.db'}"), Database.open("sqlite://")
+    log, tasks = Database.open(f"sqlite:///{home / 'graph_agent.db'}"), Database.open("sqlite://")
     migrate(tasks, "graph_agent.task_server")
     async with McpToolExecutor(build_task_server(tasks)) as tools:
         yield LoggedEngine(log, tools, ManualClock())

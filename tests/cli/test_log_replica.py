@@ -24,7 +24,7 @@ def test_queries_read_the_replica_and_turns_write_the_log(
     # A copy of this moment is a replica that is far behind.
     copy = f"sqlite:///{tmp_path / 'copy.db'}"
     assert cli("ask", "add a task to call mom").code == 0
-    assert cli("db", "copy", f"sqlite:///{home / 'log.db'}", copy).code == 0
+    assert cli("db", "copy", f"sqlite:///{home / 'graph_agent.db'}", copy).code == 0
     monkeypatch.setenv("LOG_READ_URL", copy)
     newest = cli("ask", "add a task to buy milk", "--json").json()["decision_id"]
 
@@ -39,7 +39,7 @@ def test_queries_read_the_replica_and_turns_write_the_log(
 
     async def trace() -> str:
         async with open_stores(read_settings()) as stores:
-            queries = LogQueryService(stores.log_reads, current=stores.log)
+            queries = LogQueryService(stores.log_reads, current=stores.database)
             return (await queries.get_decision_trace(newest)).decision.message
 
     assert asyncio.run(trace()) == "add a task to buy milk"
@@ -49,8 +49,7 @@ def test_queries_read_the_replica_and_turns_write_the_log(
 
 @pytest.mark.postgresql
 def test_a_replica_takes_no_writes(cli: Cli, fresh_postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DATABASE_URL", "LOG_DATABASE_URL"):
-        monkeypatch.setenv(name, fresh_postgresql_url)
+    monkeypatch.setenv("DATABASE_URL", fresh_postgresql_url)
     monkeypatch.setenv("LOG_READ_URL", f"{fresh_postgresql_url}%20-cdefault_transaction_read_only%3Don")
     assert cli("ask", "add a task to call mom").code == 0
     assert len(cli("log", "list", "--json").out.splitlines()) == 1
@@ -63,8 +62,7 @@ async def test_a_process_keeps_to_its_number_of_connections(fresh_postgresql_url
     def named(name: str) -> str:
         return f"{fresh_postgresql_url}&application_name={name}"
 
-    monkeypatch.setenv("DATABASE_URL", named("tasks"))
-    monkeypatch.setenv("LOG_DATABASE_URL", named("log"))
+    monkeypatch.setenv("DATABASE_URL", named("all"))
     monkeypatch.setenv("LOG_READ_URL", named("replica"))
     monkeypatch.setenv("GRAPH_AGENT_DATABASE_CONNECTIONS", str(CONNECTIONS))
     counted = "SELECT application_name, count(*) FROM pg_stat_activity WHERE datname = current_database() GROUP BY 1"
@@ -79,5 +77,5 @@ async def test_a_process_keeps_to_its_number_of_connections(fresh_postgresql_url
         found = await other.read(lambda connection: {row[0]: row[1] for row in connection.exec_driver_sql(counted)})
         await other.close()
     # Two connections of each pool only close turns; the queries do not use theirs. On a busy machine a pool may not fill up.
-    limits = {"tasks": CONNECTIONS, "log": CONNECTIONS, "replica": CONNECTIONS - 2}
+    limits = {"all": CONNECTIONS, "replica": CONNECTIONS - 2}
     assert {name for name, limit in limits.items() if not 1 <= found[name] <= limit} == set()

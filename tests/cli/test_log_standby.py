@@ -53,8 +53,7 @@ def test_a_streaming_standby_answers_the_queries(cli: Cli, monkeypatch: pytest.M
         folder.chmod(0o755)
         primary = PostgreSql(folder)
         try:
-            for variable in ("DATABASE_URL", "LOG_DATABASE_URL"):
-                monkeypatch.setenv(variable, primary.url)
+            monkeypatch.setenv("DATABASE_URL", primary.url)
             assert cli("ask", "add a task to call mom").code == 0
             with standby_of(primary, folder) as url:
                 monkeypatch.setenv("LOG_READ_URL", url)

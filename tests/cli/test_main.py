@@ -96,8 +96,8 @@ def test_a_database_url_that_cannot_be_used_never_shows_its_password(cli: Cli, m
 
 
 def test_an_unexpected_failure_is_one_sentence_and_its_origin_is_shown_on_demand(cli: Cli, home: Path) -> None:
-    (home / "log.db").unlink()
-    (home / "log.db").write_bytes(b"SQLite format 3\0" + b"no database at all" * 100)
+    (home / "graph_agent.db").unlink()
+    (home / "graph_agent.db").write_bytes(b"SQLite format 3\0" + b"no database at all" * 100)
 
     quiet, aloud = cli("log", "list"), cli("--traceback", "log", "list")
 

@@ -47,17 +47,14 @@ def test_move_from_sqlite_to_postgresql(
 ) -> None:
     pending = use(cli)
     assert cli("log", "heads", "--out", str(tmp_path / "heads.json")).code == 0
-    for name in ("graph_agent.db", "log.db"):
-        copied = cli("db", "copy", f"sqlite:///{home / name}", fresh_postgresql_url, "--json")
-        assert copied.code == 0, copied.err
-        assert {rows: count(home / name, table) for table, rows in copied.json()["rows"].items()} == {
-            rows: rows for rows in copied.json()["rows"].values()
-        }
-    refused = cli("db", "copy", f"sqlite:///{home / 'log.db'}", fresh_postgresql_url)
+    database = home / "graph_agent.db"
+    copied = cli("db", "copy", f"sqlite:///{database}", fresh_postgresql_url, "--json")
+    assert copied.code == 0, copied.err
+    assert copied.json()["rows"] == {table: count(database, table) for table in copied.json()["rows"]}
+    refused = cli("db", "copy", f"sqlite:///{database}", fresh_postgresql_url)
     assert (refused.code, "the target is not empty" in refused.err) == (1, True)
 
-    for name in ("DATABASE_URL", "LOG_DATABASE_URL"):
-        monkeypatch.setenv(name, fresh_postgresql_url)
+    monkeypatch.setenv("DATABASE_URL", fresh_postgresql_url)
     verified = cli("log", "verify", "--heads", str(tmp_path / "heads.json"))
     assert (verified.code, "3 records" in verified.out, "5 turns and operations compared" in verified.out) == (0, True, True)
     # The confirmation was asked before the move. New rows get new numbers.
@@ -70,13 +67,13 @@ def test_move_from_sqlite_to_postgresql(
 @pytest.mark.postgresql
 def test_a_copy_that_fails_leaves_the_target_empty(cli: Cli, home: Path, fresh_postgresql_url: str) -> None:
     use(cli)
-    with closing(sqlite3.connect(home / "log.db")) as log, log:
+    with closing(sqlite3.connect(home / "graph_agent.db")) as log, log:
         newest = "decision_id = (SELECT decision_id FROM decision_logs ORDER BY created_at DESC LIMIT 1)"
         log.execute(f"UPDATE decision_logs SET model = ? WHERE {newest}", ("m" * 300,))
-    copy = partial(cli, "db", "copy", f"sqlite:///{home / 'log.db'}", fresh_postgresql_url)
+    copy = partial(cli, "db", "copy", f"sqlite:///{home / 'graph_agent.db'}", fresh_postgresql_url)
     sentence = "graph-agent: a row of the table decision_logs cannot be stored in the target; nothing was copied\n"
     assert (copy().code, copy().err) == (1, sentence)
-    with closing(sqlite3.connect(home / "log.db")) as log, log:
+    with closing(sqlite3.connect(home / "graph_agent.db")) as log, log:
         log.execute("UPDATE decision_logs SET model = 'rules'")
     assert copy().code == 0
 
@@ -103,9 +100,9 @@ def test_a_copy_does_not_upgrade_its_source(cli: Cli, home: Path, tmp_path: Path
     with closing(sqlite3.connect(old)) as source:
         assert source.execute("SELECT version_num FROM audit_version").fetchall() == [("0003",)]
     # The refusal names `doctor` as the command that upgrades.
-    shutil.copy2(old, home / "log.db")
+    shutil.copy2(old, home / "graph_agent.db")
     cli("doctor")
-    shutil.copy2(home / "log.db", old)
+    shutil.copy2(home / "graph_agent.db", old)
     assert copy().code == 0
 
 
@@ -114,10 +111,9 @@ def test_back_up_and_restore(cli: Cli, home: Path, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     backup.mkdir()
     assert cli("log", "heads", "--out", str(tmp_path / "heads.json")).code == 0
-    # The server goes on while the databases are copied.
+    # The server goes on before the database is copied.
     assert cli("ask", "what can you do?").code == 0
-    for name in ("graph_agent.db", "log.db"):
-        assert cli("db", "copy", f"sqlite:///{home / name}", f"sqlite:///{backup / name}").code == 0
+    assert cli("db", "copy", f"sqlite:///{home / 'graph_agent.db'}", f"sqlite:///{backup / 'graph_agent.db'}").code == 0
     shutil.copy2(home / "secret", backup)
 
     cli("ask", "add a task that is lost")
@@ -127,22 +123,17 @@ def test_back_up_and_restore(cli: Cli, home: Path, tmp_path: Path) -> None:
     assert (verified.code, "4 records" in verified.out) == (0, True)
     assert "deleted 'buy milk'" in cli("ask", "--yes", pending).out
     assert "1. [ ] call mom" in cli("ask", "show my tasks").out
-    # A log that is older than the other database lacks decisions.
-    for file in home.glob("log.db*"):
-        file.unlink()
-    shutil.copy2(backup / "log.db", home)
-    assert cli("log", "verify").code == 1
 
 
 def test_upgrade(cli: Cli, home: Path) -> None:
-    for file in home.glob("log.db*"):
+    for file in home.glob("graph_agent.db*"):
         file.unlink()
-    log = Database.open(f"sqlite:///{home / 'log.db'}")
+    log = Database.open(f"sqlite:///{home / 'graph_agent.db'}")
     upgrade_to(log, "graph_agent.record", "0003")
     log.close_now()
     use(cli)
     assert cli("log", "verify").code == 0
-    with closing(sqlite3.connect(home / "log.db")) as newer, newer:
+    with closing(sqlite3.connect(home / "graph_agent.db")) as newer, newer:
         newer.execute("UPDATE audit_version SET version_num = '9999'")
     older = cli("ask", "show my tasks")
     assert (older.code, "upgrade graph-agent" in older.err, older.out) == (1, True, "")
@@ -195,8 +186,6 @@ def test_a_clock_that_was_wrong(cli: Cli, home: Path) -> None:
     assert cli("log", "verify").code == 0
 
 
-def test_migrate_creates_the_tables_of_both_databases(cli: Cli, home: Path) -> None:
+def test_migrate_creates_the_tables_of_tasks_conversations_and_record(cli: Cli, home: Path) -> None:
     assert cli("db", "migrate").code == 0
-    for file, table in (("graph_agent.db", "tasks"), ("log.db", "decision_logs")):
-        with closing(sqlite3.connect(home / file)) as database:
-            assert database.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+    assert [count(home / "graph_agent.db", table) for table in ("tasks", "turns", "decision_logs")] == [0, 0, 0]

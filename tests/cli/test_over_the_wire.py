@@ -60,7 +60,7 @@ def test_a_whole_turn_of_a_real_process_is_request_call_result_and_reply(api: AP
     ]  # fmt: skip
     assert ended.stderr.splitlines()[0] == f"model: {api.name} ({MODEL[api.name]}): chosen on the command line"
     assert KEY not in ended.stdout + ended.stderr
-    assert (home / "log.db").exists()
+    assert (home / "graph_agent.db").exists()
     assert provider.violations == []
     assert [provider.spoken(n)[-1] for n in (0, 1)] == [("user", "add a task to call mom")] * 2
     (result,) = provider.results()

@@ -68,8 +68,7 @@ def pooled_url(postgresql_url: str) -> Iterator[str]:
 
 
 def test_turns_with_confirmation_replay_and_verify(cli: Cli, pooled_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DATABASE_URL", "LOG_DATABASE_URL"):
-        monkeypatch.setenv(name, pooled_url)
+    monkeypatch.setenv("DATABASE_URL", pooled_url)
 
     async def delete_a_task(runtime: Runtime, user: str) -> ChatAnswer:
         await runtime.chat.send(user, "add a task to buy milk")

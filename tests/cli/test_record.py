@@ -20,7 +20,7 @@ MONTH_AGO = datetime.now(UTC) - timedelta(days=31)
 
 @pytest.fixture
 def log(home: Path) -> Iterator[Database]:
-    database = Database.open(f"sqlite:///{home / 'log.db'}")
+    database = Database.open(f"sqlite:///{home / 'graph_agent.db'}")
     yield database
     database.close_now()
 
@@ -50,7 +50,7 @@ def test_an_export_goes_into_another_log_and_counts_there(cli: Cli, tmp_path: Pa
     assert [json.loads(line)["type"] for line in only][-1] == "decision"
     assert len([line for line in only if '"type":"decision"' in line]) == 1
 
-    monkeypatch.setenv("LOG_DATABASE_URL", f"sqlite:///{tmp_path / 'other.db'}")
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'other.db'}")
     assert cli("log", "import", str(file), "--json").json() == {"imported": 2, "present": 0, "differing": [], "texts": 3}
     assert cli("log", "import", "-", stdin=file.read_bytes()).out == "0 decisions imported, 2 existed already\n"
     assert answer["decision_id"] in cli("log", "show", answer["decision_id"]).out

@@ -22,7 +22,7 @@ def decision(cli: Cli) -> str:
 
 
 def change(home: Path, statement: str) -> None:
-    with sqlite3.connect(home / "log.db") as connection:
+    with sqlite3.connect(home / "graph_agent.db") as connection:
         assert connection.execute(statement).rowcount == 1
     connection.close()
 
@@ -116,7 +116,7 @@ def test_stored_heads_show_removed_records(cli: Cli, decision: str, home: Path, 
     assert json.loads(file.read_text(encoding="utf-8"))["heads"][0]["n"] == 1
     assert cli("log", "verify", "--heads", str(file)).code == 0
     for table in ("tool_invocation_logs", "llm_call_logs", "decision_logs", "record_links", "record_chains"):
-        with sqlite3.connect(home / "log.db") as connection:
+        with sqlite3.connect(home / "graph_agent.db") as connection:
             connection.execute(f"DELETE FROM {table}")
         connection.close()
     with sqlite3.connect(home / "graph_agent.db") as connection:
@@ -134,7 +134,7 @@ def test_pruned_and_imported_decisions_stand_in_chains_that_verify(cli: Cli, dec
     file = tmp_path / "export.jsonl"
     cli("log", "export", "--out", str(file))
     change(home, "UPDATE record_blobs SET last_used_at = last_used_at WHERE digest = (SELECT min(digest) FROM record_blobs)")
-    with sqlite3.connect(home / "log.db") as connection:
+    with sqlite3.connect(home / "graph_agent.db") as connection:
         connection.execute("UPDATE decision_logs SET created_at = '2020-01-01T00:00:00.000000+00:00'")
     connection.close()
     with sqlite3.connect(home / "graph_agent.db") as connection:

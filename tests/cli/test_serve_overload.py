@@ -19,7 +19,7 @@ def test_a_burst_at_a_silent_model_leaves_nothing_open(home: Path) -> None:
     assert all(answer.retry_after for answer in result.answers if answer.status == 503)
     # Most are refused before they are parsed; a few only when they turn out to be too many.
     assert max(result.refused_within.values()) > 0
-    with closing(sqlite3.connect(home / "log.db")) as log:
+    with closing(sqlite3.connect(home / "graph_agent.db")) as log:
         ended = log.execute("SELECT DISTINCT status FROM decision_logs").fetchall()
     # Model calls that time out end the turn with an apology; those that the deadline interrupts are interrupted.
     assert {status for (status,) in ended} <= {"completed", "interrupted"}
@@ -38,7 +38,7 @@ def test_a_server_that_leaves_a_row_open_exits_with_a_failure(home: Path) -> Non
         await turn
 
     with serving_without_a_model(home, 5.0) as (server, port):
-        with closing(sqlite3.connect(home / "log.db", isolation_level=None)) as locked:
+        with closing(sqlite3.connect(home / "graph_agent.db", isolation_level=None)) as locked:
             asyncio.run(end_during_a_turn(port))
             assert server.wait(120) == 1
         assert "1 turns were left open" in (home / "stderr").read_text(encoding="utf-8")

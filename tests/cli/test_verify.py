@@ -25,29 +25,29 @@ def removed(cli: Cli) -> list[tuple[str, str]]:
     return sorted((decision_id, text.partition(": ")[2].partition(" of ")[0]) for decision_id, text in texts)
 
 
-def test_a_removed_decision_or_log_file_is_found_by_the_turns_and_the_ledger(cli: Cli, home: Path) -> None:
+def test_a_removed_decision_or_log_is_found_by_the_turns_and_the_ledger(cli: Cli, home: Path) -> None:
     added, listed = (cli("ask", text, "--json").json()["decision_id"] for text in ("add a task to call mom", "show my tasks"))
     before = cli("log", "verify")
     assert before.code == 0
     assert "2 records in 2 chains, 3 turns and operations compared" in before.out
 
     execute(
-        home / "log.db",
+        home / "graph_agent.db",
         "PRAGMA foreign_keys=OFF",
         f"DELETE FROM record_chains WHERE chain = (SELECT chain FROM record_links WHERE decision_id = '{listed}')",
         *(f"DELETE FROM {table} WHERE decision_id = '{listed}'" for table in ("record_links", "llm_call_logs")),
         *(f"DELETE FROM {table} WHERE decision_id = '{listed}'" for table in ("tool_invocation_logs", "decision_logs")),
     )
     assert removed(cli) == [(listed, "a turn")]
-    for file in home.glob("log.db*"):
-        file.unlink()
+    tables = ("record_links", "record_chains", "tool_invocation_logs", "llm_call_logs", "decision_logs")
+    execute(home / "graph_agent.db", "PRAGMA foreign_keys=OFF", *(f"DELETE FROM {table}" for table in tables))
     assert removed(cli) == sorted([(added, "a turn"), (added, "an operation"), (listed, "a turn")])
 
 
 def test_pruned_decisions_are_not_missing(cli: Cli, home: Path) -> None:
     cli("ask", "add a task to call mom")
-    for file, table in (("log.db", "decision_logs"), ("graph_agent.db", "turns"), ("graph_agent.db", "operations")):
-        execute(home / file, f"UPDATE {table} SET created_at = '2026-01-01T00:00:00.000000+00:00'")
+    for table in ("decision_logs", "turns", "operations"):
+        execute(home / "graph_agent.db", f"UPDATE {table} SET created_at = '2026-01-01T00:00:00.000000+00:00'")
     assert "1 decisions" in cli("log", "prune", "--days", "1").out
     ended = cli("log", "verify")
     assert (ended.code, "0 records in 1 chain, 1 pruned, 2 turns and operations compared" in ended.out) == (0, True)
@@ -67,7 +67,7 @@ def test_a_verification_in_parts_prints_what_one_process_prints(
     monkeypatch.setattr("graph_agent.record.tamper.chain_parts.SEGMENT", 1)
     for text in ("hello", "add a task to call mom", "show my tasks"):
         cli("ask", text)
-    execute(home / "log.db", "UPDATE decision_logs SET message = 'goodbye' WHERE message = 'hello'")
+    execute(home / "graph_agent.db", "UPDATE decision_logs SET message = 'goodbye' WHERE message = 'hello'")
     for form in ([], ["--json"]):
         alone = cli("log", "verify", *form)
         assert alone.code == 1

@@ -79,15 +79,12 @@ def test_a_worker_that_leaves_a_turn_open_makes_the_parent_fail(code: int, expec
     assert run_group(1, _serve_then_stop_the_parent, code) == (expected, ["a model"])
 
 
-@pytest.mark.parametrize("variable", ["DATABASE_URL", "LOG_DATABASE_URL"])
-def test_several_workers_are_refused_on_sqlite(cli: Cli, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    monkeypatch.setenv(variable, "postgresql://localhost/agent")
-
+def test_several_workers_are_refused_on_sqlite(cli: Cli) -> None:
     ended = cli("serve", "--workers", "2")
 
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
-        "graph-agent: several workers need PostgreSQL, because SQLite has one writer: set DATABASE_URL and LOG_DATABASE_URL, "
+        "graph-agent: several workers need PostgreSQL, because SQLite has one writer: set DATABASE_URL, "
         "or serve without --workers\n"
     )
 
@@ -133,7 +130,7 @@ class Serving:
 @contextmanager
 def serving(folder: Path, url: str, *options: str) -> Iterator[Serving]:
     log = folder / "stderr"
-    environment = {**os.environ, "DATABASE_URL": url, "LOG_DATABASE_URL": url}
+    environment = {**os.environ, "DATABASE_URL": url}
     command = [fork_server.graph_agent(), "serve", "--port", "0", "--workers", "2", "--model", "rules", *options]
     command += ["--metrics-port", "0"]
     with log.open("wb") as errors, subprocess.Popen(command, stderr=errors, env=environment) as process:

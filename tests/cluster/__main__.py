@@ -53,7 +53,6 @@ def main() -> int:
         pooled = stack.enter_context(pgbouncer(folder, database))
         environment = {
             "DATABASE_URL": pooled,
-            "LOG_DATABASE_URL": pooled,
             "GRAPH_AGENT_SECRET": "the secret of this cluster only",
             "GRAPH_AGENT_JWT_SECRET": JWT_SECRET,
             "GRAPH_AGENT_JWT_AUDIENCE": AUDIENCE,

@@ -99,7 +99,7 @@ async def test_a_tool_that_changes_after_the_start_is_refused_and_the_others_con
     )
     configured = settings(tmp_path, file, constitution, "rules")
     async with open_runtime(configured) as runtime:
-        await pin_tools(configured, runtime.main_database)
+        await pin_tools(configured, runtime.database)
     async with open_runtime(configured) as runtime:
         before = await runtime.engine.prepare()
         assert set(before.policy.rules) == {"write_note", "redefine", "pid"}

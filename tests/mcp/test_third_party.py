@@ -41,7 +41,6 @@ def settings(tmp_path: Path, mcp: Path, constitution: Path, model: str) -> Setti
         GRAPH_AGENT_CONSTITUTION=constitution,
         GRAPH_AGENT_MODEL=model,
         DATABASE_URL="sqlite://",
-        LOG_DATABASE_URL="sqlite://",
         GRAPH_AGENT_SECRET=SecretStr("x" * 32),
         GRAPH_AGENT_TIMEOUT_SECONDS=600,
     )

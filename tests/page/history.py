@@ -58,7 +58,7 @@ async def with_decisions(folder: Path, user: str, count: int) -> Path:
     """Add `count` decisions of the last two days to the log in `folder`."""
     async with open_stores(Settings(GRAPH_AGENT_HOME=folder)) as stores:
         decisions = _decisions(1, count, datetime.now(UTC) - timedelta(days=2), timedelta(days=2), user, _USUAL)
-        await LogQueryService(stores.log).import_logs(_exported(decisions), chain_key=KEY)
+        await LogQueryService(stores.database).import_logs(_exported(decisions), chain_key=KEY)
     return folder
 
 
@@ -70,10 +70,10 @@ async def with_history(folder: Path, user: str) -> Path:
     now = datetime.now(UTC)
     start = now - timedelta(days=7)
     async with open_stores(Settings(GRAPH_AGENT_HOME=folder)) as stores:
-        log = LogQueryService(stores.log)
+        log = LogQueryService(stores.database)
         usual = _decisions(1, 300, start, timedelta(days=5), user, _USUAL)
         await log.import_logs(_exported(usual), chain_key=KEY)
-        await BaselineService(stores.log, chain_key=KEY).create_baseline(BASELINE, start, start + timedelta(days=5))
+        await BaselineService(stores.database, chain_key=KEY).create_baseline(BASELINE, start, start + timedelta(days=5))
         changed = _decisions(1000, 240, start + timedelta(days=5), timedelta(days=2), user, _CHANGED)
         await log.import_logs(_exported(changed), chain_key=KEY)
     return folder

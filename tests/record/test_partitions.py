@@ -190,7 +190,7 @@ async def test_an_upgrade_moves_all_rows_into_partitions(log: Database) -> None:
 
 
 async def test_the_sweeper_creates_days_ahead(fresh_postgresql_url: str, log: Database, tmp_path: Path) -> None:
-    settings = Settings(GRAPH_AGENT_HOME=tmp_path, DATABASE_URL=fresh_postgresql_url, LOG_DATABASE_URL=fresh_postgresql_url)
+    settings = Settings(GRAPH_AGENT_HOME=tmp_path, DATABASE_URL=fresh_postgresql_url)
     async with open_runtime(settings, model="rules", clock=ManualClock(datetime.now(UTC) + 3 * DAY)) as runtime:
         before = partitions(log)
         await runtime.chat.sweep()

@@ -1,0 +1,89 @@
+"""The join of the two SQLite files that a home had in earlier versions: tasks and conversations, and the record.
+
+The joined file is made of copies. Then it takes the place of `graph_agent.db`, and only then `log.db` is moved away: a start
+that still finds it continues where the last one was stopped.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from graph_agent.bootstrap.copying import copy_rows
+from graph_agent.bootstrap.secret import chain_keys
+from graph_agent.bootstrap.stores import FORMER_LOG
+from graph_agent.db import Database, DatabaseUnavailableError, migrate
+from graph_agent.errors import ConfigurationError
+from graph_agent.settings import Settings
+
+KEPT = "before_join"
+"""The folder of the home that keeps the two files."""
+
+_IN_USE_SECONDS = 1.0
+"""The wait for a process that is just closing a file."""
+
+
+def join_home(settings: Settings, packages: Sequence[str]) -> None:
+    """Join `log.db` with `graph_agent.db`, and keep both; `packages` are those with tables, the record's first.
+
+    Of several processes, one joins and the others wait. Raises `ConfigurationError` if a file cannot be read or is in use.
+    """
+    home = settings.home
+    try:
+        with (home / "join.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if (home / FORMER_LOG).exists():
+                _join(settings, home / "graph_agent.db", home / FORMER_LOG, packages)
+    except (OSError, sqlite3.Error, DatabaseUnavailableError) as exc:
+        text = f"graph_agent.db and {FORMER_LOG} in {home} cannot be joined: stop all other processes and make room on the disk"
+        raise ConfigurationError(text) from exc
+
+
+def _join(settings: Settings, main: Path, log: Path, packages: Sequence[str]) -> None:
+    kept = main.with_name(KEPT)
+    kept.mkdir(mode=0o700, exist_ok=True)
+    for file in filter(Path.exists, (main, log)):
+        _close_file(file)
+    if not _has_table(main, "decision_logs"):
+        folder = main.with_name("joining")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        joined = _joined(settings, main, log, folder, packages)
+        if main.exists():
+            shutil.copy2(main, kept)
+        joined.replace(main)
+        shutil.rmtree(folder)
+    log.replace(kept / log.name)
+
+
+def _joined(settings: Settings, main: Path, log: Path, folder: Path, packages: Sequence[str]) -> Path:
+    """Return a file in `folder` with the tables of both files, in the schema of this version."""
+    for file in filter(Path.exists, (main, log)):
+        shutil.copyfile(file, folder / file.name)
+    source, target = (Database.open(f"sqlite:///{folder / file.name}") for file in (main, log))
+    with ExitStack() as stack:
+        for opened in (source, target):
+            stack.callback(opened.close_now)
+        for database, owners in ((source, packages[1:]), (target, packages)):
+            for owner in owners:
+                migrate(database, owner, chain_key=lambda: chain_keys(settings))
+        copy_rows(source, target, packages[1:])
+    _close_file(folder / log.name)
+    return folder / log.name
+
+
+def _has_table(file: Path, table: str) -> bool:
+    if not file.exists():
+        return False
+    with closing(sqlite3.connect(file)) as connection:
+        return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())
+
+
+def _close_file(file: Path) -> None:
+    """Bring everything into the one file. Raises `sqlite3.Error` if another process has it open."""
+    with closing(sqlite3.connect(file, timeout=_IN_USE_SECONDS, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE").close()
