@@ -44,7 +44,7 @@ async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa
     # Without its tools a server can still say what it is for.
     with suppress(ConfigurationError):
         rules = (await engine.prepare()).policy.rules.values()
-    has_tasks = set(engine.constitution.whitelist) >= set(ALLOWED_TOOLS)
+    has_tasks = set(engine.constitution.whitelist) >= ALLOWED_TOOLS
     reading = "show my tasks" if has_tasks else _reading_example(rules)
     views = [*_VIEWS, *(["tasks"] if has_tasks else [])]
     return About(

@@ -43,7 +43,7 @@ from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.consent import Consent, read_consent
-from graph_agent.reply.text import quoted
+from graph_agent.reply.text import quoted, whole_line
 from graph_agent.settings import Settings
 
 _ANSWERS = (Consent.YES, Consent.NO)
@@ -184,8 +184,7 @@ def _show_pending(settings: Settings, user: str, conversation: str | None) -> No
 
 def _whole(text: str) -> str:
     """Return all of `text` in quotes that it cannot close, on one line, with its hidden characters."""
-    # Each character may become a code such as ‹U+10FFFF›.
-    return quoted(text, 10 * max(1, len(text)))
+    return quoted(text, whole_line(text))
 
 
 def _answer(answer: ChatAnswer) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.rules import ToolRule
-from graph_agent.reply.text import exact, one_line, quoted
+from graph_agent.reply.text import exact, one_line, quoted, whole_line
 
 _PLAIN_KEY: Final = re.compile(r"[\w.-]+", re.ASCII)
 _AMBIGUOUS: Final = re.compile(r"""^(?:$|[\s"'\[{]|(?:true|false|null|-?\d[\d.eE+-]*)$)|\s=|… \(|\s$""")
 _MAX_SHOWN: Final = 4_000
 """The longest text that a question shows in full."""
-_LONGEST_CODE: Final = len("‹U+10FFFF›")
 
 
 def describe_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResult | None, limit: int = 80) -> str:
@@ -83,8 +82,8 @@ def _quoted_in_full(text: str) -> str:
 
 
 def _line_limit(text: str) -> int:
-    """Return the limit for the line that shows `text`: each character of it may become a code."""
-    return _MAX_SHOWN if len(text) > _MAX_SHOWN else max(1, len(text)) * _LONGEST_CODE
+    """Return the limit for the line that shows `text`."""
+    return _MAX_SHOWN if len(text) > _MAX_SHOWN else whole_line(text)
 
 
 def _key(key: str, limit: int) -> str:

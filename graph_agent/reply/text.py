@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Final
 
 MAX_REPLY_CHARS: Final = 8_000
+_LONGEST_CODE: Final = len("‹U+10FFFF›")
 _MAX_READ: Final = 4_000
 """The number of characters of a text that a line reads; the rest cannot change the short result."""
 
@@ -109,6 +110,11 @@ def quoted(text: str, limit: int = 1_000) -> str:
     if _LOOSE_APOSTROPHE.search(line) is None:
         return f"'{line}'"
     return '"{}"'.format(line.replace('"', _code('"')))
+
+
+def whole_line(text: str) -> int:
+    """Return the limit with which `exact` and `quoted` show all of `text`: each character of it may become a code."""
+    return max(1, len(text)) * _LONGEST_CODE
 
 
 def clean_reply(text: str, hidden_names: Collection[str]) -> str:
