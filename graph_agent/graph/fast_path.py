@@ -32,7 +32,10 @@ class FastNode(Runnable[Any, Any]):
     def __init__(self, work: Work, edge: Edge, sequence: Runnable[Any, Any]) -> None:
         """`sequence` is LangGraph's own way to run the node."""
         self._work = work
-        self._edge = edge
+        # What each outcome writes beside the turn: the trigger of the next node, and nothing before the end.
+        self._triggers = {
+            outcome: [] if entered == END else [(_BRANCH.format(entered), None)] for outcome, entered in edge.items()
+        }
         self._sequence = sequence
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 (LangChain's signature)
@@ -44,8 +47,7 @@ class FastNode(Runnable[Any, Any]):
         if send is None or runtime is None or _has_handlers(config):
             return await self._sequence.ainvoke(input, config, **kwargs)
         turn = await self._work(input["turn"], runtime.context)
-        entered = self._edge[turn.outcome]
-        send([("turn", turn)] if entered == END else [("turn", turn), (_BRANCH.format(entered), None)])
+        send([("turn", turn), *self._triggers[turn.outcome]])
         return {"turn": turn}
 
 

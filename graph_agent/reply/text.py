@@ -91,7 +91,7 @@ def visible(text: str, by: Callable[[str], str] | None = None) -> str:
 def one_line(text: str, limit: int = 80) -> str:
     """Return `text` on one line of at most `limit` characters, with an ellipsis if it is cut. Empty if nothing is visible."""
     text = text[:_MAX_READ]
-    if not (text.isascii() and text.isprintable() and "  " not in text):
+    if not _is_plain(text):
         text = "" if _ONLY_HIDDEN.fullmatch(text) else visible(_BREAK.sub(" ", text))
     text = text.strip()
     return text if len(text) <= limit else f"{_start(text, limit)}…"
@@ -99,7 +99,9 @@ def one_line(text: str, limit: int = 80) -> str:
 
 def exact(text: str, limit: int = 80) -> str:
     """Return `text` on one line, so that two texts never look the same: `Dear all… (5,000 characters)` if it is cut."""
-    line = _NOT_EXACT.sub(lambda match: match[1] or _code(match[0]), text[: max(limit, _MAX_READ)])
+    line = text[: max(limit, _MAX_READ)]
+    if not _is_plain(line):
+        line = _NOT_EXACT.sub(lambda match: match[1] or _code(match[0]), line)
     complete = len(line) <= limit and len(text) <= max(limit, _MAX_READ)
     return line if complete else f"{_start(line, limit)}… ({len(text):,} characters)"
 
@@ -129,6 +131,11 @@ def clean_reply(text: str, hidden_names: Collection[str]) -> str:
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.split("\n"))).strip()
     # The rest cannot be in the reply, and a visible form is several times as long as its character.
     return _cut(visible(text[: MAX_REPLY_CHARS + 1]))
+
+
+def _is_plain(text: str) -> bool:
+    """True if a line shows `text` as it is, which most texts are: this takes a tenth of the time of the patterns."""
+    return text.isascii() and text.isprintable() and "  " not in text
 
 
 @lru_cache(maxsize=64)
