@@ -1,4 +1,4 @@
-"""The workflows of the repository and the bill of materials of a release."""
+"""The workflows and forms of the repository, and the bill of materials of a release."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,37 @@ def test_a_release_checks_every_supported_python_before_it_publishes() -> None:
     jobs = read_workflow("release.yml")["jobs"]
     assert jobs["check"]["strategy"]["matrix"]["python"] == list(PYTHONS)
     assert (jobs["check"]["needs"], jobs["publish"]["needs"]) == ("build", "check")
+
+
+def test_ci_runs_on_every_python_that_the_package_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [found[1] for line in project["classifiers"] if (found := re.search(r":: (3\.\d+)$", line))]
+    assert read_workflow("ci.yml")["jobs"]["check"]["strategy"]["matrix"]["python"] == named
+
+
+def test_the_issue_forms_have_what_github_requires() -> None:
+    forms = [file for file in sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")) if file.name != "config.yml"]
+    assert [form.name for form in forms] == ["bug.yml", "feature.yml"]
+    for form in forms:
+        content = yaml.safe_load(form.read_text(encoding="utf-8"))
+        assert {"name", "description", "labels", "body"} == content.keys()
+        fields = [field for field in content["body"] if field["type"] != "markdown"]
+        assert all(field["type"] == "textarea" and field["attributes"]["label"] for field in fields)
+        assert len({field["id"] for field in fields}) == len(fields) > 1
+        assert any(field.get("validations", {}).get("required") for field in fields)
+
+
+def test_the_files_that_the_security_policy_names_exist() -> None:
+    policy = ROOT / ".github" / "SECURITY.md"
+    linked = re.findall(r"\]\(([^)#]+)", policy.read_text(encoding="utf-8"))
+    assert linked
+    assert [link for link in linked if not (policy.parent / link).is_file()] == []
+
+
+def test_the_hooks_before_a_commit_are_targets_of_make() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [hook["entry"] for hook in hooks if hook["entry"].removeprefix("make ") not in targets] == []
 
 
 def test_only_the_job_that_publishes_may_write() -> None:

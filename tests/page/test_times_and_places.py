@@ -113,7 +113,7 @@ def test_back_returns_to_the_place_in_the_list(browser: Browser, tmp_path: Path,
             scroller.evaluate("main => main.scrollTo(0, main.scrollHeight)")
             page.wait_for_function("document.querySelectorAll('.row').length > 8")
         scroller.evaluate("main => main.scrollTo(0, 5000)")
-        # The rows of that place arrive in a later frame than the scroll position, and until then those of the last place are there.
+        # The rows of that place arrive in a later frame than the scroll position; until then those of the last place are there.
         address = page.wait_for_function(
             "document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('.row')?.getAttribute('href')"
         ).json_value()
