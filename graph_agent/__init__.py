@@ -30,6 +30,7 @@ _NAMES = {
     "llm.openai_compatible": ("OpenAICompatibleAdapter",),
     "llm.rules_model": ("RuleBasedAdapter",),
     "llm.scripted": ("ScriptedAdapter",),
+    "models.authors": ("TextAuthor", "TextAuthors", "TextPart"),
     "models.config": ("MAX_TOOL_ITERATIONS", "AgentEngineConfig"),
     "models.decision": (
         "MAX_HISTORY_MESSAGES", "MAX_MESSAGE_LENGTH", "AgentDecision", "DecisionContext", "DecisionType", "IntentType",

@@ -38,6 +38,9 @@ from graph_agent.llm.gemini import GeminiAdapter as GeminiAdapter
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter as OpenAICompatibleAdapter
 from graph_agent.llm.rules_model import RuleBasedAdapter as RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter as ScriptedAdapter
+from graph_agent.models.authors import TextAuthor as TextAuthor
+from graph_agent.models.authors import TextAuthors as TextAuthors
+from graph_agent.models.authors import TextPart as TextPart
 from graph_agent.models.config import MAX_TOOL_ITERATIONS as MAX_TOOL_ITERATIONS
 from graph_agent.models.config import AgentEngineConfig as AgentEngineConfig
 from graph_agent.models.decision import MAX_HISTORY_MESSAGES as MAX_HISTORY_MESSAGES

@@ -166,7 +166,7 @@ def _is_answer(payload: dict[str, Any]) -> bool:
 
 
 async def _messages(run: RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[bytes]:
-    translation = _Translation(run)
+    translation = Translation(run)
     try:
         ready = _encode(RunStartedEvent(thread_id=run.thread_id, run_id=run.run_id))
         async for numbered in events:
@@ -184,7 +184,7 @@ def _encode(event: BaseEvent) -> bytes:
     return ServerSentEvent(event.model_dump_json(by_alias=True), sep="\n").encode()
 
 
-class _Translation:
+class Translation:
     """Translates the events of one turn."""
 
     def __init__(self, run: RunAgentInput) -> None:
@@ -212,10 +212,12 @@ class _Translation:
                 yield from self._end(data)
 
     def _end(self, reply: dict[str, Any]) -> Iterator[BaseEvent]:
-        message_id = reply["message_id"] or reply["decision_id"]
-        yield TextMessageStartEvent(message_id=message_id, role="assistant")
-        yield TextMessageContentEvent(message_id=message_id, delta=reply["reply"])
-        yield TextMessageEndEvent(message_id=message_id)
+        first_id = reply["message_id"] or reply["decision_id"]
+        for number, (name, text) in enumerate(_by_author(reply), start=1):
+            message_id = first_id if number == 1 else f"{first_id}:{number}"
+            yield TextMessageStartEvent(message_id=message_id, role="assistant", name=name)
+            yield TextMessageContentEvent(message_id=message_id, delta=text)
+            yield TextMessageEndEvent(message_id=message_id)
         yield StateSnapshotEvent(snapshot={name: reply[name] for name in ("conversation_id", "decision_id", "decision")})
         yield RunFinishedEvent(thread_id=self._run.thread_id, run_id=self._run.run_id, outcome=_outcome(reply["decision"]))
 
@@ -226,6 +228,21 @@ class _Translation:
 
     def _call_id(self, sequence: int) -> str:
         return f"{self._run.run_id}:{sequence}"
+
+
+def _by_author(reply: dict[str, Any]) -> list[tuple[str | None, str]]:
+    """Return the lines of the reply with the name of their author, or of each author of a line; None if it is not recorded."""
+    authors = reply["decision"].get("authors")
+    if authors is None:
+        return [(None, reply["reply"])]
+    lines: list[list[dict[str, str]]] = []
+    for part in authors["reply"]:
+        if not lines or part["text"].startswith("\n") or lines[-1][-1]["text"].endswith("\n"):
+            lines.append([])
+        lines[-1].append(part)
+    return [
+        (", ".join(dict.fromkeys(part["author"] for part in parts)), "".join(part["text"] for part in parts)) for parts in lines
+    ]
 
 
 def _outcome(decision: dict[str, Any]) -> RunFinishedSuccessOutcome | RunFinishedInterruptOutcome:

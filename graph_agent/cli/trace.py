@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,17 +11,21 @@ from rich.text import Text
 from graph_agent.audit.findings import findings
 from graph_agent.audit.trace import DecisionTrace
 from graph_agent.cli.show import json_line, mark_receipts, print_receipts
+from graph_agent.models.authors import TextAuthor, TextPart
+from graph_agent.models.decision import AgentDecision
 from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
 from graph_agent.reply.text import one_line, visible
 
 _LABEL_WIDTH = 14
+_AUTHOR_WIDTH = 8
 _MAX_CHARS = 200
 
 
 def print_record(console: Console, record: DecisionRecord | OpenTurn) -> None:
     """Print message, decision, states, every model and tool call, receipts and timing."""
-    _print_header(console, record.header)
     closed = record if isinstance(record, DecisionRecord) else None
+    authors = None if closed is None else closed.decision.authors
+    _print_header(console, record.header, None if authors is None else authors.message)
     if closed is None:
         _row(console, "status", "PENDING: the turn is running, or its process has died", "yellow")
     else:
@@ -35,8 +40,7 @@ def print_record(console: Console, record: DecisionRecord | OpenTurn) -> None:
     for entry in closed.entries:
         if entry.kind is EntryKind.INTERRUPT:
             _row(console, "ended by", str(entry.result["reason"]), "yellow")
-    _row(console, "reply", mark_receipts(closed.decision.reply))
-    print_receipts(console, closed.decision)
+    _print_texts(console, closed.decision)
 
 
 def print_findings(console: Console, trace: DecisionTrace) -> None:
@@ -51,7 +55,7 @@ def shorten(value: Any, limit: int = _MAX_CHARS) -> str:
     return one_line(text, limit)
 
 
-def _print_header(console: Console, header: RecordHeader) -> None:
+def _print_header(console: Console, header: RecordHeader, author: TextAuthor | None) -> None:
     context = header.context
     _row(console, "decision", header.decision_id, "bold")
     _row(console, "conversation", f"{shorten(context.conversation_id)}, user {shorten(context.user_id)}")
@@ -60,7 +64,7 @@ def _print_header(console: Console, header: RecordHeader) -> None:
     if context.pending_confirmation is not None:
         pending = context.pending_confirmation
         _row(console, "waiting", f"{shorten(pending.tool_name)} {shorten(pending.arguments)}")
-    _row(console, "message", context.message)
+    _row(console, "message", context.message, author=author)
 
 
 def _print_outcome(console: Console, record: DecisionRecord) -> None:
@@ -101,8 +105,33 @@ def _print_tool_call(console: Console, call: ToolInvocation) -> None:
         _row(console, "", shorten(call.result))
 
 
-def _row(console: Console, label: str, text: str, style: str = "") -> None:
+def _print_texts(console: Console, decision: AgentDecision) -> None:
+    """Print the reply, the receipts and the notices, each part behind its author."""
+    authors = decision.authors
+    if authors is None:
+        _row(console, "reply", mark_receipts(decision.reply))
+        print_receipts(console, decision)
+        _row(console, "", "author not recorded", "yellow")
+        return
+    texts: list[tuple[str, Sequence[TextPart], str]] = [("reply", authors.reply, "")]
+    texts += [("receipt", receipt, "green") for receipt in authors.effects]
+    texts += [("notice", notice, "yellow") for notice in authors.notices]
+    for label, parts, style in texts:
+        rows: list[tuple[TextAuthor, str]] = []
+        for part in parts:
+            if rows and not any(map(str.isalnum, part.text)):
+                # The full stop of a sentence that another author ends.
+                rows[-1] = (rows[-1][0], rows[-1][1] + part.text)
+            else:
+                rows.append((part.author, part.text))
+        for number, (author, text) in enumerate(rows):
+            _row(console, "" if number else label, text.strip("\n"), style, author)
+
+
+def _row(console: Console, label: str, text: str, style: str = "", author: TextAuthor | None = None) -> None:
+    """Print a text behind its label and its author. Its further lines are indented, so that none looks like a row."""
     first, *others = visible(text).split("\n")
-    console.print(Text.assemble((label.ljust(_LABEL_WIDTH), "dim"), (first, style)))
+    by = "" if author is None else author.value.ljust(_AUTHOR_WIDTH)
+    console.print(Text.assemble((label.ljust(_LABEL_WIDTH), "dim"), (by, "bold"), (first, style)))
     for line in others:
-        console.print(Text(" " * _LABEL_WIDTH + line, style=style))
+        console.print(Text(" " * (_LABEL_WIDTH + len(by)) + line, style=style))

@@ -12,6 +12,7 @@ from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import TurnPorts
+from graph_agent.reply.authored import Parts, plain, reattributed
 
 
 class EndingKind(StrEnum):
@@ -39,6 +40,20 @@ class Ending:
     text: str = ""
     reason: OutcomeCategory | None = None
     error: LLMErrorCode | None = None
+    parts: Parts = ()
+    """The parts of `text` by author. An added state may replace the text without them; see `authored`."""
+
+    @classmethod
+    def of(
+        cls, kind: EndingKind, parts: Parts, reason: OutcomeCategory | None = None, error: LLMErrorCode | None = None
+    ) -> Ending:
+        """Return the end whose text is `parts`."""
+        return cls(kind, plain(parts), reason, error, parts)
+
+    @property
+    def authored(self) -> Parts:
+        """The text by author."""
+        return reattributed(self.text, self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +68,8 @@ class TurnCall:
     """The arguments that the guard judged: without the user's id."""
     disposition: CallDisposition
     result: ToolResult
-    receipt: str | None = None
+    receipt: Parts = ()
+    """The line about what the call changed; empty if it changed nothing."""
     rule: str = ""
     """For a refused call: the rule that refused it, as a clause for the user."""
 

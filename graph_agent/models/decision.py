@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import FunctionCall
@@ -288,7 +289,7 @@ class AgentDecision(Frozen, kw_only=False):
     A question to the user is only in `clarification_question`; the question of a confirmation is in `response_text`. `effects`
     are receipts that code composes from committed tool results, and `notices` are further lines that code composes, such as
     "Not done: …"; a user interface shows both next to the model's words. A decision of the runtime always has one text; one
-    that only requests tools (INVOKE_TOOL) may have none.
+    that only requests tools (INVOKE_TOOL) may have none. `authors` is None if it is not known who wrote the texts.
     """
 
     decision_type: DecisionType
@@ -302,6 +303,7 @@ class AgentDecision(Frozen, kw_only=False):
     effects: list[str] = Field(default_factory=list)
     # Left out of the JSON if it is empty, so that a record from before this field keeps its text and its digest.
     notices: list[str] = Field(default_factory=list, exclude_if=not_)
+    authors: TextAuthors | None = Field(default=None, exclude_if=not_)
 
     @model_validator(mode="after")
     def _has_one_text(self) -> AgentDecision:

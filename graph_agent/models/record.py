@@ -21,7 +21,7 @@ RECORD_VERSION = 4
 """Version 1 read the kind of a reply from its wording; since version 2 a form declares it, and a call is required.
 
 Since version 3 notices name the calls that code refused, and a pending action has the whole text of its object. Version 4 shows
-hidden characters and whole arguments in the texts that people read, which left them out before.
+hidden characters and whole arguments in the texts that people read, which left them out before, and names who wrote each text.
 """
 
 READABLE_VERSIONS = frozenset({1, 2, 3, RECORD_VERSION})

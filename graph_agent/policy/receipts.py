@@ -11,6 +11,7 @@ from graph_agent.errors import ToolErrorCode
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.rules import ToolRule
+from graph_agent.reply.authored import Parts, by_code, by_server
 from graph_agent.reply.text import clean_reply, one_line
 
 _FAILURE: Final = re.compile(r"\W*(?:[\w.]*(?:error|exception)|fail(?:ed|ure)|fatal|traceback)\b", re.IGNORECASE)
@@ -18,27 +19,25 @@ _FAILURE: Final = re.compile(r"\W*(?:[\w.]*(?:error|exception)|fail(?:ed|ure)|fa
 _MAX_RESULT_CHARS: Final = 2_000
 _MAX_RESULT_LINES: Final = 50
 _MAX_RESULT_IN_RECEIPT: Final = 100
+_MORE: Final = "[…] (the rest is not shown)"
 _MAX_RECEIPT: Final = 2_100
 """Enough for a receipt that quotes two texts of 1,000 characters."""
 
 
-def receipt(rule: ToolRule, arguments: dict[str, Any], result: ToolResult, *, confirmed: bool = False) -> str | None:
-    """Return the line about one call: what it changed, or may have changed. None for a read and for a definite failure.
+def receipt(rule: ToolRule, arguments: dict[str, Any], result: ToolResult, *, confirmed: bool = False) -> Parts:
+    """Return the line about one call: what it changed, or may have changed. Empty for a read and for a definite failure.
 
     A server that keeps the operation ledger may supply the wording (`data["receipt"]`); it is reduced to one line without tool
     names. For any other server the receipt names the tool's title and the arguments, and for a `confirmed` call the result.
     """
-    if not rule.mutating:
-        return None
-    if not result.may_be_done:
-        return None
+    if not rule.mutating or not result.may_be_done:
+        return ()
     if result.success and (line := _own_wording(rule, result)):
-        return line
-    lines = _result_lines(result, rule.hidden) if confirmed else []
-    described = _described(rule, arguments) + (_in_receipt(lines) if lines else "")
+        return by_server(line)
+    described = by_code(_described(rule, arguments)) + (_in_receipt(rule, result) if confirmed else ())
     if result.error_code is ToolErrorCode.TOOL_REPORTED_FAILURE:
-        return f"reported a failure; what was done before is not known: {described}"
-    return described if is_committed(rule, result) else f"not known whether this was done: {described}"
+        return by_code("reported a failure; what was done before is not known: ") + described
+    return described if is_committed(rule, result) else by_code("not known whether this was done: ") + described
 
 
 def is_committed(rule: ToolRule, result: ToolResult) -> bool:
@@ -46,18 +45,22 @@ def is_committed(rule: ToolRule, result: ToolResult) -> bool:
     return rule.mutating and result.success and not _reads_like_failure(rule, result)
 
 
-def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], result: ToolResult) -> str:
+def confirmed_reply(rule: ToolRule, arguments: dict[str, Any], result: ToolResult) -> Parts:
     """Return the reply to a confirmed call that succeeded: what was done, and what the server returned, marked as data."""
     if line := _own_wording(rule, result):
-        return f"Done: {line}."
+        return by_code("Done: ") + by_server(line) + by_code(".")
     done = "The answer reads like a failure" if _reads_like_failure(rule, result) else "Done"
-    return f"{done}: {_described(rule, arguments)}.{quoted_result(rule, result)}"
+    return by_code(f"{done}: {_described(rule, arguments)}.") + quoted_result(rule, result)
 
 
-def quoted_result(rule: ToolRule, result: ToolResult) -> str:
+def quoted_result(rule: ToolRule, result: ToolResult) -> Parts:
     """Return what a server returned, or said about a failure, as the end of a reply: marked as data. Empty if it is nothing."""
-    lines = _result_lines(result, rule.hidden)
-    return f"\n\n{_as_data(lines)}" if lines else ""
+    lines, complete = _result_lines(result, rule.hidden)
+    if not lines:
+        return ()
+    # Each line begins with `>`, so that none can be taken for a line of the runtime.
+    shown = by_code("\n\nThe server returned this data:\n") + by_server("\n".join(f"> {line}" for line in lines))
+    return shown if complete else shown + by_code(f"\n> {_MORE}")
 
 
 def _reads_like_failure(rule: ToolRule, result: ToolResult) -> bool:
@@ -74,26 +77,24 @@ def _own_wording(rule: ToolRule, result: ToolResult) -> str:
     return one_line(rule.user_text(wording), _MAX_RECEIPT) if isinstance(wording, str) else ""
 
 
-def _result_lines(result: ToolResult, hidden_names: Collection[str]) -> list[str]:
+def _result_lines(result: ToolResult, hidden_names: Collection[str]) -> tuple[list[str], bool]:
     """Return the lines of what the server returned, without control characters and with `hidden_names` in plain words.
 
-    Empty if it returned nothing.
+    Empty if it returned nothing. False goes with lines that are not all.
     """
     text = _text_of(result)
     lines = clean_reply(text[:_MAX_RESULT_CHARS], hidden_names).split("\n")
     complete = len(text) <= _MAX_RESULT_CHARS and len(lines) <= _MAX_RESULT_LINES
-    return [*lines[:_MAX_RESULT_LINES], *([] if complete else ["[…] (the rest is not shown)"])] if any(lines) else []
+    return lines[:_MAX_RESULT_LINES] if any(lines) else [], complete
 
 
-def _as_data(lines: list[str]) -> str:
-    """Return `lines` marked as data: each begins with `>`, so that none can be taken for a line of the runtime."""
-    return "The server returned this data:\n" + "\n".join(f"> {line}" for line in lines)
-
-
-def _in_receipt(lines: list[str]) -> str:
-    """Return `lines` as the end of a receipt: `; the server returned "…"`, without a quote that could end it earlier."""
-    data = " ".join(lines).replace('"', "'")
-    return f'; the server returned "{one_line(data, _MAX_RESULT_IN_RECEIPT)}"'
+def _in_receipt(rule: ToolRule, result: ToolResult) -> Parts:
+    """Return what a server returned as the end of a receipt: `; the server returned "…"`, without a quote that could end it."""
+    lines, complete = _result_lines(result, rule.hidden)
+    if not lines:
+        return ()
+    data = " ".join([*lines, *([] if complete else [_MORE])]).replace('"', "'")
+    return by_code('; the server returned "') + by_server(one_line(data, _MAX_RESULT_IN_RECEIPT)) + by_code('"')
 
 
 def _text_of(result: ToolResult, *, indent: int | None = 2) -> str:

@@ -14,7 +14,7 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk_edges
 from graph_agent.graph.topology import INVOKE_LLM, START
 from graph_agent.models.canonical import digest
-from graph_agent.models.decision import DecisionType, OutcomeCategory
+from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.record import READABLE_VERSIONS, RECORD_VERSION, DecisionRecord, RecordHeader
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
@@ -34,6 +34,7 @@ from graph_agent.replays.time_limit import REPLAY_SECONDS, ReplayTimeout, interr
 from graph_agent.replays.what_if import WhatIfPorts
 from graph_agent.turn.finished import compose_record
 from graph_agent.turn.recorder import Recorder
+from graph_agent.turn.refused import refusal
 
 _MAX_SNAPSHOTS = 64
 """Policy snapshots that are kept, because compiling one costs more than replaying a turn."""
@@ -228,25 +229,11 @@ def _invalid_texts(header: RecordHeader, texts: Mapping[str, str]) -> tuple[Diff
 
 def _check_refused(record: DecisionRecord) -> tuple[Difference, ...]:
     """Check the record of a message that was refused before the graph ran: nothing but the reply may be in it."""
-    decision = record.decision
-    bare = record.replace(
-        entries=[],
-        iterations=0,
-        usage=None,
-        invocations=[],
-        decision=decision.replace(
-            decision_type=DecisionType.RESPOND_ONLY,
-            tool_calls=None,
-            pending_action=None,
-            clarification_question=None,
-            response_text=decision.reply,
-            effects=[],
-            decision_id=record.header.decision_id,
-        ),
-    )
-    if decision.outcome_category in _BEFORE_THE_GRAPH:
-        return compare_records(record, bare)
-    return (Difference("path", "nothing", f"a decision {decision.outcome_category} is made only by the graph"),)
+    outcome = record.decision.outcome_category
+    if outcome not in _BEFORE_THE_GRAPH:
+        return (Difference("path", "nothing", f"a decision {outcome} is made only by the graph"),)
+    refused = refusal(record.header.decision_id, outcome, record.decision.reply)
+    return compare_records(record, record.replace(entries=[], iterations=0, usage=None, invocations=[], decision=refused))
 
 
 def _with_constitution(snapshot: PolicySnapshot, other: Constitution) -> PolicySnapshot:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import AnswerState
 from graph_agent.models.llm import LLMErrorCode
+from graph_agent.reply.authored import Parts, by_code, capitalized, joined
 from graph_agent.reply.text import one_line
 
 FAILURE_REPLY = "I'm having trouble processing your request. Please try again."
@@ -78,12 +79,14 @@ def failed_call_reply(error_code: ToolErrorCode | None, *, unknown: bool) -> str
     return _CONFIRMED_FAILURES.get(error_code, _CONFIRMED_FAILURE) if error_code else _CONFIRMED_FAILURE
 
 
-def as_notice(uncertain: str) -> str:
+def as_notice(uncertain: Parts) -> Parts:
     """Return the notice for a change that may have been made."""
-    return f"{uncertain[:1].upper()}{uncertain[1:]}."
+    return capitalized(uncertain) + by_code(".")
 
 
-def with_receipts(reply: str, done: Sequence[str], unknown: Sequence[str]) -> str:
+def with_receipts(reply: Parts, done: Sequence[Parts], unknown: Sequence[Parts]) -> Parts:
     """Return `reply`, followed by the receipts of what was done and of what may have been done."""
-    reply = f"{reply} Already done: {'; '.join(done)}." if done else reply
-    return f"{reply} Not certain: {'; '.join(unknown)}." if unknown else reply
+    for title, receipts in (("Already done", done), ("Not certain", unknown)):
+        if receipts:
+            reply += by_code(f" {title}: ") + joined("; ", receipts) + by_code(".")
+    return reply

@@ -19,6 +19,7 @@ from graph_agent.graph.stepping import Step
 from graph_agent.graph.topology import END, INVOKE_LLM, START
 from graph_agent.models.llm import LLMResponse
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.reply.authored import plain
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
 from graph_agent.reply.text import one_line
 from graph_agent.tools.progress import ToolProgress
@@ -66,7 +67,7 @@ def step_events(step: Step, snapshot: PolicySnapshot) -> Iterator[TurnEvent]:
     for call in step.turn.calls[len(step.before.calls) :]:
         yield _tool_call(call, snapshot)
         if call.receipt:
-            yield TurnEvent(EventKind.RECEIPT, {"sequence": call.sequence, "text": call.receipt})
+            yield TurnEvent(EventKind.RECEIPT, {"sequence": call.sequence, "text": plain(call.receipt)})
     if step.entered != END:
         yield _entered(step.entered, step.turn.iterations, snapshot)
 

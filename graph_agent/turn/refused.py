@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from graph_agent.models.authors import TextAuthor
 from graph_agent.models.decision import (
     MAX_MESSAGE_LENGTH,
     AgentDecision,
@@ -16,6 +17,7 @@ from graph_agent.models.decision import (
     unstorable,
 )
 from graph_agent.models.record import DecisionOpening, DecisionRecord, RecordStatus
+from graph_agent.reply.authored import by_code, name_authors
 from graph_agent.turn.engine import LLMAgentEngine
 
 
@@ -31,23 +33,28 @@ async def write_refused(
     return await engine.complete(_write(engine, context, outcome, reply))
 
 
+def refusal(decision_id: str, outcome: OutcomeCategory, reply: str) -> AgentDecision:
+    """Return the decision about a message that does not become a turn."""
+    return AgentDecision(
+        decision_type=DecisionType.RESPOND_ONLY,
+        response_text=reply,
+        decision_id=decision_id,
+        outcome_category=outcome,
+        authors=name_authors(TextAuthor.USER, by_code(reply)),
+    )
+
+
 async def _write(engine: LLMAgentEngine, context: DecisionContext, outcome: OutcomeCategory, reply: str) -> DecisionRecord:
     snapshot = await engine.prepare()
     header = engine.header(context, snapshot)
     await engine.audit.write_opening(DecisionOpening.of(header, snapshot.texts))
-    decision = AgentDecision(
-        decision_type=DecisionType.RESPOND_ONLY,
-        response_text=reply,
-        decision_id=header.decision_id,
-        outcome_category=outcome,
-    )
     record = DecisionRecord(
         header=header,
         entries=[],
         status=RecordStatus.COMPLETED,
         states=[],
         iterations=0,
-        decision=decision,
+        decision=refusal(header.decision_id, outcome, reply),
         ended_at=header.started_at,
         duration_ms=0,
     )

@@ -8,12 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
-from ag_ui.core import RunAgentInput, RunFinishedInterruptOutcome
+from ag_ui.core import RunAgentInput, RunFinishedInterruptOutcome, TextMessageStartEvent
 from ag_ui.core.events import Event
 from pydantic import TypeAdapter
 
-from graph_agent.api.agui import _read_run
+from graph_agent.api.agui import Translation, _read_run
 from graph_agent.errors import ServiceError
+from graph_agent.turn.events import EventKind, TurnEvent
 
 EVENT: TypeAdapter[Any] = TypeAdapter(Event)
 
@@ -77,6 +78,35 @@ async def test_a_confirmation_is_an_interrupt_and_resume_answers_it(
     answered = await run(client, run_input(run_id="r3", state=first, resume=[{"interruptId": interrupt.id, **resume}]))
     assert text_of(answered).startswith(reply)
     assert answered[-1].outcome.type == "success"
+
+
+async def test_the_messages_of_a_reply_have_the_names_of_their_authors(client: httpx.AsyncClient) -> None:
+    added = await run(client, run_input("add a task to call mom"))
+    first = state_of(added)
+    (interrupt,) = (await run(client, run_input("delete call mom", run_id="r2", state=first)))[-1].outcome.interrupts
+    resume = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"yes": True}}]
+    deleted = await run(client, run_input(run_id="r3", state=first, resume=resume))
+    assert [event.name for events in (added, deleted) for event in events if event.type == "TEXT_MESSAGE_START"] == [
+        "model",
+        "code, server",
+    ]
+
+
+def test_each_line_of_a_reply_is_a_message_of_its_author_and_one_of_an_earlier_record_has_none() -> None:
+    parts = [
+        {"author": "model", "text": "I have added it."},
+        {"author": "code", "text": "\n\nThe server returned this data:\n"},
+        {"author": "server", "text": "> no"},
+    ]
+    reply = {"message_id": "m1", "decision_id": "d1", "conversation_id": "c1", "reply": "".join(one["text"] for one in parts)}
+    translation = Translation(RunAgentInput.model_validate(run_input("hi")))
+
+    def messages(decision: dict[str, Any]) -> list[tuple[str, str | None]]:
+        events = translation.of(TurnEvent(EventKind.DECISION, {**reply, "decision": decision}))
+        return [(event.message_id, event.name) for event in events if isinstance(event, TextMessageStartEvent)]
+
+    assert messages({"authors": {"reply": parts}}) == [("m1", "model"), ("m1:2", "code"), ("m1:3", "server")]
+    assert messages({}) == [("m1", None)]
 
 
 async def test_a_typed_yes_answers_only_the_question_in_the_state_of_its_client(client: httpx.AsyncClient) -> None:

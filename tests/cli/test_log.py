@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.cli.conftest import Cli
 
@@ -39,13 +40,21 @@ def test_show_prints_everything_about_one_decision(cli: Cli) -> None:
         'asks for add_task {"description": "call mom"}',
         "tool call 1   add_task",
         "executed, ok",
-        "✓ added 'call mom'",
+        "message       user    add a task to call mom\n",
+        "reply         model   Added 'call mom' to your list.\n",
+        "receipt       server  added 'call mom'\n",
     ):
         assert part in shown
     record = cli("log", "show", answer["decision_id"], "--json").json()
     # A record leaves out the field if it is empty.
     assert {**record["decision"], "notices": []} == answer["decision"]
     assert record["states"] == answer["states"]
+
+
+def test_show_says_of_an_earlier_record_that_its_authors_are_not_recorded(cli: Cli) -> None:
+    export = Path(__file__).parents[1] / "replays" / "records_of_version_1.jsonl"
+    assert cli("log", "import", str(export)).code == 0
+    assert "\n              author not recorded\n" in cli("log", "show", "last").out
 
 
 def test_show_without_an_id_prints_the_newest_decision(cli: Cli) -> None:

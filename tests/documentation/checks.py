@@ -30,6 +30,7 @@ from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ContentItem, ContentKind, ToolResult, ToolTraits
 from graph_agent.policy.receipts import confirmed_reply
 from graph_agent.policy.rules import compile_policy
+from graph_agent.reply.authored import plain
 from graph_agent.settings import read_settings
 from graph_agent.tools.server_file import read_server_file
 from graph_agent.validation.fixtures import load_fixtures
@@ -215,7 +216,7 @@ def results_of_mcp() -> list[str]:
     link = ContentItem(kind=ContentKind.LINK, uri="https://wiki.example/page", name="The page", size=1204)
     image = ContentItem(kind=ContentKind.IMAGE, type="image/png", size=48_113)
     return [
-        confirmed_reply(rule, {"name": "list"}, ToolResult(success=True, data={"text": "milk"})),
+        plain(confirmed_reply(rule, {"name": "list"}, ToolResult(success=True, data={"text": "milk"}))),
         "\n".join(result_json(ToolResult(success=True, content=[link, image]))["content"]),
     ]
 

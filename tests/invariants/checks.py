@@ -122,7 +122,11 @@ def check_text(record: DecisionRecord) -> None:
     """Check that the texts written for the user contain nothing internal."""
     decision = record.decision
     assert decision.reply.strip()
-    for text in (decision.reply, *decision.effects, *decision.notices):
+    texts = [decision.reply, *decision.effects, *decision.notices]
+    assert decision.authors is not None
+    parts = [decision.authors.reply, *decision.authors.effects, *decision.authors.notices]
+    assert ["".join(part.text for part in text) for text in parts] == texts, "a text without an author"
+    for text in texts:
         assert CANARY not in text
         assert SECRET.decode() not in text
         assert "Traceback" not in text

@@ -16,6 +16,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.receipts import receipt
 from graph_agent.policy.rules import ToolRule, compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.reply.authored import by_code, by_server, plain
 from graph_agent.reply.fixed import CAP_REPLY, failure_reply, with_receipts
 from graph_agent.reply.text import one_line
 from graph_agent.task_server.declarations import TASK_TOOLS
@@ -38,7 +39,7 @@ def test_the_fixed_replies_are_the_contract_sentences() -> None:
     ],
 )
 def test_a_fixed_reply_is_followed_by_what_was_done(done: list[str], unknown: list[str], expected: str) -> None:
-    assert with_receipts("No.", done, unknown) == expected
+    assert plain(with_receipts(by_code("No."), list(map(by_server, done)), list(map(by_server, unknown)))) == expected
 
 
 def rule(**traits: Any) -> ToolRule:
@@ -71,16 +72,16 @@ def rule(**traits: Any) -> ToolRule:
     ],
 )
 def test_a_receipt_says_what_was_really_done(traits: dict[str, Any], result: ToolResult, line: str | None) -> None:
-    assert receipt(rule(**traits), {"path": "b.txt"}, result) == line
+    assert plain(receipt(rule(**traits), {"path": "b.txt"}, result)) == (line or "")
 
 
 def test_a_receipt_without_arguments_is_the_title_alone() -> None:
-    assert receipt(rule(title="Empty the trash"), {}, ToolResult(success=True)) == "Empty the trash"
+    assert receipt(rule(title="Empty the trash"), {}, ToolResult(success=True)) == by_code("Empty the trash")
 
 
 def test_each_argument_of_a_receipt_is_shortened_by_itself() -> None:
     line = receipt(rule(title="Write file"), {"text": "x" * 500, "path": "b\n.txt"}, ToolResult(success=True))
-    assert line == f"Write file: text = {'x' * 79}… (500 characters), path = b‹U+000A›.txt"
+    assert plain(line) == f"Write file: text = {'x' * 79}… (500 characters), path = b‹U+000A›.txt"
 
 
 def test_one_line_cuts_with_an_ellipsis() -> None:

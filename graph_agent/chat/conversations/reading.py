@@ -12,6 +12,7 @@ from graph_agent.chat.conversations.tables import TurnState, conversations, mess
 from graph_agent.db import Database
 from graph_agent.db.paging import read_pages
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType, PendingAction
 
@@ -35,6 +36,8 @@ class StoredMessage(Frozen):
     content: str
     effects: list[str]
     notices: list[str]
+    authors: TextAuthors | None
+    """The authors of an assistant's texts; None if they were not recorded, and for a user."""
     decision_id: str
     decision_type: DecisionType | None
     """With an assistant's message: the type of the decision it replied with, if it is known."""

@@ -89,6 +89,8 @@ messages = Table(
     Column("decision_type", enum_by_value(DecisionType, "decision_type")),
     # Further lines composed by code, such as "Not done: …".
     Column("notices", JsonText),
+    # The `TextAuthors` of an assistant's message; NULL if they are not known.
+    Column("authors", JsonText),
     Index("uq_messages_id", "id", unique=True),
     Index("uq_messages_decision_id_role", "decision_id", "role", unique=True),
     Index("ix_messages_conversation_id_number", "conversation_id", "number"),

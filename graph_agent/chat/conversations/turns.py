@@ -148,6 +148,7 @@ class TurnStore:
             "content": decision.reply,
             "effects": decision.effects or None,
             "notices": decision.notices or None,
+            "authors": None if decision.authors is None else decision.authors.to_json(),
             "decision_id": turn.decision_id,
             "decision_type": decision.decision_type,
             "created_at": now,

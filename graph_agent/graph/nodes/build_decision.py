@@ -7,12 +7,14 @@ from graph_agent.graph.intent import read_intent
 from graph_agent.graph.refusals import refusal_notices
 from graph_agent.graph.state import EndingKind, Turn, TurnCall, TurnRuntime
 from graph_agent.graph.transcript import extended, this_round, with_confirmed_call, with_round
+from graph_agent.models.authors import TextAuthor
 from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCategory
 from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolCall
 from graph_agent.policy.receipts import is_committed
 from graph_agent.policy.rules import Policy
+from graph_agent.reply.authored import by_code, name_authors, plain
 from graph_agent.reply.fixed import as_notice, with_receipts
 
 _IN_DECISION = frozenset({CallDisposition.EXECUTED, CallDisposition.REFUSED, CallDisposition.REPEATED})
@@ -34,7 +36,13 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
     ]
     done = [receipt for receipt, committed in receipts if committed]
     uncertain = [receipt for receipt, committed in receipts if not committed]
-    text = with_receipts(ending.text, done, uncertain) if ending.kind in _WITH_RECEIPTS else ending.text
+    reply = with_receipts(ending.authored, done, uncertain) if ending.kind in _WITH_RECEIPTS else ending.authored
+    notices = [
+        *map(by_code, turn.notices),
+        *map(as_notice, uncertain),
+        *map(by_code, refusal_notices(turn, runtime.snapshot.policy)),
+    ]
+    text = plain(reply)
     asks = decision_type is DecisionType.ASK_CLARIFICATION
     requested = [_tool_call(call) for call in turn.calls if call.disposition is not CallDisposition.SKIPPED]
     listed = [_tool_call(call) for call in turn.calls if call.disposition in _IN_DECISION]
@@ -47,8 +55,9 @@ async def build_decision(turn: Turn, runtime: TurnRuntime) -> Turn:
         decision_id=turn.decision_id,
         intent=read_intent(decision_type, requested, answered=ending.kind not in _WITHOUT_INTENT),
         outcome_category=outcome,
-        effects=done,
-        notices=[*turn.notices, *map(as_notice, uncertain), *refusal_notices(turn, runtime.snapshot.policy)],
+        effects=list(map(plain, done)),
+        notices=list(map(plain, notices)),
+        authors=name_authors(TextAuthor.CODE if turn.context.called else TextAuthor.USER, reply, done, notices),
     )
     return turn.to("decided", decision=decision, request=_whole_conversation(turn, decision.reply))
 

@@ -9,6 +9,7 @@ from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
 from graph_agent.models.decision import MAX_TIMES_ASKED, AnswerState, PendingAction
 from graph_agent.models.llm import LLMMessage, LLMRequest
 from graph_agent.policy.consent import Consent, read_consent
+from graph_agent.reply.authored import by_code
 from graph_agent.reply.fixed import DECLINED_REPLY, NOT_ON_SCREEN, not_done, question, void_answer_reply
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
@@ -52,13 +53,13 @@ async def _answered(turn: Turn, runtime: TurnRuntime, pending: PendingAction) ->
         again = pending.replace(asked=pending.asked + 1, signature="")
         again = again.replace(signature=ports.sign(again))
         text = before + question(again.description, by_id_only=again.by_id_only)
-        return turn.to("unclear", pending=again, ending=Ending(EndingKind.AWAITING, text))
+        return turn.to("unclear", pending=again, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
     if not await ports.consume(pending.id):
         return turn if turn.context.answers is None else _void_answer(turn, AnswerState.USED)
     if consent is Consent.YES:
         return turn.to("confirmed", confirmed=pending)
     if consent is Consent.NO:
-        return turn.to("declined", ending=Ending(EndingKind.DECLINED, DECLINED_REPLY))
+        return turn.to("declined", ending=Ending.of(EndingKind.DECLINED, by_code(DECLINED_REPLY)))
     return turn.to(turn.outcome, notices=(not_done(pending.description),))
 
 
@@ -78,7 +79,7 @@ def _is_typed_elsewhere(turn: Turn, pending: PendingAction) -> bool:
 
 
 def _void_answer(turn: Turn, state: AnswerState) -> Turn:
-    return turn.to("void_answer", ending=Ending(EndingKind.VOID_ANSWER, void_answer_reply(state)))
+    return turn.to("void_answer", ending=Ending.of(EndingKind.VOID_ANSWER, by_code(void_answer_reply(state))))
 
 
 def _request(turn: Turn, runtime: TurnRuntime) -> LLMRequest:

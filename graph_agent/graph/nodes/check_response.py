@@ -10,6 +10,7 @@ from graph_agent.models.decision import OutcomeCategory, unstorable
 from graph_agent.models.llm import FunctionCall, LLMErrorCode
 from graph_agent.models.record import CallDisposition
 from graph_agent.policy.rules import Policy
+from graph_agent.reply.authored import Parts, by_code, by_model
 from graph_agent.reply.fixed import CUT_MARK, NOTHING_CHANGED
 from graph_agent.reply.forms import ANSWER, REPLY_FORMS, FormReply, join_forms
 from graph_agent.reply.plain_text import is_question
@@ -66,7 +67,7 @@ def _read_truncated(turn: Turn, content: str, calls: list[FunctionCall], reply_f
     answers = calls if all(call.name == ANSWER for call in calls) else []
     reply = join_forms(answers, content)
     text = reply_filter.clean(reply.text if reply else content)
-    return _ended(turn, EndingKind.ANSWER, f"{text}{CUT_MARK}") if text else _failed(turn)
+    return _ended(turn, EndingKind.ANSWER, by_model(text) + by_code(CUT_MARK)) if text else _failed(turn)
 
 
 def _has_malformed_calls(calls: list[FunctionCall]) -> bool:
@@ -79,9 +80,9 @@ def _end_by_form(turn: Turn, reply: FormReply | None, policy: Policy, reply_filt
     text = reply_filter.clean(reply.text) if reply else ""
     if reply is None or not text:
         return _failed(turn)
-    if reply.reports_change and not _may_have_changed(turn, policy):
-        text = f"{text}\n\n{NOTHING_CHANGED}"
-    return turn.to("answered", ending=Ending(EndingKind(reply.kind), text, reply.reason))
+    denied = reply.reports_change and not _may_have_changed(turn, policy)
+    parts = by_model(text) + (by_code(f"\n\n{NOTHING_CHANGED}") if denied else ())
+    return _ended(turn, EndingKind(reply.kind), parts, reply.reason)
 
 
 def _may_have_changed(turn: Turn, policy: Policy) -> bool:
@@ -104,12 +105,12 @@ def _read_text(turn: Turn, content: str, policy: Policy, reply_filter: _ReplyFil
     # A question mark in a text that follows a committed change does not make it a question: it reports the change. To ask
     # then, the model has to use the form `ask_user`.
     if is_question(text) and not any(call.receipt for call in turn.calls):
-        return turn.to("answered", ending=Ending(EndingKind.QUESTION, text, OutcomeCategory.UNCLEAR_INTENT))
-    return _ended(turn, EndingKind.ANSWER, text)
+        return _ended(turn, EndingKind.QUESTION, by_model(text), OutcomeCategory.UNCLEAR_INTENT)
+    return _ended(turn, EndingKind.ANSWER, by_model(text))
 
 
-def _ended(turn: Turn, kind: EndingKind, text: str) -> Turn:
-    return turn.to("answered", ending=Ending(kind, text))
+def _ended(turn: Turn, kind: EndingKind, parts: Parts, reason: OutcomeCategory | None = None) -> Turn:
+    return turn.to("answered", ending=Ending.of(kind, parts, reason))
 
 
 def _failed(turn: Turn, error: LLMErrorCode = LLMErrorCode.INVALID_RESPONSE) -> Turn:

@@ -15,6 +15,7 @@ from graph_agent.policy.confirmation import describe_in_full, digest_of_action, 
 from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch
 from graph_agent.policy.receipts import confirmed_reply, quoted_result, receipt
 from graph_agent.policy.rules import ToolRule
+from graph_agent.reply.authored import Parts, by_code, joined
 from graph_agent.reply.fixed import (
     CHANGED_SINCE_ASKED,
     NOTHING_CHANGED,
@@ -68,11 +69,12 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         left_out = any(one.verdict is Verdict.SKIPPED and runtime.snapshot.policy.is_write(one.tool_name) for one in judgements)
         return turn.to("awaiting", notices=(*turn.notices, ONE_AT_A_TIME) if left_out else turn.notices)
     if confirmed is not None:
-        return turn.to("confirmed_done", ending=Ending(EndingKind.CONFIRMED, _report(turn.calls[-1], runtime)))
+        return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, _report(turn.calls[-1], runtime)))
     if turn.context.called:
         made = [_report(call, runtime) for call in turn.calls if call.disposition in _MADE]
         # Why a call was refused is said by a notice.
-        return turn.to("called_done", ending=Ending(EndingKind.CALLED, "\n\n".join(dict.fromkeys(made)) or NOTHING_CHANGED))
+        text = joined("\n\n", dict.fromkeys(made)) or by_code(NOTHING_CHANGED)
+        return turn.to("called_done", ending=Ending.of(EndingKind.CALLED, text))
     return turn.to("executed")
 
 
@@ -183,7 +185,7 @@ def _await_confirmation(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
     )
     pending = pending.replace(signature=runtime.ports.sign(pending))
     text = processed.before_question + question(pending.description, by_id_only=pending.by_id_only)
-    return turn.to(turn.outcome, pending=pending, ending=Ending(EndingKind.AWAITING, text))
+    return turn.to(turn.outcome, pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
 
 
 def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: Judgement, processed: _Processed) -> Turn:
@@ -191,17 +193,17 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: 
     result = processed.result.model_copy(update={"duration_ms": 0})
     executed = processed.disposition is CallDisposition.EXECUTED
     rule = runtime.snapshot.policy.rules[judgement.tool_name] if executed else None
-    line = receipt(rule, judgement.arguments, result, confirmed=turn.confirmed is not None) if rule is not None else None
+    line = receipt(rule, judgement.arguments, result, confirmed=turn.confirmed is not None) if rule is not None else ()
     turn_call = TurnCall(
         judgement.sequence, turn.iterations + 1, call, judgement.arguments, processed.disposition, result, line, processed.rule
     )
     return turn.to(turn.outcome, calls=(*turn.calls, turn_call))
 
 
-def _report(call: TurnCall, runtime: TurnRuntime) -> str:
+def _report(call: TurnCall, runtime: TurnRuntime) -> Parts:
     """Return the reply about a call that no model reports. Why it failed is quoted from its server."""
     rule = runtime.snapshot.policy.rules.get(call.call.name)
-    failed = failed_call_reply(call.result.error_code, unknown=call.result.unknown)
+    failed = by_code(failed_call_reply(call.result.error_code, unknown=call.result.unknown))
     if rule is None:
         return failed
     return (

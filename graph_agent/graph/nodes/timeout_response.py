@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnRuntime
+from graph_agent.reply.authored import by_code
 from graph_agent.reply.fixed import CAP_REPLY
 
 
 async def timeout_response(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (the signature of a node)
-    return turn.to("answered", ending=Ending(EndingKind.CAP, CAP_REPLY))
+    return turn.to("answered", ending=Ending.of(EndingKind.CAP, by_code(CAP_REPLY)))
