@@ -82,7 +82,8 @@ def build_graph(topology: Topology | None = None, nodes: Mapping[str, AddedNode]
         else:
             graph.add_conditional_edges(name, Outcome(), targets)
     graph.add_edge(langgraph.START, shipped.START)
-    compiled = graph.compile()
+    # Without False the saver of a graph whose node runs a turn would store it, and resume it as a part of its own.
+    compiled = graph.compile(checkpointer=False)
     fast_path.install(compiled, graph.work)
     return compiled
 

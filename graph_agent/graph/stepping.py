@@ -39,12 +39,14 @@ class Step:
 async def walk(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncGenerator[Step]:
     """Run `turn` through `graph` and yield a `Step` after each node. A node runs only when its step is requested."""
     builder = builder_of(graph)
+    limit = builder.recursion_limit(runtime.snapshot.config.max_iterations)
     updates = graph.astream(
         {"turn": turn},
         context=runtime,
         stream_mode="updates",
         output_keys="turn",  # an update is then the turn itself, not a dict of channels
-        config={"recursion_limit": builder.recursion_limit(runtime.snapshot.config.max_iterations)},
+        # With a thread id LangGraph inherits nothing but callbacks from a graph whose node runs this turn.
+        config={"recursion_limit": limit, "configurable": {"thread_id": turn.decision_id}},
     )
     async for update in updates:
         for name, after in update.items():

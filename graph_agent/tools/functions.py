@@ -71,7 +71,7 @@ class FunctionTools:
                 # A decorator may hide that the function is async.
                 returned = await returned if inspect.isawaitable(returned) else returned
             # Here, because a function whose result is of no use may have changed something.
-            return returned if isinstance(returned, ToolResult) else _result(returned)
+            return returned if isinstance(returned, ToolResult) else result_of(returned)
         except (Exception, SystemExit) as error:  # A tool that exits must not end the process of all users.
             logger.error("the tool %s failed", tool_name, exc_info=error)
             return FAILED if operation_key is None else CHANGE_FAILED
@@ -85,7 +85,7 @@ def _run(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         raise RuntimeError(f"the function raised {type(error).__name__}") from error
 
 
-def _result(returned: Any) -> ToolResult:
+def result_of(returned: Any) -> ToolResult:
     """Return the result with what a function returned. Raises ValueError for what JSON does not have."""
     data = to_jsonable_python(returned)
     canonical_json(data)

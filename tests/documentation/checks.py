@@ -137,6 +137,25 @@ def names_of_telemetry() -> dict[str, object]:
     }
 
 
+def names_of_langchain() -> dict[str, object]:
+    from langchain_core.messages import AIMessage
+    from langchain_core.tools import tool
+
+    from graph_agent import LLMAgentEngine
+    from graph_agent.langchain import ChatModelAdapter, LangChainTools
+    from tests.langchain.chat_model import ScriptedChatModel, requests
+
+    @tool
+    def delete_file(path: str) -> str:
+        """Delete a file."""
+        return f"{path} is gone"
+
+    model = ScriptedChatModel(script=[requests(("delete_file", {"path": "a.txt"})), AIMessage("a.txt is gone.")])
+    constitution = "You keep files.\n\n## Available Tools\n- delete_file: Delete file (requires confirmation)\n"
+    engine = LLMAgentEngine(ChatModelAdapter(model), LangChainTools(delete_file), constitution)
+    return {"model": model, "delete_file": delete_file, "constitution": constitution, "engine": engine}
+
+
 def names_of_mcp() -> dict[str, object]:
     async def token_of(user_id: str, server: str) -> str:
         return f"{user_id} at {server}"
@@ -145,6 +164,7 @@ def names_of_mcp() -> dict[str, object]:
 
 
 PYTHON_NAMES: dict[str, Callable[[], dict[str, object]]] = {
+    "docs/langchain.md": names_of_langchain,
     "docs/mcp.md": names_of_mcp,
     "docs/telemetry.md": names_of_telemetry,
 }

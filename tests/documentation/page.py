@@ -57,6 +57,7 @@ PREPARED = {
     "docs/evaluation_in_ci.md": (
         "CHAT && python3 -m venv venv && graph-agent ask 'add a task to buy milk' && cp $ROOT/constitution.md ."
     ),
+    "docs/langchain.md": "python3 -m venv venv",
     "docs/measuring.md": "CHAT",
     "docs/operations.md": "graph-agent ask 'add a task to buy milk' && touch ~/.graph_agent/spool && mkdir backup elsewhere",
     "docs/page.md": "SERVE",

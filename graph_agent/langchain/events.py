@@ -1,0 +1,101 @@
+"""The events of a turn in LangGraph's terms: callbacks for model and tool calls, and `stream_mode="custom"` for all events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from langchain_core.messages import AIMessage, ToolMessage, convert_to_messages
+from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import get_async_callback_manager_for_config
+from langgraph.config import get_stream_writer
+
+from graph_agent.graph.state import TurnCall
+from graph_agent.graph.stepping import Step
+from graph_agent.graph.transcript import result_json
+from graph_agent.llm.openai_wire import build_messages
+from graph_agent.models.llm import LLMRequest, LLMResponse
+from graph_agent.models.record import CallDisposition, RecordHeader
+from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.turn.events import TurnEvent, opening_event, step_events
+from graph_agent.turn.hooks import TurnHook
+
+_in_node: ContextVar[bool] = ContextVar("in_node", default=False)
+
+
+def callbacks_in_node() -> RunnableConfig | None:
+    """Return the configuration for a model or tool of LangChain: without callbacks where `NodeEvents` reports the call."""
+    return {"callbacks": []} if _in_node.get() else None
+
+
+class NodeEvents(TurnHook):
+    """Reports one turn to the callbacks and to the stream of the node in which it runs."""
+
+    def __init__(self, snapshot: PolicySnapshot, config: RunnableConfig, model: str) -> None:
+        self._snapshot = snapshot
+        self._callbacks = get_async_callback_manager_for_config(config)
+        self._write = get_stream_writer()
+        self._model = model
+        self._running: Any = None
+        """The callbacks of the model call that is running."""
+        self._reports: asyncio.Queue[Coroutine[Any, Any, None] | None] = asyncio.Queue()
+
+    @asynccontextmanager
+    async def reported(self) -> AsyncGenerator[None]:
+        """Await the callbacks, which are coroutines, beside the turn: a hook must not wait. On exit all have been called."""
+        reporting = asyncio.create_task(self._report())
+        token = _in_node.set(True)
+        try:
+            yield
+        finally:
+            _in_node.reset(token)
+            self._reports.put_nowait(None)
+            await reporting
+
+    def before_turn(self, header: RecordHeader) -> None:  # noqa: ARG002 (the interface has it)
+        self._stream(opening_event(self._snapshot))
+
+    def after_node(self, step: Step) -> None:
+        for event in step_events(step, self._snapshot):
+            self._stream(event)
+        for call in step.turn.calls[len(step.before.calls) :]:
+            if call.disposition is CallDisposition.EXECUTED:
+                self._reports.put_nowait(self._report_tool(call))
+
+    def before_model_call(self, request: LLMRequest) -> None:
+        self._reports.put_nowait(self._start_model(request))
+
+    def after_model_call(self, outcome: LLMResponse | BaseException) -> None:
+        self._reports.put_nowait(self._end_model(outcome))
+
+    def _stream(self, event: TurnEvent) -> None:
+        self._write({"type": str(event.kind), **event.data})
+
+    async def _report(self) -> None:
+        while (report := await self._reports.get()) is not None:
+            await report
+
+    async def _start_model(self, request: LLMRequest) -> None:
+        messages = convert_to_messages(build_messages(request.messages, "", request.system_instruction))
+        self._running = (await self._callbacks.on_chat_model_start({"name": self._model}, [messages], name=self._model))[0]
+
+    async def _end_model(self, outcome: LLMResponse | BaseException) -> None:
+        if isinstance(outcome, BaseException):
+            await self._running.on_llm_error(outcome)
+            return
+        calls = [{"name": call.name, "args": call.arguments, "id": call.id} for call in outcome.function_calls or []]
+        metadata = {"finish_reason": outcome.finish_reason, **({"error": outcome.error} if outcome.error else {})}
+        message = AIMessage(outcome.content or "", tool_calls=calls, response_metadata=metadata)
+        await self._running.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]))
+
+    async def _report_tool(self, call: TurnCall) -> None:
+        name, arguments = call.call.name, call.arguments
+        started = await self._callbacks.on_tool_start({"name": name}, json.dumps(arguments), name=name, inputs=arguments)
+        status = "success" if call.result.success else "error"
+        content = json.dumps(result_json(call.result), ensure_ascii=False)
+        await started.on_tool_end(ToolMessage(content, tool_call_id=call.call.id or name, name=name, status=status))

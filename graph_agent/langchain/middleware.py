@@ -1,0 +1,103 @@
+"""Middleware for LangChain's `create_agent`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import takewhile
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
+from langgraph.config import get_config
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+
+from graph_agent.errors import ToolErrorCode
+from graph_agent.graph.transcript import result_json
+from graph_agent.langchain.turns import LOCAL_USER, TaskTurns, User
+from graph_agent.llm.openai_wire import build_tools
+from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
+from graph_agent.models.llm import FunctionCall
+from graph_agent.models.record import CallDisposition, ToolInvocation
+from graph_agent.models.tools import ToolResult
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.finished import FinishedTurn
+
+
+class GovernedTools(AgentMiddleware[Any, Any, Any]):
+    """Gives an agent the tools of an engine: the calls of each model response are one decision without a model.
+
+    The model is offered exactly the granted tools. Guard, confirmation, ledger and record are those of the engine; a
+    confirmation is an `interrupt`, as in `as_node`. A call of any other tool of the agent is refused. The agent runs with
+    `ainvoke` or `astream` only.
+    """
+
+    def __init__(self, engine: LLMAgentEngine, *, user: User = LOCAL_USER) -> None:
+        """`user` must come from your authentication: a client may set every other value of the configuration."""
+        super().__init__()
+        self._engine = engine
+        self._user = user
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        declared = (await self._engine.prepare()).policy.declarations
+        # Declarations instead of tools: nothing but the engine can run one, and a changed list needs no other agent.
+        tools: list[Any] = list(build_tools(declared, WireNames.of(OPENAI_NAME, declared)))
+        return await handler(request.override(tools=tools))
+
+    async def aafter_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002 (LangChain's signature)
+        """Answer every call of the last message: make it, refuse it, or ask the user first."""
+        requested = _open_calls(state["messages"])
+        if not requested:
+            return None
+        declared = (await self._engine.prepare()).policy.declarations
+        names = WireNames.of(OPENAI_NAME, declared)
+        turns = TaskTurns(self._engine, self._user, get_config())
+        judged = await turns.call([FunctionCall(names.real(one["name"]), one["args"], one["id"]) for one in requested])
+        ended = await turns.confirmed(judged, texts=False)
+        return {"messages": list(_answers(requested, judged, ended))}
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],  # noqa: ARG002 (never called)
+    ) -> ToolMessage | Command[Any]:
+        """Refuse a call that reached the agent's own executor, past the guard."""
+        return _message(request.tool_call, ToolResult(success=False, error="this call was not judged"), "")
+
+
+def _open_calls(messages: list[AnyMessage]) -> list[ToolCall]:
+    """Return the calls of the last message of the model that have no answer yet."""
+    after = list(takewhile(lambda message: not isinstance(message, AIMessage), reversed(messages)))
+    last = messages[-len(after) - 1] if len(after) < len(messages) else None
+    answered = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
+    return [call for call in last.tool_calls if call["id"] not in answered] if isinstance(last, AIMessage) else []
+
+
+def _answers(requested: list[ToolCall], judged: FinishedTurn, ended: FinishedTurn) -> Iterator[ToolMessage]:
+    """Yield the answer to each call. `ended` is the turn in which the user answered the question of `judged`, if it asked."""
+    invocations = {one.sequence: one for one in judged.record.invocations}
+    for sequence, call in enumerate(requested, 1):
+        made, turn = invocations.get(sequence), judged
+        if made is not None and made.disposition is CallDisposition.AWAITING:
+            made, turn = next(iter(ended.record.invocations), None), ended
+        result = ToolResult(success=False, error=turn.decision.reply) if made is None else _result(made)
+        yield _message(call, result, turn.record.header.decision_id)
+
+
+def _result(made: ToolInvocation) -> ToolResult:
+    code = None if made.error_code is None else ToolErrorCode(made.error_code)
+    return ToolResult(success=made.success, data=made.result, error=made.error_message, error_code=code)
+
+
+def _message(call: ToolCall, result: ToolResult, decision_id: str) -> ToolMessage:
+    return ToolMessage(
+        json.dumps(result_json(result), ensure_ascii=False),
+        tool_call_id=call["id"],
+        name=call["name"],
+        status="success" if result.success else "error",
+        artifact={"decision_id": decision_id},
+    )

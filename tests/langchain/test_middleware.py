@@ -1,0 +1,190 @@
+"""`GovernedTools`: the calls of an agent of LangChain are judged, confirmed, recorded and replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import after_model
+from langchain.agents.structured_output import ToolStrategy
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from graph_agent.clock import ManualClock
+from graph_agent.langchain import GovernedTools, LangChainTools
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.replays.replayer import replay
+from graph_agent.turn.engine import LLMAgentEngine
+from tests.langchain.chat_model import THREAD, ScriptedChatModel, requests, said
+from tests.scripted_turns import TableServer, done, engine_of
+
+ADD = ("add_task", {"description": "call mom"})
+LIST: tuple[str, dict[str, Any]] = ("list_tasks", {})
+DELETE = ("delete_task", {"task_id": "t1"})
+PREVIEWS = {"delete_task": done({"description": "call mom"})}
+
+
+def agent_of(engine: LLMAgentEngine, *script: AIMessage | Exception, **options: Any) -> tuple[Any, ScriptedChatModel]:
+    model = ScriptedChatModel(script=list(script))
+    governed = GovernedTools(engine, user="ann")
+    return create_agent(model, middleware=[governed], checkpointer=InMemorySaver(), **options), model
+
+
+def answers(ended: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The call's id, the status and the error of every answer to a call."""
+    found = [message for message in ended["messages"] if isinstance(message, ToolMessage)]
+    return [(message.tool_call_id, message.status, json.loads(message.text).get("error", "")) for message in found]
+
+
+async def records(engine: LLMAgentEngine) -> list[tuple[str, list[str]]]:
+    """The type of every decision with the fates of its calls; each must replay."""
+    audit = engine.audit
+    assert isinstance(audit, MemoryAuditWriter)
+    assert audit.open == {}
+    for record in audit.records.values():
+        assert (await replay(record, await audit.texts(list(record.header.digests.values())))).identical
+        assert record.header.model == "none" or record.decision.decision_type != "INVOKE_TOOL"
+    return [
+        (record.decision.decision_type, [made.disposition for made in record.invocations]) for record in audit.records.values()
+    ]
+
+
+async def test_the_calls_of_one_response_are_one_decision() -> None:
+    server = TableServer()
+    engine = engine_of(server=server)
+    agent, model = agent_of(engine, requests(LIST, ADD, ("drop_table", {}), ADD), AIMessage("Done."))
+    ended = await agent.ainvoke(said("add a task to call mom"), THREAD)
+    assert ended["messages"][-1].text == "Done."
+    assert answers(ended) == [
+        ("id1", "success", ""),
+        ("id2", "success", ""),
+        ("id3", "error", "there is no such tool"),
+        ("id4", "success", ""),
+    ]
+    assert await records(engine) == [("INVOKE_TOOL", ["executed", "executed", "refused", "repeated"])]
+    assert [sent[0] for sent in server.sent] == ["list_tasks", "add_task"]
+    offered = [one["function"]["name"] for one in model.bound[0]["tools"]]
+    assert offered == ["add_task", "list_tasks", "update_task", "complete_task", "delete_task"]
+
+
+async def test_a_confirmation_is_an_interrupt_and_only_its_answer_makes_the_call() -> None:
+    server = TableServer(previews=PREVIEWS)
+    engine = engine_of(server=server)
+    agent, _ = agent_of(engine, requests(LIST, DELETE, ADD), AIMessage("Deleted."))
+    (asked,) = (await agent.ainvoke(said("delete it"), THREAD))["__interrupt__"]
+    assert asked.value["question"] == "Delete task: 'call mom'. Should I go ahead? Please answer yes or no."
+    assert [sent[0] for sent in server.sent] == ["list_tasks"]
+    (asked,) = (await agent.ainvoke(Command(resume="what is the weather?"), THREAD))["__interrupt__"]
+    ended = await agent.ainvoke(Command(resume="yes"), THREAD)
+    assert [sent[0] for sent in server.sent] == ["list_tasks", "delete_task"]
+    assert server.sent[-1][3] == asked.value["pending_action"]["id"]
+    assert [status for _, status, _ in answers(ended)] == ["success", "success", "error"]
+    assert await records(engine) == [
+        ("REQUEST_CONFIRMATION", ["executed", "awaiting", "skipped"]),
+        ("EXECUTE_PENDING", ["executed"]),
+    ]
+
+
+async def test_a_no_and_a_late_yes_do_nothing() -> None:
+    clock = ManualClock()
+    server = TableServer(previews=PREVIEWS)
+    engine = engine_of(server=server, clock=clock)
+    agent, _ = agent_of(engine, requests(DELETE), AIMessage("OK."))
+    (first,) = (await agent.ainvoke(said("delete it"), THREAD))["__interrupt__"]
+    clock.advance(seconds=301)
+    (second,) = (await agent.ainvoke(Command(resume=True), THREAD))["__interrupt__"]
+    assert second.value["pending_action"]["id"] != first.value["pending_action"]["id"]
+    ended = await agent.ainvoke(Command(resume=False), THREAD)
+    assert answers(ended) == [("id1", "error", "OK, I won't do that. Nothing was changed.")]
+    assert server.sent == []
+
+
+async def test_two_approvals_at_once_make_one_deletion() -> None:
+    deleted, begun, finish = [], asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def delete_file(path: str) -> str:
+        """Delete a file."""
+        deleted.append(path)
+        begun.set()
+        await finish.wait()
+        return f"deleted {path}"
+
+    constitution = "You keep files.\n\n## Available Tools\n- delete_file: Delete file (requires confirmation)\n"
+    engine = LLMAgentEngine(ScriptedAdapter([]), LangChainTools(delete_file), constitution)
+    agent, _ = agent_of(engine, requests(("delete_file", {"path": "a"})), *[AIMessage("Deleted.")] * 2)
+    await agent.ainvoke(said("delete a"), THREAD)
+    approvals = [asyncio.create_task(agent.ainvoke(Command(resume=True), THREAD)) for _ in range(2)]
+    await begun.wait()
+    finish.set()
+    ended = await asyncio.gather(*approvals)
+    assert deleted == ["a"]
+    assert [answers(one) for one in ended] == [[("id1", "success", "")]] * 2
+    assert len(await records(engine)) == 2
+
+
+async def test_a_tool_of_the_agent_itself_is_not_offered_and_never_run() -> None:
+    @tool
+    def wipe() -> str:
+        """Wipe the disk."""
+        raise AssertionError
+
+    engine = engine_of()
+    agent, model = agent_of(engine, requests(("wipe", {})), AIMessage("I can't."), tools=[wipe])
+    ended = await agent.ainvoke(said("wipe the disk"), THREAD)
+    assert answers(ended) == [("id1", "error", "there is no such tool")]
+    assert "wipe" not in [one["function"]["name"] for one in model.bound[0]["tools"]]
+
+
+async def test_a_call_that_reaches_the_executor_of_the_agent_is_refused() -> None:
+    @after_model(can_jump_to=["tools"])
+    def skips_the_guard(state: Any, runtime: Any) -> Any:  # noqa: ARG001 (LangChain's signature)
+        return {"jump_to": "tools"} if getattr(state["messages"][-1], "tool_calls", None) else None
+
+    server = TableServer()
+    model = ScriptedChatModel(script=[requests(ADD), AIMessage("Not done.")])
+    agent: Any = create_agent(model, middleware=[GovernedTools(engine_of(server=server)), skips_the_guard])
+    ended = await agent.ainvoke(said("add a task to call mom"))
+    assert (answers(ended), server.sent) == ([("id1", "error", "this call was not judged")], [])
+
+
+async def test_an_agent_with_structured_output_ends_as_usual() -> None:
+    class Report(BaseModel):
+        """What was done."""
+
+        count: int
+
+    engine = engine_of()
+    agent, _ = agent_of(engine, requests(ADD), requests(("Report", {"count": 1})), response_format=ToolStrategy(Report))
+    ended = await agent.ainvoke(said("add a task to call mom"), THREAD)
+    assert ended["structured_response"] == Report(count=1)
+    assert await records(engine) == [("INVOKE_TOOL", ["executed"])]
+
+
+async def test_a_tool_of_a_server_with_a_dotted_name_has_a_name_that_providers_accept() -> None:
+    (listed,) = [one for one in TableServer().declarations() if one.name == "list_tasks"]
+    server = TableServer(served=(listed.replace(name="work.list_tasks"),))
+    constitution = "You list.\n\n## Available Tools\n- work.list_tasks: List tasks\n"
+    engine = LLMAgentEngine(ScriptedAdapter([]), server, constitution)
+    model = ScriptedChatModel(script=[])
+    agent: Any = create_agent(model, middleware=[GovernedTools(engine)])
+    model.script.append(AIMessage("Which?"))
+    await agent.ainvoke(said("list"))
+    (name,) = [one["function"]["name"] for one in model.bound[0]["tools"]]
+    assert "." not in name
+    model.script += [requests((name, {})), AIMessage("None.")]
+    ended = await agent.ainvoke(said("list"))
+    assert (answers(ended)[0][1], server.sent[0][0]) == ("success", "work.list_tasks")
+
+
+def test_an_agent_that_is_not_run_async_says_so() -> None:
+    agent, _ = agent_of(engine_of(), AIMessage("Hello."))
+    with pytest.raises(NotImplementedError, match="async"):
+        agent.invoke(said("hello"), THREAD)
