@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +42,14 @@ def databases(home: Path) -> list[Path]:
 
 async def test_its_schemas_are_json_and_it_draws_the_topology(studio_graph: Callable[[], Any], tmp_path: Path) -> None:
     async with studio_graph() as graph:
-        assert list(graph.get_input_jsonschema()["properties"]) == ["message"]
-        assert set(graph.get_output_jsonschema()["properties"]) == {"conversation_id", "decision_id", "reply", "decision"}
+        assert list(graph.get_input_jsonschema()["properties"]) == ["messages", "message"]
+        assert set(graph.get_output_jsonschema()["properties"]) == {
+            "messages",
+            "conversation_id",
+            "decision_id",
+            "reply",
+            "decision",
+        }
         assert {"message", "outcome", "changes"} <= set(graph.builder.state_schema.__annotations__)
         graph.get_context_jsonschema()
         drawn = {(edge.source, edge.target) for edge in graph.get_graph().edges}
@@ -76,3 +84,38 @@ async def test_a_message_that_is_refused_begins_no_turn(studio_graph: Callable[[
     async with studio_graph() as graph:
         with pytest.raises(Exception, match=r"The message is empty\."):
             await graph.ainvoke({"message": " "})
+
+
+async def test_messages_are_accepted_and_the_last_one_is_run_once(studio_graph: Callable[[], Any]) -> None:
+    thread = {"configurable": {"thread_id": "1"}}
+    async with studio_graph() as graph:
+        graph.checkpointer = InMemorySaver()
+        ended = await graph.ainvoke({"messages": [{"role": "user", "content": "add a task to call mom"}]}, thread)
+        assert [message.text for message in ended["messages"]] == ["add a task to call mom", "Added 'call mom' to your list."]
+        empty: list[dict[str, Any]] = [{"messages": []}, {"message": ""}]
+        for nothing_new in empty:
+            with pytest.raises(Exception, match=r"The message is empty\."):
+                await graph.ainvoke(nothing_new, thread)
+        listed = await graph.ainvoke({"message": "show my tasks"}, thread)
+    assert ((await graph.aget_state(thread)).values["message"], listed["reply"]) == ("", "You have 1 task:\n1. [ ] call mom")
+    assert [message.type for message in listed["messages"]] == ["human", "ai", "human", "ai"]
+
+
+async def test_a_breakpoint_stops_before_the_call_and_a_later_request_continues(
+    studio_graph: Callable[[], Any], tmp_path: Path
+) -> None:
+    saver = InMemorySaver()
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    async with studio_graph() as graph:
+        graph.checkpointer = saver
+        await graph.ainvoke({"message": "add a task to call mom"}, thread, interrupt_before=["EXECUTE_TOOLS"])
+        assert (await graph.aget_state(thread)).next == ("EXECUTE_TOOLS",)
+    (database,) = databases(tmp_path)
+    with closing(sqlite3.connect(database)) as tasks:
+        assert tasks.execute("SELECT count(*) FROM tasks").fetchall() == [(0,)]
+    async with studio_graph() as graph:
+        graph.checkpointer = saver
+        ended = await graph.ainvoke(None, thread)
+    assert ended["reply"] == "Added 'call mom' to your list."
+    with closing(sqlite3.connect(database)) as log:
+        assert log.execute("SELECT status FROM decision_logs").fetchall() == [("completed",)]

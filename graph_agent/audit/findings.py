@@ -28,7 +28,7 @@ SLOW_MS = 1000
 """A call that takes at least this long, and at least half of the turn, is reported."""
 
 _INTERRUPTIONS = {
-    InterruptReason.DEADLINE: "The turn's deadline passed; the call in progress was abandoned.",
+    InterruptReason.DEADLINE: "The turn's deadline passed.",
     InterruptReason.CANCELLED: "The turn was cancelled: the user stopped it, or its caller was gone.",
     InterruptReason.SHUTDOWN: "The process was shut down during the turn.",
     InterruptReason.CRASH: "The process crashed during the turn; the turn was closed later from its record.",
@@ -195,7 +195,7 @@ def _interruption(record: DecisionRecord) -> Iterator[str]:
     for entry in record.entries:
         if entry.kind is EntryKind.INTERRUPT:
             in_flight = entry.result.get("in_flight")
-            under_way = f" A call of the port '{in_flight['kind']}' was in progress." if in_flight else ""
+            under_way = f" A call of the port '{in_flight['kind']}' was in progress, and was abandoned." if in_flight else ""
             yield _INTERRUPTIONS[InterruptReason(entry.result["reason"])] + under_way
     if record.status is RecordStatus.INTERRUPTED and not any(entry.kind is EntryKind.INTERRUPT for entry in record.entries):
         yield "The turn was interrupted."

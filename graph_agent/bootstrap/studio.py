@@ -8,14 +8,14 @@ it needs no schema of the runtime's own objects.
 from __future__ import annotations
 
 import asyncio
+from asyncio import AbstractEventLoop
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime, open_runtime
@@ -29,13 +29,13 @@ from graph_agent.settings import Settings, read_settings
 from graph_agent.turn.handle import TurnHandle
 
 
-class StudioInput(TypedDict):
-    """The message that begins a turn. A yes or no answers the question of the turn before."""
+class StudioInput(MessagesState, total=False):
+    """The message that begins a turn, by itself or as the last of `messages`. A yes or no answers the question before it."""
 
-    message: Annotated[str, Field(min_length=1, description="What you say to the agent.")]
+    message: Annotated[str, Field(description="What you say to the agent.")]
 
 
-class StudioOutput(TypedDict, total=False):
+class StudioOutput(MessagesState, total=False):
     """The result of a turn."""
 
     conversation_id: str
@@ -44,17 +44,13 @@ class StudioOutput(TypedDict, total=False):
     decision: dict[str, Any]
 
 
-class StudioChange(StudioOutput, total=False):
-    """The value that a node returns."""
+class StudioState(StudioInput, StudioOutput, total=False):
+    """The state that Studio shows and stores after each node."""
 
     outcome: str
     """The label by which the topology selects the next node."""
     changes: dict[str, str]
     """The changes of the node in the turn, one line for each field."""
-
-
-class StudioState(StudioInput, StudioChange):
-    """The state that Studio shows and stores after each node."""
 
 
 StudioGraph = CompiledStateGraph[StudioState, None, StudioInput, StudioOutput]
@@ -70,50 +66,77 @@ async def studio_graph() -> AsyncGenerator[StudioGraph]:
 @asynccontextmanager
 async def open_studio_graph(build: Callable[[], CompiledGraph] = build_graph) -> AsyncGenerator[StudioGraph]:
     """Yield Studio's form of the graph that `build` returns, such as one with states of your own."""
-    turns = _Turns(read_settings(), build)
+    key = asyncio.get_running_loop(), build
+    turns = _open_turns.setdefault(key, _Turns(read_settings(), build))
+    turns.requests += 1
     try:
         yield build_studio_graph(turns)
     finally:
-        await turns.aclose()
+        turns.requests -= 1
+        if turns.is_idle:
+            _open_turns.pop(key, None)
+            await turns.aclose()
 
 
 class _Turns:
-    """Runs the turns of one opened graph, in a runtime that the first of them opens: drawing the graph needs none."""
+    """Runs the turns of all requests, in a runtime that the first of them opens: drawing the graph needs none.
+
+    A request ends where Studio pauses, and another one continues the turn: the runtime stays open while a turn is running.
+    """
 
     def __init__(self, settings: Settings, build: Callable[[], CompiledGraph] = build_graph) -> None:
         self._settings = settings
         self.build = build
+        self.requests = 0
         self._closing = asyncio.Event()
+        self._opened: asyncio.Future[Runtime] | None = None
         self._serving: asyncio.Task[None] | None = None
         self._running: dict[str, tuple[TurnHandle[ChatAnswer], AsyncIterator[Step]]] = {}
 
+    @property
+    def is_idle(self) -> bool:
+        """True if there is neither a request nor a turn that a later one can continue."""
+        return self.requests == 0 and not any(run.is_running for run, _ in self._running.values())
+
     async def begin(self, message: str, conversation_id: str | None) -> str:
         """Start a turn and return its decision id. Raises `ServiceError` or `ConfigurationError`."""
-        opened: asyncio.Future[Runtime] = asyncio.get_running_loop().create_future()
-        self._serving = asyncio.create_task(self._serve(opened))
-        runtime = await opened
-        run = await runtime.chat.start(LOCAL_USER, message, conversation_id=conversation_id)
+        runtime = await self._runtime()
+        run = await runtime.chat.start(LOCAL_USER, message, conversation_id=conversation_id, stepwise=True)
         # Only a message with an idempotency key can have been answered before.
         assert isinstance(run, TurnHandle)
         self._running[run.decision_id] = run, run.stream_steps()
         return run.decision_id
 
-    async def next_step(self, decision_id: str) -> tuple[Step, ChatAnswer | None]:
-        """Return the next step of a turn, with the answer after the last one. Raises `ServiceError` if the turn has ended."""
+    async def next_step(self, decision_id: str, *, first: bool) -> tuple[Step, ChatAnswer | None]:
+        """Run the next node of a turn and return its step, with the answer after the last one.
+
+        The first node has run when the turn has begun. Raises `ServiceError` if the turn has ended.
+        """
         if decision_id not in self._running:
             raise _turn_has_ended()
         run, steps = self._running[decision_id]
+        if not first:
+            run.request_step()
         step = await anext(steps, None)
         if step is None:
             raise run.failure or _turn_has_ended()
-        ends = step.entered == topology.END
-        return step, await run.result() if ends else None
+        if step.entered != topology.END:
+            return step, None
+        run.request_step()
+        del self._running[decision_id]
+        return step, await run.result()
 
     async def aclose(self) -> None:
         """Close the runtime, which ends a turn that is still running."""
         self._closing.set()
         if self._serving is not None:
             await asyncio.wait({self._serving})
+
+    async def _runtime(self) -> Runtime:
+        if self._opened is None or (self._opened.done() and self._opened.exception() is not None):
+            self._opened = asyncio.get_running_loop().create_future()
+            self._serving = asyncio.create_task(self._serve(self._opened))
+        return await asyncio.shield(self._opened)
 
     async def _serve(self, opened: asyncio.Future[Runtime]) -> None:
         """Keep the runtime open until `aclose`. MCP sessions must be closed by the task that has opened them."""
@@ -125,6 +148,10 @@ class _Turns:
             if opened.done():
                 raise
             opened.set_exception(exc)
+
+
+_open_turns: dict[tuple[AbstractEventLoop, Callable[[], CompiledGraph]], _Turns] = {}
+"""What the requests of an event loop share."""
 
 
 def build_studio_graph(turns: _Turns) -> StudioGraph:
@@ -142,23 +169,36 @@ def build_studio_graph(turns: _Turns) -> StudioGraph:
     return graph.compile(name="graph_agent")
 
 
-def _node(state: str, turns: _Turns) -> Callable[..., Awaitable[StudioChange]]:
-    async def run(studio: StudioState) -> StudioChange:
-        if state == topology.START:
-            decision_id = await turns.begin(studio["message"], studio.get("conversation_id"))
+def _node(state: str, turns: _Turns) -> Callable[..., Awaitable[dict[str, Any]]]:
+    async def run(studio: StudioState) -> dict[str, Any]:
+        change: dict[str, Any] = {}
+        first = state == topology.START
+        if first:
+            message = _message(studio)
+            # Without the message, so that other input does not run it again.
+            change = {"message": "", "messages": [{"role": "user", "content": message}] if studio.get("message") else []}
+            decision_id = await turns.begin(message, studio.get("conversation_id"))
         else:
             decision_id = studio["decision_id"]
-        step, answer = await turns.next_step(decision_id)
-        change = StudioChange(decision_id=decision_id, outcome=step.outcome, changes=summarize(step))
+        step, answer = await turns.next_step(decision_id, first=first)
+        change |= {"decision_id": decision_id, "outcome": step.outcome, "changes": summarize(step)}
         if answer is not None:
-            change |= StudioChange(
-                conversation_id=answer.conversation_id,
-                reply=answer.reply,
-                decision=answer.decision.to_json(),
-            )
+            change |= {
+                "conversation_id": answer.conversation_id,
+                "reply": answer.reply,
+                "decision": answer.decision.to_json(),
+                "messages": [{"role": "assistant", "content": answer.reply, "id": decision_id}],
+            }
         return change
 
     return run
+
+
+def _message(studio: StudioState) -> str:
+    """Return the message that has no turn yet; an empty one, which is refused, if there is none."""
+    messages = studio.get("messages")
+    said = messages[-1].text if messages and messages[-1].type == "human" else ""
+    return studio.get("message") or said
 
 
 def _outcome(studio: StudioState) -> str:

@@ -7,6 +7,7 @@ there. A process that has lost its claim can no longer write.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections import Counter
@@ -121,10 +122,12 @@ class ChatService:
         shown: ShownQuestion | None = None,
         idem_key: str | None = None,
         arrived_at: float | None = None,
+        stepwise: bool = False,
     ) -> TurnHandle[ChatAnswer] | ChatAnswer:
         """Like `send`, but return once the turn has begun; it then continues, whether or not the caller is cancelled.
 
-        The deadline counts from `arrived_at`, in seconds of the clock's monotonic time; by default from now.
+        The deadline counts from `arrived_at`, in seconds of the clock's monotonic time; by default from now. With `stepwise`
+        each node but the first waits for `request_step`.
         """
         started = await self._start(
             _request(user_id, content, conversation_id, answers, idem_key, shown), arrived_at=arrived_at
@@ -132,6 +135,8 @@ class ChatService:
         if not isinstance(started, ChatAnswer):
             # The turn has not taken a step yet, so no call is missed.
             started.follow_progress()
+            if stepwise:
+                started.requested = asyncio.Semaphore(0)
             await started.begun()
         return started
 

@@ -165,7 +165,7 @@ class LLMAgentEngine:
         try:
             async for step in run.stream_steps():
                 yield step
-                run.requested.release()
+                run.request_step()
         finally:
             run.cancel()
             await run.ended()

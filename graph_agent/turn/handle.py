@@ -88,6 +88,11 @@ class TurnHandle(Generic[T_co]):
         self.fenced = True
         self.cancel()
 
+    def request_step(self) -> None:
+        """Let a turn that is run step by step run its next node."""
+        assert self.requested is not None
+        self.requested.release()
+
     async def result(self) -> T_co:
         """Wait for the result, or raise what the turn raised. Cancelling this call cancels the turn and waits for its end."""
         try:

@@ -24,6 +24,7 @@ from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.cli.conftest import Cli
+from tests.frozen_clock import freeze_loop_time
 from tests.scripted_turns import grouped
 
 CONSTITUTION = (Path(__file__).parents[2] / "constitution.md").read_text(encoding="utf-8")
@@ -127,6 +128,23 @@ def test_the_model_named_another_user(shown: Shown) -> None:
 def test_the_cap_was_reached(shown: Shown) -> None:
     output = shown(lambda one: one.turn([call("list_tasks")] * 5))
     assert "The cap was reached: after 5 tool rounds the model still had not answered." in output
+
+
+def test_a_turn_that_waits_between_two_states_beyond_its_deadline_has_no_call_in_progress(shown: Shown) -> None:
+    async def story(one: LoggedEngine) -> Any:
+        freeze_loop_time(one.clock)
+        context = DecisionContext(user_id="ann", message="list", conversation_id="c1")
+        async for step in one.engine(ScriptedAdapter([call("list_tasks")])).step(context):
+            if step.state == "CHECK_RESPONSE":
+                one.clock.advance(seconds=31)
+                # The owner of the turn notices its deadline within a few rounds of the loop.
+                for _ in range(10):
+                    await asyncio.sleep(0)
+        return step.turn
+
+    output = shown(story)
+    assert "The turn's deadline passed.\n" in output
+    assert "in progress" not in output
 
 
 def test_the_model_refused(shown: Shown) -> None:
