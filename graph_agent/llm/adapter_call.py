@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -26,6 +27,8 @@ from graph_agent.models.llm import (
 )
 from graph_agent.ports import ContractMethod, LLMAdapter
 from graph_agent.task_server.declarations import TASK_TOOLS
+
+_log = logging.getLogger(__name__)
 
 
 class RequestAdapter(ABC):
@@ -81,11 +84,18 @@ class AdapterCall:
         self._generate = ContractMethod(adapter, "generate", ("messages", "tools"), optional)
         # A subclass that overrides `generate`, for example to log the calls, is called by it.
         overridden = getattr(type(adapter), "generate", None) is not RequestAdapter.generate
-        self._respond = adapter.respond if isinstance(adapter, RequestAdapter) and not overridden else None
+        self._respond = adapter.respond if isinstance(adapter, RequestAdapter) and not overridden else self._by_parts
 
     async def __call__(self, request: LLMRequest) -> LLMResponse:
-        if self._respond is not None:
+        """Return the adapter's response; that of its error if it raises `LLMError`."""
+        try:
             return await self._respond(request)
+        except LLMError as exc:
+            failed = failed_response(exc)
+            _log.warning("model call failed: %s", failed.error)
+            return failed
+
+    async def _by_parts(self, request: LLMRequest) -> LLMResponse:
         # A copy, because an adapter must not be able to change the turn's state.
         arguments = {**dict(request), "messages": list(request.messages), "tools": list(request.tools)}
         if request.system_instruction and not self._generate.accepts("system_instruction"):

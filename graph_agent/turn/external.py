@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from graph_agent.clock import attempt_limit, run_with_timeout, time_left
-from graph_agent.errors import LLMError, RecordUnavailableError, ToolErrorCode
-from graph_agent.llm.adapter_call import AdapterCall, failed_response
+from graph_agent.errors import RecordUnavailableError, ToolErrorCode
+from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
@@ -73,10 +73,6 @@ class ExternalPorts:
             async with asyncio.timeout(limit):
                 response = await self.call_model(request)
             return _as_recorded(response)
-        except LLMError as exc:
-            failed = failed_response(exc)
-            _log.warning("model call failed: %s", failed.error)
-            return failed
         except TimeoutError:
             return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT)
         except (UnicodeEncodeError, AttributeError):
