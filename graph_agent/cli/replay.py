@@ -26,10 +26,9 @@ from graph_agent.cli.trace import shorten
 from graph_agent.db import Database
 from graph_agent.policy.constitution import MAX_CHARACTERS, Constitution
 from graph_agent.replays import Replayer, ReplayReport
-from graph_agent.replays.replayer import replay_interruptibly
+from graph_agent.replays.pool import ReplayJob, replay_slice
 from graph_agent.replays.report import unreadable_report
 from graph_agent.replays.sources import LoadedRecord, load_from_log, read_file, read_log
-from graph_agent.replays.time_slices import ReplayJob, replay_slice
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
 
@@ -191,7 +190,7 @@ async def _replay_all(
             async for found in sources:
                 played = None
                 if found.record is not None:
-                    played = await replay_interruptibly(replayer, found.record, found.texts, policy=policy, live=adapter)
+                    played = await replayer.replay(found.record, found.texts, policy=policy, live=adapter, interruptible=True)
                 report = unreadable_report(found.name) if played is None else played.to_json()
                 tally.count(report)
                 printer.print(report, played)

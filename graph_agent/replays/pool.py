@@ -1,4 +1,4 @@
-"""Replays in worker processes, so that a server answers other requests meanwhile."""
+"""Replays in other processes: in the workers of a server, which answers other requests meanwhile, and by slices of the log."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing import get_context, parent_process
 from typing import Any
 
+from graph_agent.audit.filters import DecisionFilter
+from graph_agent.audit.parallel import Results
+from graph_agent.audit.time_slices import TimeSlice
 from graph_agent.clock import ignore_result
+from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.step_summary import refused_in, summarize
 from graph_agent.models.record import DecisionRecord
-from graph_agent.replays.replayer import Replayer
+from graph_agent.replays.replayer import REPLAY_SECONDS, Replayer
 from graph_agent.replays.report import unreadable_report
-from graph_agent.replays.sources import LoadedRecord
-from graph_agent.replays.time_limit import REPLAY_SECONDS, ReplayTimeout, interrupted_after, too_long
+from graph_agent.replays.sources import LoadedRecord, read_log
 
 WORKERS = 2
 _QUEUED = 2 * WORKERS
@@ -140,10 +144,7 @@ def _replay_in_worker(
 ) -> dict[str, Any]:
     replayer = _replayer(build)
     try:
-        with interrupted_after(replayer.seconds):
-            report = asyncio.run(replayer.replay(record, texts, policy=policy))
-    except ReplayTimeout:
-        return {**unreadable_report(record.header.decision_id, too_long(replayer.seconds)), "steps": []}
+        report = asyncio.run(replayer.replay(record, texts, policy=policy, interruptible=True))
     except Exception as exc:
         # An exception that cannot be unpickled would break the pool, and with it the replays of the other users.
         raise RuntimeError(f"a replay failed: {type(exc).__name__}: {exc}") from None
@@ -152,3 +153,32 @@ def _replay_in_worker(
         for step in report.steps
     ]
     return {**report.to_json(), "steps": steps}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayJob:
+    """The replay of all decisions that match `filters`; `policy` is the text of another constitution."""
+
+    database_url: str = field(repr=False)
+    filters: DecisionFilter
+    policy: str | None
+
+    def to_json(self) -> list[Any]:
+        """Return what the reports depend on, besides the log."""
+        return [self.filters.to_json(), self.policy]
+
+
+async def replay_slice(job: ReplayJob, time_slice: TimeSlice) -> Results:
+    """Return the JSON of the reports of one slice, oldest decision first."""
+    database, replayer = Database.open(job.database_url), Replayer()
+    try:
+        reports: Results = []
+        async for found in read_log(database, job.filters.in_range(time_slice.since, time_slice.until)):
+            if found.record is None:
+                reports.append(unreadable_report(found.name))
+            else:
+                report = await replayer.replay(found.record, found.texts, policy=job.policy, interruptible=True)
+                reports.append(report.to_json())
+        return reports
+    finally:
+        await database.close()

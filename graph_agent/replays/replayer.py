@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
+from types import FrameType
 
 from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError, ConstitutionError, GraphAgentError
@@ -20,7 +24,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, TurnPorts
-from graph_agent.replays.playback import PlaybackRecorder
+from graph_agent.replays.ports import PlaybackRecorder, WhatIfPorts
 from graph_agent.replays.report import (
     Difference,
     ReplayReport,
@@ -30,12 +34,14 @@ from graph_agent.replays.report import (
     compare_records,
     compare_unfinished,
 )
-from graph_agent.replays.time_limit import REPLAY_SECONDS, ReplayTimeout, interrupted_after, too_long
-from graph_agent.replays.what_if import WhatIfPorts
 from graph_agent.turn.finished import compose_record
 from graph_agent.turn.recorder import Recorder
 from graph_agent.turn.refused import refusal
 
+REPLAY_SECONDS = 30.0
+"""The longest time of one replay. A record from a file, another constitution or a model may make it take long."""
+_ALARM_MARGIN_SECONDS = 1.0
+"""The time that a replay has to end by itself, at its next step or at an `await`."""
 _MAX_SNAPSHOTS = 64
 """Policy snapshots that are kept, because compiling one costs more than replaying a turn."""
 _parse = lru_cache(maxsize=4)(Constitution.parse)
@@ -70,20 +76,8 @@ async def replay(
     return await Replayer(graph=graph).replay(record, texts, policy=policy, live=live)
 
 
-async def replay_interruptibly(
-    replayer: Replayer,
-    record: DecisionRecord,
-    texts: Mapping[str, str],
-    *,
-    policy: str | None = None,
-    live: LLMAdapter | None = None,
-) -> ReplayReport:
-    """Replay one decision in a process that does nothing else: a step that computes for too long is interrupted too."""
-    try:
-        with interrupted_after(replayer.seconds):
-            return await replayer.replay(record, texts, policy=policy, live=live)
-    except ReplayTimeout:
-        return ReplayReport(record, (), too_long(replayer.seconds))
+class ReplayTimeout(BaseException):
+    """A replay has exceeded its time within one step. Not an `Exception`, which a step may handle and continue."""
 
 
 class Replayer:
@@ -102,16 +96,21 @@ class Replayer:
         *,
         policy: str | None = None,
         live: LLMAdapter | None = None,
+        interruptible: bool = False,
     ) -> ReplayReport:
-        """Replay one decision; see the function `replay`."""
+        """Replay one decision; see the function `replay`.
+
+        In a process that does nothing else it can be `interruptible`: a step that computes for too long is ended too.
+        """
         other = None if policy is None else _parse(policy)
         try:
-            async with asyncio.timeout(self.seconds) as limit:
-                return await self._replay(record, texts, other, live)
-        except TimeoutError:
-            if not limit.expired():
+            with _interrupted_after(self.seconds) if interruptible else nullcontext():
+                async with asyncio.timeout(self.seconds) as limit:
+                    return await self._replay(record, texts, other, live)
+        except (TimeoutError, ReplayTimeout) as exc:
+            if isinstance(exc, TimeoutError) and not limit.expired():
                 raise
-            return ReplayReport(record, (), too_long(self.seconds))
+            return ReplayReport(record, (), f"the replay took longer than {self.seconds:g} s and was ended")
 
     async def _replay(
         self, record: DecisionRecord, texts: Mapping[str, str], other: Constitution | None, live: LLMAdapter | None
@@ -260,3 +259,27 @@ def _message(exc: Exception) -> str:
     if isinstance(exc, GraphAgentError | ConstitutionError):
         return str(exc)
     return f"it failed with {type(exc).__name__}: {exc}"
+
+
+@contextmanager
+def _interrupted_after(seconds: float) -> Iterator[None]:
+    """Raise `ReplayTimeout` in this thread after `seconds` and a margin, whatever it computes.
+
+    It uses the alarm of the process, which only the main thread can handle: in another thread it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise ReplayTimeout
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds + _ALARM_MARGIN_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        # The alarm of someone else, such as a test runner, may come late, but it comes.
+        signal.setitimer(signal.ITIMER_REAL, left, interval)

@@ -76,12 +76,12 @@ class ReplayReport:
         }
 
 
-def unreadable_report(name: str, why: str = "the record cannot be read") -> dict[str, Any]:
-    """Return the JSON of the report of a decision that could not be replayed, by default because its record is not valid."""
+def unreadable_report(name: str) -> dict[str, Any]:
+    """Return the JSON of the report of a decision whose record is not valid."""
     return {
         "decision_id": name,
         "identical": False,
-        "departure": why,
+        "departure": "the record cannot be read",
         "differences": [],
         "refused": [],
         "states": [],

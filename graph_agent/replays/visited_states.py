@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import Field
@@ -108,17 +107,6 @@ class VisitedState(Frozen):
     calls: list[JudgedCall] = Field(default_factory=list)
 
 
-_VERDICTS: Mapping[CallDisposition, Verdict] = MappingProxyType(
-    {
-        CallDisposition.EXECUTED: Verdict.PERMITTED,
-        CallDisposition.REFUSED: Verdict.REFUSED,
-        CallDisposition.REPEATED: Verdict.REPEATED,
-        CallDisposition.AWAITING: Verdict.AWAITING,
-        CallDisposition.SKIPPED: Verdict.SKIPPED,
-    }
-)
-
-
 async def visited_states(
     engine: LLMAgentEngine, record: DecisionRecord, settled: Mapping[int, ToolResult]
 ) -> list[VisitedState]:
@@ -179,7 +167,7 @@ def _judged(
         sequence=call.sequence,
         tool_name=call.call.name,
         arguments=call.arguments,
-        verdict=_VERDICTS[call.disposition],
+        verdict=Verdict.PERMITTED if call.disposition is CallDisposition.EXECUTED else Verdict[call.disposition.name],
         reason=result.error,
         error_code=result.error_code,
         success=result.success,

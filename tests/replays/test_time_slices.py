@@ -25,10 +25,9 @@ from graph_agent.db import Database, migrate
 from graph_agent.errors import ConfigurationError
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays import Replayer
-from graph_agent.replays.pool import start_worker
+from graph_agent.replays.pool import ReplayJob, replay_slice, start_worker
 from graph_agent.replays.report import unreadable_report
 from graph_agent.replays.sources import read_log
-from graph_agent.replays.time_slices import ReplayJob, replay_slice
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from tests.audit.builders import NOON, make_record, store_records

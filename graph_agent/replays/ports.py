@@ -1,25 +1,75 @@
-"""The ports of a what-if replay: the same turn under another constitution, or with a live model. No tool is ever called."""
+"""The ports of a replay: those that play a record, and those of a what-if replay, the same turn under other conditions.
+
+No tool is ever called.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from graph_agent.errors import GraphAgentError, LLMError
-from graph_agent.llm.adapter_call import AdapterCall, failed_response
-from graph_agent.models.canonical import digest
+from graph_agent.clock import SystemClock
+from graph_agent.errors import GraphAgentError
+from graph_agent.llm.adapter_call import AdapterCall
+from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.llm import LLMRequest, LLMResponse
-from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry
+from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter
-from graph_agent.replays.playback import PlaybackRecorder, call_text
+from graph_agent.turn.recorder import Recorder, request_digest
 
 UNSIGNED = "unsigned"
 """The signature of a confirmation that the recorded turn did not ask for."""
+
+
+class PlaybackRecorder(Recorder):
+    """A recorder that answers from the record alone.
+
+    A model request that differs from the recorded one still gets the recorded answer, so that the replay shows the
+    consequences. The entry then contains the digest of the new request, which makes the two records differ. Every other request
+    must be the recorded one.
+    """
+
+    def __init__(self, record: DecisionRecord, snapshot: PolicySnapshot) -> None:
+        super().__init__(record.header, snapshot, clock=SystemClock(), replayed=record.entries)
+        self.exchanges: deque[tuple[LLMRequest, LLMResponse]] = deque()
+        self.answers: dict[tuple[EntryKind, str], deque[ToolResult]] = defaultdict(deque)
+        """The results of tools, by kind of request and by `_call_text`."""
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        self._accept(EntryKind.MODEL, request_digest(request, self.header.version))
+        response = await super().generate(request)
+        self.exchanges.append((request, response))
+        return response
+
+    def sign(self, pending: PendingAction) -> str:
+        if self.header.version < RECORD_VERSION:
+            # Earlier versions worded it in another way: the replay shows how, and continues with the recorded signature.
+            self._accept(EntryKind.SIGN, digest(pending.to_json()))
+        return super().sign(pending)
+
+    async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
+        return self._keep(EntryKind.PREVIEW, tool_name, arguments, await super().preview(tool_name, arguments))
+
+    async def execute(self, call: AuthorizedCall) -> ToolResult:
+        return self._keep(EntryKind.EXECUTE, call.tool_name, call.arguments, await super().execute(call))
+
+    async def settle(self, call: AuthorizedCall) -> ToolResult:
+        return self._keep(EntryKind.SETTLE, call.tool_name, call.arguments, await super().settle(call))
+
+    def _accept(self, kind: EntryKind, requested: str) -> None:
+        """Let the next entry answer this request, if it is of that kind."""
+        entries, position = self.entries, len(self.recorded)
+        if position < len(entries) and entries[position].kind is kind and entries[position].request != requested:
+            entries[position] = entries[position].replace(request=requested)
+
+    def _keep(self, kind: EntryKind, tool_name: str, arguments: dict[str, Any], result: ToolResult) -> ToolResult:
+        self.answers[kind, _call_text(tool_name, arguments)].append(result)
+        return result
 
 
 class NoRecordedAnswerError(GraphAgentError):
@@ -34,8 +84,8 @@ class WhatIfPorts:
 
     def __init__(self, record: DecisionRecord, played: PlaybackRecorder, live: LLMAdapter | None) -> None:
         self._live = live
-        self._exchanges = deque(played.exchanges)
-        self._answers = {key: deque(results) for key, results in played.answers.items()}
+        self._exchanges = played.exchanges
+        self._answers = played.answers
         self._entries: dict[EntryKind, deque[RecordEntry]] = defaultdict(deque)
         for entry in record.entries:
             self._entries[entry.kind].append(entry)
@@ -74,15 +124,15 @@ class WhatIfPorts:
     async def generate(self, request: LLMRequest) -> LLMResponse:
         self.model_calls += 1
         if self._live is not None:
-            return await _call_live_model(self._live, request)
-        recorded = self._exchanges.popleft() if self._exchanges else None
-        if recorded is None:
+            return await AdapterCall(self._live)(request)
+        if not self._exchanges:
             raise NoRecordedAnswerError(f"model call {self.model_calls} was never made, so its answer is unknown")
-        if request.messages != recorded[0].messages:
+        asked, response = self._exchanges.popleft()
+        if request.messages != asked.messages:
             raise NoRecordedAnswerError(
                 f"model call {self.model_calls} would see another conversation than the recorded one, so its answer is unknown"
             )
-        return recorded[1]
+        return response
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         return self._answer(EntryKind.PREVIEW, tool_name, arguments, "would be previewed")
@@ -94,11 +144,11 @@ class WhatIfPorts:
         return self._answer(EntryKind.SETTLE, call.tool_name, call.arguments, "would be settled")
 
     def _answer(self, kind: EntryKind, tool_name: str, arguments: dict[str, Any], action: str) -> ToolResult:
-        call = call_text(tool_name, arguments)
-        results: Iterable[ToolResult] | None = self._answers.get((kind, call))
+        call = _call_text(tool_name, arguments)
+        results = self._answers[kind, call]
         if not results:
             raise NoRecordedAnswerError(f"{call} {action}, which the record has no answer to")
-        return self._answers[kind, call].popleft()
+        return results.popleft()
 
     def _next(self, kind: EntryKind, request: Any) -> Any:
         """Return the next recorded answer of this kind and remove it, or None if it answers another request."""
@@ -107,8 +157,6 @@ class WhatIfPorts:
         return recorded.popleft().result if recorded and recorded[0].request == requested else None
 
 
-async def _call_live_model(adapter: LLMAdapter, request: LLMRequest) -> LLMResponse:
-    try:
-        return await AdapterCall(adapter)(request)
-    except LLMError as exc:
-        return failed_response(exc)
+def _call_text(tool_name: str, arguments: dict[str, Any]) -> str:
+    """Return a call as canonical text, so that equal calls give equal texts."""
+    return canonical_json([tool_name, arguments])
