@@ -34,7 +34,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_allowed_host, require_protected
 from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, is_same
-from graph_agent.net.connections import checked_async_transport
+from graph_agent.net.connections import checked_transport
 from graph_agent.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ class OidcIssuer:
                 headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
                 async with (
                     httpx2.AsyncClient(
-                        headers=headers, timeout=FETCH_SECONDS, follow_redirects=False, transport=checked_async_transport()
+                        headers=headers, timeout=FETCH_SECONDS, follow_redirects=False, transport=checked_transport()
                     ) as client,
                     client.stream(method, url, data=form) as response,
                 ):

@@ -73,26 +73,30 @@ class PublishedKeys(jwt.PyJWKClient):
     """The keys that a JWKS URL publishes. A response is limited in time and size, and redirects are not followed."""
 
     def fetch_data(self) -> Any:
-        ends = time.monotonic() + FETCH_SECONDS
         try:
             require_allowed_host(self.uri)
-            uncompressed = {"Accept-Encoding": "identity"}
-            with (
-                httpx2.Client(transport=checked_transport(), timeout=FETCH_SECONDS / 2, follow_redirects=False) as client,
-                client.stream("GET", self.uri, headers=uncompressed) as response,
-            ):
-                response.raise_for_status()
-                body = bytearray()
-                for chunk in response.iter_raw():
-                    body += chunk
-                    if len(body) > MAX_KEYS_BYTES or time.monotonic() > ends:
-                        raise TimeoutError("the published keys are too long or take too long")
-            keys = self._as_jwk_set_payload(json.loads(body))
+            # The caller's thread has no event loop.
+            keys = self._as_jwk_set_payload(json.loads(asyncio.run(self._read())))
         except (httpx2.HTTPError, OSError, ValueError) as exc:
             raise jwt.PyJWKClientConnectionError("the published keys cannot be fetched") from exc
         # The base class reads this time to limit how often an unknown key leads to another fetch.
         self._last_successful_fetch = time.monotonic()
         return keys
+
+    async def _read(self) -> bytes:
+        uncompressed = {"Accept-Encoding": "identity"}
+        async with (
+            asyncio.timeout(FETCH_SECONDS),
+            httpx2.AsyncClient(transport=checked_transport(), timeout=FETCH_SECONDS / 2, follow_redirects=False) as client,
+            client.stream("GET", self.uri, headers=uncompressed) as response,
+        ):
+            response.raise_for_status()
+            body = bytearray()
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > MAX_KEYS_BYTES:
+                    raise ValueError("the published keys are too long")
+        return bytes(body)
 
 
 def bearer_token(authorization: str | None) -> str:

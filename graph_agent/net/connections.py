@@ -1,4 +1,4 @@
-"""HTTP transports that connect to the addresses that were checked.
+"""The HTTP transport that connects to the addresses that were checked.
 
 If the check and the connection each looked the name up, a name server could give a public address to the first one and a
 private one to the second (DNS rebinding). The Host header and the name in TLS stay those of the URL.
@@ -17,32 +17,12 @@ import httpx2
 from graph_agent.net.addresses import allowed_addresses
 
 
-def checked_transport() -> httpx2.HTTPTransport | None:
-    """Return a transport for a blocking client; None behind a proxy, which looks names up itself."""
-    return None if _uses_proxy() else _CheckedTransport()
+def checked_transport() -> httpx2.AsyncHTTPTransport | None:
+    """Return the transport of a client; None behind a proxy, which looks names up itself."""
+    return _CheckedTransport() if getproxies().keys().isdisjoint(("http", "https", "all")) else None
 
 
-def checked_async_transport() -> httpx2.AsyncHTTPTransport | None:
-    """Return a transport for an asynchronous client; None behind a proxy, which looks names up itself."""
-    return None if _uses_proxy() else _CheckedAsyncTransport()
-
-
-def _uses_proxy() -> bool:
-    return not getproxies().keys().isdisjoint(("http", "https", "all"))
-
-
-class _Backend(httpcore2.SyncBackend):
-    def connect_tcp(self, host: str, *arguments: Any, **options: Any) -> httpcore2.NetworkStream:
-        failure: Exception | None = None
-        for address in _lookup(host):
-            try:
-                return super().connect_tcp(address, *arguments, **options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as exc:
-                failure = exc
-        raise failure or httpcore2.ConnectError("the host has no address")
-
-
-class _AsyncBackend(httpcore2.AnyIOBackend):
+class _Backend(httpcore2.AnyIOBackend):
     async def connect_tcp(self, host: str, *arguments: Any, **options: Any) -> httpcore2.AsyncNetworkStream:
         failure: Exception | None = None
         for address in await asyncio.to_thread(_lookup, host):
@@ -60,11 +40,6 @@ def _lookup(host: str) -> list[str]:
         raise httpcore2.ConnectError("the host cannot be looked up") from exc
 
 
-class _CheckedTransport(httpx2.HTTPTransport):
+class _CheckedTransport(httpx2.AsyncHTTPTransport):
     def __init__(self) -> None:
-        self._pool = httpcore2.ConnectionPool(ssl_context=httpx2.create_ssl_context(), network_backend=_Backend())
-
-
-class _CheckedAsyncTransport(httpx2.AsyncHTTPTransport):
-    def __init__(self) -> None:
-        self._pool = httpcore2.AsyncConnectionPool(ssl_context=httpx2.create_ssl_context(), network_backend=_AsyncBackend())
+        self._pool = httpcore2.AsyncConnectionPool(ssl_context=httpx2.create_ssl_context(), network_backend=_Backend())

@@ -12,7 +12,7 @@ import httpx2
 
 from graph_agent.clock import SystemClock
 from graph_agent.net.addresses import require_allowed_host, require_protected
-from graph_agent.net.connections import checked_async_transport
+from graph_agent.net.connections import checked_transport
 from graph_agent.ports import Clock
 
 Identity: TypeAlias = Callable[[], Awaitable[Mapping[str, str]]]
@@ -69,7 +69,7 @@ class TokenSource:
         await asyncio.to_thread(require_allowed_host, credentials.token_url)
         require_protected(credentials.token_url, allow_http=credentials.allow_http)
         form = {"grant_type": "client_credentials", **({"scope": credentials.scope} if credentials.scope else {})}
-        async with httpx2.AsyncClient(timeout=10.0, follow_redirects=False, transport=checked_async_transport()) as client:
+        async with httpx2.AsyncClient(timeout=10.0, follow_redirects=False, transport=checked_transport()) as client:
             response = await client.post(
                 credentials.token_url, data=form, auth=(credentials.client_id, credentials.client_secret)
             )

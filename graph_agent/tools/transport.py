@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 
 from graph_agent.net.addresses import require_allowed_host, require_protected
-from graph_agent.net.connections import checked_async_transport
+from graph_agent.net.connections import checked_transport
 from graph_agent.tools.stdio import stdio_transport
 from graph_agent.tools.tool_list import drop_invalid_tools
 
@@ -89,7 +89,7 @@ def size_limited_client(server: HttpServer, transport: httpx2.AsyncBaseTransport
         # An event stream can be idle for a long time; every call has its own deadline.
         timeout=httpx2.Timeout(30, read=300),
         event_hooks={"request": [add_headers], "response": [_limit_body]},
-        transport=transport or checked_async_transport(),
+        transport=transport or checked_transport(),
     )
 
 
