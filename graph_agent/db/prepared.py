@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Dialect
@@ -23,15 +24,16 @@ Values = Mapping[str, Any]
 class PreparedStatement:
     """A statement that runs in the transaction of a `Database.write`."""
 
-    def __init__(self, statement: Executable) -> None:
-        self._statement: Any = statement
+    def __init__(self, statement: Executable | Callable[[str], Executable]) -> None:
+        """`statement` may be a function of the dialect's name, for SQL that SQLAlchemy builds differently for each dialect."""
+        self._build: Callable[[str], Any] = (lambda _: statement) if isinstance(statement, Executable) else cache(statement)
         self._compiled: dict[tuple[str, ...], _Compiled] = {}
         """The compiled statements, by the names of their values: these decide which columns an INSERT or an UPDATE writes."""
 
     def run(self, connection: Connection, values: Values) -> int:
         """Run the statement, which returns no rows; return the number of rows that it has changed."""
         if connection.dialect.name != "sqlite":
-            return connection.execute(self._statement, values).rowcount
+            return connection.execute(self._build(connection.dialect.name), values).rowcount
         return self._for(connection, values).send(connection, values).rowcount
 
     def run_for_each(self, connection: Connection, rows: Sequence[Values]) -> None:
@@ -40,12 +42,12 @@ class PreparedStatement:
             for values in rows:
                 self._for(connection, values).send(connection, values)
         elif rows:
-            connection.execute(self._statement, rows)
+            connection.execute(self._build(connection.dialect.name), rows)
 
     def first(self, connection: Connection, values: Values) -> Any:
         """Return the first row of a SELECT or of RETURNING, whose values can be read by name; None if there is none."""
         if connection.dialect.name != "sqlite":
-            return connection.execute(self._statement, values).first()
+            return connection.execute(self._build(connection.dialect.name), values).first()
         compiled = self._for(connection, values)
         cursor = compiled.send(connection, values)
         row = cursor.fetchone()
@@ -56,7 +58,7 @@ class PreparedStatement:
     def _for(self, connection: Connection, values: Values) -> _Compiled:
         names = tuple(values)
         if names not in self._compiled:
-            self._compiled[names] = _Compiled(self._statement, connection.dialect, names)
+            self._compiled[names] = _Compiled(self._build("sqlite"), connection.dialect, names)
         return self._compiled[names]
 
 

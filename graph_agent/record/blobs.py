@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, case, or_
-from sqlalchemy.dialects import postgresql, sqlite
 
+from graph_agent.db.insert import insert_into
 from graph_agent.record.tables import record_blobs
 
 TOUCH_EVERY = timedelta(hours=1)
@@ -23,7 +23,7 @@ def store_texts(connection: Connection, texts: Mapping[str, str], at: datetime) 
     rows = [{"digest": name, "text": texts[name], "first_used_at": at, "last_used_at": at} for name in sorted(texts)]
     if not rows:
         return
-    statement = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(record_blobs)
+    statement = insert_into(record_blobs, connection.dialect.name)
     new = statement.excluded
     earlier = or_(record_blobs.c.first_used_at.is_(None), new.first_used_at < record_blobs.c.first_used_at)
     later = or_(record_blobs.c.last_used_at.is_(None), new.last_used_at > record_blobs.c.last_used_at)

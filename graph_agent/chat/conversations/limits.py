@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, bindparam, case, or_
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.dml import ReturningInsert
+from sqlalchemy import Connection, Executable, bindparam, case, or_
 
 from graph_agent.chat.conversations.tables import turn_limits
 from graph_agent.db import UtcDateTime
+from graph_agent.db.insert import insert_into
 from graph_agent.db.prepared import PreparedStatement
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
@@ -17,8 +16,9 @@ from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 WINDOW = timedelta(minutes=1)
 
 
-def _count_statement(insert: postgresql.Insert | sqlite.Insert) -> ReturningInsert[int, datetime]:
+def _count_statement(dialect: str) -> Executable:
     """Return the statement that counts a turn: in the current window, or as the first of a new window."""
+    insert = insert_into(turn_limits, dialect).values(turns=1)
     started = turn_limits.c.window_started_at
     # A window that starts in the future comes from a clock that was set back since; it must not lock the user out.
     over = or_(started <= bindparam("window_ended_at", type_=UtcDateTime), started > insert.excluded.window_started_at)
@@ -31,10 +31,7 @@ def _count_statement(insert: postgresql.Insert | sqlite.Insert) -> ReturningInse
     ).returning(turn_limits.c.turns, turn_limits.c.window_started_at)
 
 
-_COUNT = {
-    "sqlite": PreparedStatement(_count_statement(sqlite.insert(turn_limits).values(turns=1))),
-    "postgresql": PreparedStatement(_count_statement(postgresql.insert(turn_limits).values(turns=1))),
-}
+_COUNT = PreparedStatement(_count_statement)
 
 
 def count_turn(connection: Connection, user_id: str, now: datetime, allowed: int) -> None:
@@ -44,7 +41,7 @@ def count_turn(connection: Connection, user_id: str, now: datetime, allowed: int
     caller's transaction, so a refused turn is not counted.
     """
     row = {"user_id": user_id, "window_started_at": now, "window_ended_at": now - WINDOW}
-    turns, window_started_at = _COUNT[connection.dialect.name].first(connection, row)
+    turns, window_started_at = _COUNT.first(connection, row)
     if turns > allowed:
         left = (window_started_at + WINDOW - now).total_seconds()
         raise ServiceError(ServiceErrorCode.RATE_LIMITED, RATE_LIMIT_REPLY, retry_after=max(1.0, left))

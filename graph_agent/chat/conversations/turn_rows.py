@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, exists, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, messages, turns
+from graph_agent.db.insert import insert_into
 from graph_agent.db.prepared import PreparedStatement
 from graph_agent.models.decision import (
     MAX_HISTORY_MESSAGES,
@@ -19,10 +19,7 @@ from graph_agent.models.decision import (
     ShownQuestion,
 )
 
-CLAIM = {
-    "sqlite": PreparedStatement(sqlite.insert(turns).on_conflict_do_nothing().returning(turns.c.id)),
-    "postgresql": PreparedStatement(postgresql.insert(turns).on_conflict_do_nothing().returning(turns.c.id)),
-}
+CLAIM = PreparedStatement(lambda dialect: insert_into(turns, dialect).on_conflict_do_nothing().returning(turns.c.id))
 INSERT_CONVERSATION = PreparedStatement(insert(conversations))
 INSERT_MESSAGE = PreparedStatement(insert(messages))
 

@@ -259,7 +259,7 @@ class TurnStore:
             "answers": None if answers is None else answers.to_json(),
             "created_at": now,
         }
-        if turn_rows.CLAIM[connection.dialect.name].first(connection, turn) is None:
+        if turn_rows.CLAIM.first(connection, turn) is None:
             raise _ConflictError
         count_turn(connection, request.user_id, now, self._turns_per_minute)
         if asked_in is not None:
