@@ -51,8 +51,6 @@ MAX_CHARACTERS = 4 * 1024 * 1024
 """Maximum size of one fixture file."""
 _MAX_TURNS = 20
 """The number of turns in a case from the log; earlier turns of the conversation are left out."""
-_MAX_DEPTH = 50
-"""Maximum nesting of a fixture file: the YAML loader is recursive, and a deep file would exhaust the stack."""
 
 
 class FixtureTask(Frozen):
@@ -220,30 +218,17 @@ def _load_file(file: Path) -> list[Fixture]:
             text = opened.read(MAX_CHARACTERS + 1)
         if len(text) > MAX_CHARACTERS:
             raise _invalid(f"{file} is larger than {MAX_CHARACTERS // 1024 // 1024} MiB")
-        if _is_deeper(text, _MAX_DEPTH):
-            raise _invalid(f"{file} is nested deeper than {_MAX_DEPTH} levels")
         value = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError):
         raise _invalid(f"{file} cannot be read") from None
+    except RecursionError:
+        raise _invalid(f"{file} is nested too deeply") from None
     except yaml.YAMLError as exc:
         mark = getattr(exc, "problem_mark", None)
         raise _invalid(f"{file} is not YAML{f': line {mark.line + 1}' if mark else ''}") from None
     if not isinstance(value, list):
         raise _invalid(f"{file} is not a list of cases")
     return [_parse_case(file, number, case) for number, case in enumerate(value, start=1)]
-
-
-def _is_deeper(text: str, limit: int) -> bool:
-    # The events come from the YAML parser without recursion, unlike the values from its constructor.
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > limit:
-            return True
-    return False
 
 
 def _parse_case(file: Path, number: int, value: Any) -> Fixture:

@@ -67,7 +67,7 @@ def test_a_case_is_one_message_or_a_conversation_with_the_tasks_before_it(tmp_pa
         ("[]", "contains no cases"),
         ("a: b", "is not a list of cases"),
         ("- [", "is not YAML: line"),
-        ("[" * 100_000, "is nested deeper than 50 levels"),
+        ("[" * 100_000, "is nested too deeply"),
         ("- test_id: a\n  input: " + "x" * 5_000_000, "is larger than 4 MiB"),
         ("- {input: hi, expected_tool: x}", "case 1: test_id: Field required"),
         ("- {test_id: a, expected_tool: x}", "case 1 (a): "),
