@@ -26,7 +26,7 @@ from graph_agent.chat.session import ChatSession, ChatStores, not_recordable
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
-from graph_agent.llm.loop_throttle import LoopThrottle
+from graph_agent.llm.loop_clients import LoopThrottle
 from graph_agent.models.decision import ConfirmationAnswer, OutcomeCategory, ShownQuestion, content_problem
 from graph_agent.ports import Clock, IdSource
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY

@@ -21,7 +21,7 @@ from graph_agent.errors import (
     TurnTakenOverError,
     outcome_unknown,
 )
-from graph_agent.llm.loop_throttle import LoopThrottle
+from graph_agent.llm.loop_clients import LoopThrottle
 from graph_agent.models.decision import DecisionContext
 from graph_agent.ports import IdSource
 from graph_agent.turn.finished import FinishedTurn

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 
 from graph_agent.errors import LLMError
-from graph_agent.llm.loop_throttle import LoopThrottle
+from graph_agent.llm.loop_clients import LoopThrottle
 from graph_agent.llm.provider_errors import (
     Failure,
     StatusError,

@@ -13,8 +13,7 @@ from graph_agent.errors import InvalidResponseError, LLMError
 from graph_agent.llm.adapter_call import RequestAdapter, failed_response
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import answering_model, routed_model, successor
-from graph_agent.llm.loop_clients import LoopClients
-from graph_agent.llm.loop_throttle import LoopThrottle
+from graph_agent.llm.loop_clients import LoopClients, LoopThrottle
 from graph_agent.llm.provider_errors import StatusError
 from graph_agent.llm.retries import call_with_retries, connection_slot
 from graph_agent.llm.tool_choice import RequiredCalls

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from graph_agent.llm.config import LLMConfig
-from graph_agent.llm.loop_clients import LoopClients
-from graph_agent.llm.loop_throttle import LoopThrottle
+from graph_agent.llm.loop_clients import LoopClients, LoopThrottle
 from graph_agent.models.llm import LLMMessage
 from tests.llm.wire_apis import API, APIS, TOOL, Call
 from tests.llm.wire_server import late, says, serving
