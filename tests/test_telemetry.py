@@ -27,8 +27,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.telemetry import otlp
-from graph_agent.telemetry.incoming import TraceParent
-from graph_agent.telemetry.spans import turn_spans
+from graph_agent.telemetry.spans import TraceParent, turn_spans
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.otlp_collector import Collected, collecting
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, engine_of, failed, grouped, says

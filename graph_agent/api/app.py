@@ -90,7 +90,7 @@ def create_app(
 
     if settings.otel:
         # Imported here, because OpenTelemetry is an extra.
-        from graph_agent.telemetry.incoming import TraceParent
+        from graph_agent.telemetry.spans import TraceParent
 
         middleware.append(Middleware(TraceParent))
 

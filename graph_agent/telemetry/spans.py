@@ -4,6 +4,8 @@
     ├── chat MODEL                    one for each model call: finish reason, tokens
     └── execute_tool NAME             one for each call that was sent: run, settle or preview
 
+A turn continues the trace of the request that started it, by its `traceparent` header.
+
 Spans contain no text: no message, prompt, argument, result or user id. An error is given by its code. The standard OTEL_*
 variables configure the exporters; the providers are our own, so that spans of other libraries are not exported with ours.
 """
@@ -11,7 +13,7 @@ variables configure the exporters; the providers are our own, so that spans of o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar, Token
 from functools import partial
@@ -20,6 +22,7 @@ from typing import Any
 
 from opentelemetry import context, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from graph_agent.errors import ConfigurationError, ServiceError
 from graph_agent.llm.gemini import GeminiAdapter
@@ -34,6 +37,7 @@ AGENT = "graph-agent"
 
 _PROVIDERS: tuple[tuple[type, str], ...] = ((GeminiAdapter, "gcp.gemini"), (OpenAICompatibleAdapter, "openai"))
 
+_ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 _OpenSpan = tuple[Span, Token[context.Context]]
 """A span that is current until its token is detached."""
 
@@ -161,3 +165,18 @@ def _set_error(span: Span, error_type: str) -> None:
     """Mark a span as failed by its code alone: the text of an exception may contain anything."""
     span.set_attribute("error.type", str(error_type))
     span.set_status(StatusCode.ERROR)
+
+
+class TraceParent:
+    """ASGI middleware that makes the caller's span the parent of the spans that the request opens."""
+
+    def __init__(self, app: _ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())}
+        token = context.attach(TraceContextTextMapPropagator().extract(headers, context.Context()))
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            context.detach(token)
