@@ -35,10 +35,9 @@ from graph_agent.policy.schema.check import ResultCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError
 from graph_agent.ports import Clock, SentCall
 from graph_agent.tools import answers
-from graph_agent.tools.breaker import CircuitBreaker
 from graph_agent.tools.identity import Identity, invalid_header
 from graph_agent.tools.progress import ToolProgress, progress_listener
-from graph_agent.tools.session import Session, attempt
+from graph_agent.tools.session import CircuitBreaker, Session, attempt
 from graph_agent.tools.transport import HttpServer, Server
 
 logger = logging.getLogger(__name__)

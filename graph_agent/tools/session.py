@@ -21,6 +21,7 @@ from mcp.types import CONNECTION_CLOSED, Tool, ToolListChangedNotification
 
 from graph_agent.clock import wait_for_task
 from graph_agent.net.addresses import InsecureUrlError, RefusedAddressError
+from graph_agent.ports import Clock
 from graph_agent.tools.stdio import MAX_STDERR_BYTES
 from graph_agent.tools.tool_list import ToolListError, all_tools
 from graph_agent.tools.transport import Server, SignInRequiredError, transport_to
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+MAX_BACK_OFF_SECONDS = 60.0
 MAX_UNSOLICITED = 5_000
 """The number of unsolicited messages between two requests at which the session is closed."""
 LEAVE_SECONDS = 10.0
@@ -202,3 +204,34 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, MCPError):
         return "it closed the connection" if error.code == CONNECTION_CLOSED else f"it answered with the MCP error {error.code}"
     return next((words for kind, words in _REASONS.items() if isinstance(error, kind)), type(error).__name__)
+
+
+class CircuitBreaker:
+    """Counts failed connections of one server, which is not connected to again during a back-off.
+
+    The first failure is retried at once; each further one doubles the back-off, which begins with one second.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._open_until = 0.0
+
+    @property
+    def failing(self) -> bool:
+        """True if the last connection has failed and no request was answered since."""
+        return self._failures > 0
+
+    @property
+    def open(self) -> bool:
+        """True during a back-off: no connection is attempted."""
+        return self._clock.monotonic() < self._open_until
+
+    def record_failure(self) -> None:
+        self._failures += 1
+        if self._failures > 1:
+            # The exponent is limited, because the power overflows a float after about a thousand failures.
+            self._open_until = self._clock.monotonic() + min(MAX_BACK_OFF_SECONDS, 2.0 ** min(self._failures - 2, 16))
+
+    def record_success(self) -> None:
+        self._failures, self._open_until = 0, 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graph_agent.clock import ManualClock
-from graph_agent.tools.breaker import CircuitBreaker
+from graph_agent.tools.session import CircuitBreaker
 
 
 def test_the_first_failure_is_retried_at_once_and_each_further_one_doubles_the_back_off() -> None:
