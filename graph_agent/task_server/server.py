@@ -51,7 +51,7 @@ def build_task_server(
 
     A call acts for the subject of the verified token if there is one, else for the user in the request's
     `_meta["graph_agent/user"]`, else for `default_user`, which suits an ordinary MCP client of one user.
-    `task_server.http` serves it over HTTP.
+    `bootstrap.tools_app` serves it over HTTP.
     """
     tools = TaskTools(database, clock or SystemClock(), ids or RandomIds())
     with _unchanged_logging():

@@ -23,8 +23,7 @@ from graph_agent.models.canonical import digest
 from graph_agent.ports import Clock, IdSource
 from graph_agent.reply.text import quoted
 from graph_agent.task_server import store
-from graph_agent.task_server.arguments import AddTask, ListTasks, TaskReference, UpdateTask, error_sentence
-from graph_agent.task_server.models import Task, TaskStatus
+from graph_agent.task_server.models import AddTask, ListTasks, Task, TaskReference, TaskStatus, UpdateTask, error_sentence
 from graph_agent.task_server.tables import operations
 
 logger = logging.getLogger(__name__)
