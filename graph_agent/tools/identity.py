@@ -8,12 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import httpx2
-
 from graph_agent.clock import SystemClock
-from graph_agent.net.addresses import require_allowed_host, require_protected
-from graph_agent.net.connections import checked_transport
+from graph_agent.net.addresses import require_allowed_host
 from graph_agent.ports import Clock
+from graph_agent.tools.transport import HttpServer, size_limited_client
 
 Identity: TypeAlias = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns the headers of the next request. May raise anything: then the server counts as unavailable."""
@@ -67,9 +65,8 @@ class TokenSource:
     async def _renew(self) -> None:
         credentials = self._credentials
         await asyncio.to_thread(require_allowed_host, credentials.token_url)
-        require_protected(credentials.token_url, allow_http=credentials.allow_http)
         form = {"grant_type": "client_credentials", **({"scope": credentials.scope} if credentials.scope else {})}
-        async with httpx2.AsyncClient(timeout=10.0, follow_redirects=False, transport=checked_transport()) as client:
+        async with size_limited_client(HttpServer(credentials.token_url, allow_http=credentials.allow_http)) as client:
             response = await client.post(
                 credentials.token_url, data=form, auth=(credentials.client_id, credentials.client_secret)
             )

@@ -17,7 +17,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 
 from graph_agent.net.addresses import require_allowed_host, require_protected
-from graph_agent.net.connections import checked_transport
 from graph_agent.tools.stdio import stdio_transport
 from graph_agent.tools.tool_list import drop_invalid_tools
 
@@ -75,6 +74,9 @@ async def _require_credentials(response: httpx2.Response) -> None:
 
 def size_limited_client(server: HttpServer, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
     """Return an HTTP client that reads at most `MAX_MESSAGE_BYTES` of a body; the SDK limits the size of each event."""
+
+    # Imported here, because it delays the start, and only a server over HTTP needs it.
+    from graph_agent.net.connections import checked_transport
 
     own = httpx2.URL(server.url)
 
