@@ -196,7 +196,7 @@ async def test_a_turn_ends_at_its_deadline_during_a_slow_response(environment: E
     body = json.dumps(answers(api, "Added.")).encode()
 
     async def one(user: str, *first: Answer) -> tuple[str, int]:
-        async with talking(environment, api, *first, drips(body, 1), timeout_seconds=5, limit=300) as talk:
+        async with talking(environment, api, *first, drips(body, 1), timeout_seconds=2, limit=300) as talk:
             finished = await talk.ask("add a task to call mom", user)
             rows = await rows_of(environment, finished.record.header.decision_id)
         assert rows == [("completed", "RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", finished.decision.reply)]

@@ -262,7 +262,7 @@ def test_a_missing_key_refuses_to_start_with_one_sentence(cli: Cli) -> None:
 
 @pytest.mark.usefixtures("deaf_endpoint")
 def test_a_model_that_hangs_is_left_at_the_timeout(cli: Cli) -> None:
-    ended = cli("ask", "hello", "--json", "--model", "openai", "--timeout", "5")
+    ended = cli("ask", "hello", "--json", "--model", "openai", "--timeout", "1")
 
     assert ended.json()["decision"]["outcome_category"] == "ERROR:RESPONSE_GENERATION"
     assert ended.code == 1

@@ -43,6 +43,7 @@ def test_an_endpoint_that_does_not_answer_is_reported_without_the_key(cli: Cli, 
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         monkeypatch.setenv("GEMINI_API_KEY", "AIzaVerySecret")
         monkeypatch.setenv("GEMINI_BASE_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        monkeypatch.setenv("GRAPH_AGENT_TIMEOUT_SECONDS", "1")
         ended = cli("doctor")
 
     assert verdicts(ended)["endpoint"] == "broken"

@@ -101,12 +101,12 @@ def test_a_failure_on_the_wire_exits_with_1_and_the_fixed_reply(
 
 @each_api
 @pytest.mark.parametrize("by", ["option", "environment"])
-def test_a_limit_of_five_seconds_ends_a_slow_response(cli: Cli, monkeypatch: pytest.MonkeyPatch, api: API, by: str) -> None:
+def test_a_limit_of_one_second_ends_a_slow_response(cli: Cli, monkeypatch: pytest.MonkeyPatch, api: API, by: str) -> None:
     """The recorded duration counts. Without the limit it would be thirty seconds, or the minutes that the response takes."""
     with providing_in_thread(api, drips(json.dumps(api.answer(text="Yes.")).encode(), 1)) as provider:
-        limit = {"GRAPH_AGENT_TIMEOUT_SECONDS": "5"} if by == "environment" else {}
+        limit = {"GRAPH_AGENT_TIMEOUT_SECONDS": "1"} if by == "environment" else {}
         model = use_provider(provider, monkeypatch, **limit)
-        ended = cli("ask", "hi", "--json", "--model", model, *(("--timeout", "5") if by == "option" else ()))
+        ended = cli("ask", "hi", "--json", "--model", model, *(("--timeout", "1") if by == "option" else ()))
     decision = ended.json()
     assert (ended.code, decision["reply"]) == (1, FAILURE_REPLY)
     shown = cli("log", "show", decision["decision_id"], "--json").json()
@@ -140,7 +140,7 @@ def test_the_doctor_ask_and_the_log_name_the_same_cause_and_remedy(
     cause = str(CAUSES[code])
     with providing_in_thread(api, WRONG_ENDPOINTS[code](api)) as provider:
         provider.checked = False
-        model = use_provider(provider, monkeypatch, GRAPH_AGENT_TIMEOUT_SECONDS="2")
+        model = use_provider(provider, monkeypatch, GRAPH_AGENT_TIMEOUT_SECONDS="1")
         checked = cli("doctor", "--model", model)
         asked = cli("ask", "add a task to call mom", "--model", model)
     shown = cli("log", "show", "last")

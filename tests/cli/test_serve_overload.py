@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -27,23 +28,30 @@ def test_a_burst_at_a_silent_model_leaves_nothing_open(home: Path) -> None:
 
 
 def test_a_server_that_leaves_a_row_open_exits_with_a_failure(home: Path) -> None:
+    database = home / "graph_agent.db"
+    away = home / "away.db"
+
     async def end_during_a_turn(port: int) -> None:
         turn = asyncio.create_task(ask_for_a_turn(port))
         # The turn and its opening row.
         while open_rows(home) < 2:  # noqa: ASYNC110 (the server is another process)
             await asyncio.sleep(0.05)
-        # Another process keeps the database locked, so that the turn can neither be closed nor counted.
-        locked.execute("BEGIN EXCLUSIVE")
+        # Without its file the turn can neither be closed nor counted, and is refused at once: a lock would be waited for.
+        database.rename(away)
         server.send_signal(signal.SIGTERM)
         await turn
 
-    with serving_without_a_model(home, 5.0) as (server, port):
-        with closing(sqlite3.connect(home / "graph_agent.db", isolation_level=None)) as locked:
-            asyncio.run(end_during_a_turn(port))
-            assert server.wait(120) == 1
+    with serving_without_a_model(home, 3.0) as (server, port):
+        asyncio.run(end_during_a_turn(port))
+        assert server.wait(120) == 1
         assert "an unknown number of turns were left open" in (home / "stderr").read_text(encoding="utf-8")
-    # The next server finishes it at its start.
-    with serving_without_a_model(home, 5.0) as (server, _):
-        assert open_rows(home) == 0
+    away.rename(database)
+    assert open_rows(home) == 2
+    with closing(sqlite3.connect(database)) as stored, stored:
+        stored.execute("UPDATE turns SET lease_until = created_at")
+    # The next server finishes it at its start, when its lease has expired.
+    with serving_without_a_model(home, 3.0) as (server, _):
+        while open_rows(home):
+            time.sleep(0.05)
         server.send_signal(signal.SIGTERM)
         assert server.wait(120) == 0

@@ -19,6 +19,7 @@ from mcp import StdioServerParameters
 
 from graph_agent.bootstrap.runtime import Runtime, open_runtime
 from graph_agent.clock import ManualClock
+from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.record import CallDisposition, ToolInvocation
 from graph_agent.policy.constitution import Constitution
 from graph_agent.tools import transport
@@ -43,12 +44,14 @@ def opened(tmp_path: Path, servers: Servers, constitution: Path, notes: Path, sc
     """`opened(what, lines, *calls)` opens a runtime with a hostile server beside the notes server."""
 
     @asynccontextmanager
-    async def open_beside(what: str, lines: str, *calls: dict[str, Any], **keys: Any) -> AsyncIterator[Runtime]:
+    async def open_beside(
+        what: str, lines: str, *calls: dict[str, Any], config: AgentEngineConfig | None = None, **keys: Any
+    ) -> AsyncIterator[Runtime]:
         (notes / "a").write_text("tea", encoding="utf-8")
         granted(constitution, f"## Available Tools\n{lines}- read_note: Read (reads)\n")
         file = servers(hostile=hostile(what, **keys), notes=notes_server(notes))
         model = script(*calls, call("read_note", name="a"), SAID)
-        async with open_runtime(settings(tmp_path, file, constitution, model)) as runtime:
+        async with open_runtime(settings(tmp_path, file, constitution, model), config=config) as runtime:
             yield runtime
 
     return open_beside
@@ -126,7 +129,8 @@ async def test_a_result_of_20_mb_ends_the_connection_and_its_outcome_is_unknown(
 
 
 async def test_a_call_that_hangs_ends_at_its_time_limit_and_is_unknown(opened: Opened) -> None:
-    async with opened("never answers", "- act: Act (without confirmation)\n", call("act")) as runtime:
+    config = AgentEngineConfig(timeout_seconds=600, iteration_timeout=2)
+    async with opened("never answers", "- act: Act (without confirmation)\n", call("act"), config=config) as runtime:
         (act,) = await invocations(runtime)
     assert (act.success, act.error_code) == (False, "TIMEOUT_ERROR")
 
