@@ -45,7 +45,7 @@ OPTIONS ?=
 
 .PHONY: test
 test: setup ## run the tests, with OPTIONS of pytest
-	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode $(BIN)/pytest -q -n auto $(OPTIONS)
+	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode $(BIN)/pytest -q -n auto --dist worksteal $(OPTIONS)
 
 .PHONY: lint
 lint: $(STAMP) ## ruff, check only

@@ -18,7 +18,7 @@ import pytest
 from graph_agent.db import Database
 from graph_agent.record.tables import metadata
 from tests import fork_server
-from tests.run_folder import run_folder, service
+from tests.run_folder import run_folder, service, use_memory
 
 fork_server.without_grammar()
 
@@ -30,9 +30,15 @@ hypothesis.settings.load_profile("any machine")
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder of the run, in the process that starts those of pytest-xdist."""
     if not hasattr(config, "workerinput"):
+        use_memory()
         folder = ExitStack()
         folder.enter_context(run_folder())
         config.add_cleanup(folder.close)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Run two test processes more than there are processors: tests wait for other processes about half of their time."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_finish() -> None:

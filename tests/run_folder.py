@@ -19,9 +19,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 VARIABLE = "TESTS_RUN_FOLDER"
+MEMORY = Path("/dev/shm")
+_MEMORY_BYTES = 2**32
+"""Several times what a run needs."""
 _LIFELINE = "lifeline"
 
 _started: list[subprocess.Popen[str]] = []
+
+
+def use_memory() -> None:
+    """Let this process and those that it starts create temporary files in memory, if there is room for them.
+
+    SQLite waits for the disk in each commit, which on a busy machine takes longer than most tests.
+    """
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    # In a container it may be small, and without permission to execute files.
+    found = os.statvfs(MEMORY)
+    if found.f_bavail * found.f_frsize >= _MEMORY_BYTES and not found.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None
 
 
 @contextmanager
