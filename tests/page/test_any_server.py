@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.llm import LLMResponse
 from graph_agent.policy.signature import Signer
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tools.executor import McpToolExecutor
@@ -27,6 +28,7 @@ from tests.scripted_turns import calls, grouped, says
 
 TOOLS = 200
 REFUND = ("refund", {"order": "A-17", "amount": 1200})
+SCRIPT = (calls(REFUND), says("There are no further orders."), calls(("read_report_9", {}), ("refund", {})))
 
 
 def shop() -> MCPServer:
@@ -53,8 +55,8 @@ def constitution() -> str:
     return f"# Shop desk\n\nYou help with orders.\n\n## Available Tools\n{refund}\n{reading}\n"
 
 
-def shop_runtime(environment: Environment) -> Runtime:
-    model = ScriptedAdapter([calls(REFUND), says("There are no further orders."), calls(("read_report_9", {}), ("refund", {}))])
+def shop_runtime(environment: Environment, script: Sequence[LLMResponse] = SCRIPT) -> Runtime:
+    model = ScriptedAdapter(list(script))
     tools = McpToolExecutor(shop(), trusted=False)
     engine = LLMAgentEngine(
         model,
@@ -97,13 +99,15 @@ def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:
         expect(page.locator(".examples button")).to_have_text(["Read report 1", "what can you do?"])
         assert "task" not in words(page)
         say(page, "refund order A-17")
-        expect(page.locator(".card .change")).to_contain_text("A-17")
+        assert page.locator(".card .change").inner_text() == "Refund an order:\namount = 1200\norder = 'A-17'"
         expect(page.locator(".card dl")).to_be_hidden()
         expect(page.locator(".progress-text").last).to_contain_text("asked you")
         assert "task" not in words(page)
         page.get_by_role("button", name="Confirm").click()
         expect(page.locator(".card")).to_have_attribute("data-closed", "used")
         expect(page.locator(".message.user").last).to_contain_text("Yes: ")
+        expect(page.locator(".content .by-server")).to_have_text("> refunded A-17: 1200")
+        expect(page.locator(".message.assistant footer").last).to_contain_text("by code and a server")
         say(page, "is there another one?")
         # One round only: the reply at the cap is one of code, and the path is not green.
         say(page, "read report nine and refund everything")
@@ -122,6 +126,21 @@ def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:
         page.locator(".plot canvas").first.wait_for()
         expect(page.get_by_role("heading", name="Intents")).to_have_count(0)
     assert not [url for url in asked if "/api/tasks" in url]
+
+
+def test_the_call_of_a_question_that_does_not_show_all_of_it_is_unfolded(
+    browser: Browser, tmp_path: Path, template: Path
+) -> None:
+    order = "x" * 4_001 + " the end"
+    script = [calls(("refund", {"order": order, "amount": 1}))]
+    site = open_site(browser, tmp_path, template, lambda environment: shop_runtime(environment, script))
+    with site as shop, shop.page() as page:
+        say(page, "refund it")
+        expect(page.locator(".card .change")).not_to_contain_text("the end")
+        expect(page.locator(".card dl")).to_be_visible()
+        expect(page.locator(".card dd").last).to_contain_text("the end")
+        page.get_by_role("button", name="Confirm").click()
+        expect(page.locator(".card")).to_have_attribute("data-closed", "used")
 
 
 def test_two_hundred_tools_have_a_search(site: Site) -> None:

@@ -33,7 +33,7 @@ export function PendingCard({ pending, busy, onAnswer }: Props): VNode {
       <p class="change" tabindex={0}>
         <Visible text={actionOf(pending)} />
       </p>
-      <details>
+      <details open={pending.by_id_only}>
         <summary class="quiet">The exact call</summary>
         <dl class="arguments">
           <dt>tool</dt>

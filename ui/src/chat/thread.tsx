@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { endingOf } from "../machine/path";
 import { Disclosure } from "../shared/about";
+import { Authored, byline } from "../shared/authored";
 import type { Conversation, StoredMessage } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { fullTime, shortTime } from "../shared/format";
@@ -134,15 +135,16 @@ function StoredItem({ message, card, chosen, isNotice, onChoose }: ItemProps): V
     <article class={`message ${message.role} ${chosen ? "chosen" : ""}`} {...(answer && { onClick: onChoose })}>
       {card ?? (
         <p class={isNotice && answer ? "notice" : "content"}>
-          <Visible text={message.content} />
+          <Authored text={message.content} parts={message.authors?.reply} />
         </p>
       )}
-      <CodeLines effects={message.effects} notices={message.notices} />
+      <CodeLines {...message} />
       {answer && (
         <footer>
           <time dateTime={message.created_at} title={fullTime(message.created_at)}>
             {shortTime(message.created_at)}
           </time>
+          <span class="quiet">{byline(message.authors)}</span>
           <a href={`/decisions/${message.decision_id}`}>Decision</a>
           <button type="button" class="plain" aria-pressed={chosen}>
             Path

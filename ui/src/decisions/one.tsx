@@ -1,6 +1,7 @@
 // One decision: why it came out as it did, its path through the states, and every call with the guard's verdict.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { Authored, byline } from "../shared/authored";
 import { ApiError, getJson } from "../shared/client";
 import type { DecisionDetail, LoggedModelCall, ToolInvocation } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
@@ -103,9 +104,10 @@ export function Answer({ detail }: { detail: DecisionDetail }): VNode | null {
     <section class="block">
       <h2>Reply</h2>
       <p class="content">
-        <Visible text={detail.response_text ?? result.response_text ?? result.clarification_question ?? ""} />
+        <Authored text={detail.response_text ?? result.response_text ?? result.clarification_question ?? ""} parts={result.authors?.reply} />
       </p>
-      <CodeLines effects={result.effects} notices={result.notices} />
+      <p class="quiet">{byline(result.authors)}</p>
+      <CodeLines effects={result.effects} notices={result.notices} authors={result.authors} />
     </section>
   );
 }

@@ -1,6 +1,7 @@
 // A recorded decision beside the same decision made again: the result, and the states one by one.
 import { useState } from "preact/hooks";
 import type { VNode } from "preact";
+import { Authored } from "../shared/authored";
 import type { AgentDecision } from "../shared/client";
 import { Outcome } from "../decisions/row";
 import { label } from "../machine/layout";
@@ -67,7 +68,7 @@ function Decisions({ report, heading }: { report: Report; heading: string }): VN
   const rows: [string, (decision: AgentDecision) => VNode | string][] = [
     ["Outcome", (one) => <Outcome outcome={one.outcome_category ?? "PENDING"} />],
     ["Type", (one) => words(one.decision_type)],
-    ["Reply", (one) => <Visible text={one.response_text ?? one.clarification_question ?? ""} />],
+    ["Reply", (one) => <Authored text={text("Reply", one)} parts={one.authors?.reply} />],
     ["Asks to confirm", (one) => <Visible text={one.pending_action?.description ?? "nothing"} />],
     ["Receipts", (one) => <Visible text={one.effects?.join("\n") || "none"} />],
   ];
