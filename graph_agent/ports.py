@@ -18,6 +18,8 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 
 if TYPE_CHECKING:
     # Only named in signatures: an adapter, which imports this module, needs neither the record nor the policy.
+    from graph_agent.models.facts import Facts
+    from graph_agent.policy.cedar.conditions import Conditions
     from graph_agent.policy.guard import AuthorizedCall
 
 
@@ -174,6 +176,10 @@ class TurnPorts(Protocol):
 
     async def consume(self, pending_id: str) -> bool:
         """Use up a confirmation; False if it was used before."""
+        ...
+
+    async def facts(self, conditions: Conditions) -> Facts:
+        """Return the facts that `conditions` read: the time, in their time zone."""
         ...
 
     async def generate(self, request: LLMRequest) -> LLMResponse:

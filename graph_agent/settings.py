@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from graph_agent.errors import ConfigurationError
 
@@ -36,6 +36,12 @@ class Settings(BaseModel):
     """A direct connection to the database of DATABASE_URL, for notifications, if that URL is one of a pooler."""
     constitution: Path | None = Field(default=None, alias="GRAPH_AGENT_CONSTITUTION")
     """The file that says what may be done; unset: the shipped one."""
+    policy: Path | None = Field(default=None, alias="GRAPH_AGENT_POLICY")
+    """The file of conditions in Cedar, which restrict the constitution further; unset: none."""
+    roles: str | None = Field(default=None, alias="GRAPH_AGENT_ROLES")
+    """`CLAIM=ROLE,ROLE`: the claim of the bearer tokens that has the user's roles, and the roles that conditions may name."""
+    time_zone: str = Field(default="UTC", alias="GRAPH_AGENT_TIME_ZONE")
+    """The time zone in which conditions see the hour and the day, such as Europe/Berlin."""
     mcp: Path | None = Field(default=None, alias="GRAPH_AGENT_MCP")
     """The file that lists the MCP servers; unset: the shipped task server."""
     secret: SecretStr | None = Field(default=None, alias="GRAPH_AGENT_SECRET", min_length=16)
@@ -110,12 +116,12 @@ class Settings(BaseModel):
             raise ValueError("must have at least 32 bytes")
         return value
 
-    @field_validator("auditor_claim")
+    @field_validator("auditor_claim", "roles")
     @classmethod
-    def _not_requested_by_users(cls, value: str | None) -> str | None:
+    def _not_requested_by_users(cls, value: str | None, info: ValidationInfo) -> str | None:
         claim, _, expected = (value or "").partition("=")
-        if value is not None and not (claim and expected):
-            raise ValueError("must be CLAIM=VALUE")
+        if value is not None and not (claim and expected.strip(", ")):
+            raise ValueError(f"must be CLAIM={'VALUE' if info.field_name == 'auditor_claim' else 'ROLE,ROLE'}")
         if claim in ("scope", "scp"):
             raise ValueError("must not be a scope, which users request for themselves")
         return value
@@ -153,6 +159,11 @@ class Settings(BaseModel):
     def disclosed(self) -> str | None:
         """The line that says that one talks to an AI, unless it is switched off."""
         return None if self.disclosure == "off" else self.disclosure
+
+    @property
+    def role_names(self) -> tuple[str, ...]:
+        """The roles that conditions may name."""
+        return tuple(role.strip() for role in (self.roles or "").partition("=")[2].split(",") if role.strip())
 
     @property
     def authenticates(self) -> bool:

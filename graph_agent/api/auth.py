@@ -10,7 +10,7 @@ from graph_agent.api.cookies import SESSION
 from graph_agent.api.services import services
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller
+from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, role_claim
 from graph_agent.settings import Settings
 
 SESSION_HOURS = 8.0
@@ -52,7 +52,7 @@ def authenticator(settings: Settings) -> Authenticator:
     sessions = None
     if settings.oidc_issuer is not None and settings.secret is not None:
         seconds = 3600 * min(SESSION_HOURS, settings.jwt_max_hours)
-        sessions = BrowserSessions(settings.secret.get_secret_value().encode(), seconds)
+        sessions = BrowserSessions(settings.secret.get_secret_value().encode(), seconds, role_claim(settings))
     return SignedInUsers(BearerTokens.of(settings), sessions)
 
 

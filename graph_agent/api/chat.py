@@ -79,6 +79,7 @@ async def start_turn(
             shown=sent.shown,
             idem_key=idem_key,
             arrived_at=arrived_at,
+            roles=caller.roles,
         ),
         has_waited=waited is not None,
     )

@@ -14,7 +14,9 @@ from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.graph.authorized import read_for_display
 from graph_agent.models.base import Frozen
+from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
+from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.guard import AuthorizedCall, permitted_read
 
 router = APIRouter(prefix="/api", tags=["tasks"])
@@ -39,7 +41,7 @@ async def tasks(
 ) -> TaskPage:
     """List the caller's tasks, newest first. The constitution must permit `list_tasks`, and the tool must only read."""
     runtime = services(request).runtime
-    call = await _permitted(runtime, caller.user_id, status)
+    call = await _permitted(runtime, caller, status)
     found = await (
         _from_tool(runtime, call, before) if runtime.tasks is None else _from_store(runtime.tasks, call, limit, before)
     )
@@ -75,13 +77,15 @@ def _no_such_task() -> ServiceError:
     return ServiceError(ServiceErrorCode.TASK_NOT_FOUND, "There is no such task.")
 
 
-async def _permitted(runtime: Runtime, user_id: str, status: str) -> AuthorizedCall:
+async def _permitted(runtime: Runtime, caller: Caller, status: str) -> AuthorizedCall:
     """Return the permission of the guard, which also sets the argument that the constitution binds to the user."""
     try:
         policy = (await runtime.engine.prepare()).policy
     except ConfigurationError:
         raise service_unavailable() from None
     wanted = FunctionCall(name="list_tasks", arguments={"status": status})
-    if (call := permitted_read(wanted, policy=policy, user_id=user_id)) is None:
+    zone = None if policy.conditions is None else policy.conditions.file.time_zone
+    facts = None if zone is None else Facts.at(runtime.clock.now(), zone)
+    if (call := permitted_read(wanted, policy=policy, user_id=caller.user_id, roles=caller.roles, facts=facts)) is None:
         raise service_unavailable()
     return call

@@ -98,4 +98,4 @@ def header_digests(header: str | None) -> list[str]:
     if header is None:
         return []
     fields = json.loads(header)
-    return [fields[name] for name in SNAPSHOT_TEXTS]
+    return [fields[name] for name in (*SNAPSHOT_TEXTS, "policy") if name in fields]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from graph_agent.bootstrap.secret import signing_keys
 from graph_agent.bootstrap.stores import Stores, open_audit, open_stores
-from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.bootstrap.toolbox import conditions_of, open_tools
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolExecutor, ToolServer
@@ -34,11 +35,13 @@ class AgentServices:
     tools: McpServerGroup
     ports: EnginePorts
     config: AgentEngineConfig = field(default_factory=AgentEngineConfig)
+    conditions: ConditionsFile | None = None
 
     def engine(
         self, adapter: LLMAdapter, options: EngineOptions, tools: ToolExecutor | ToolServer | None = None
     ) -> LLMAgentEngine:
         """Return an engine on these services, with other `tools` than theirs if there are any."""
+        options = replace(options, conditions=self.conditions)
         return LLMAgentEngine(adapter, tools or self.tools, self.constitution, ports=self.ports, options=options)
 
     def calling_engine(self, tools: ToolServer | None = None) -> LLMAgentEngine:
@@ -52,6 +55,7 @@ async def open_services(
 ) -> AsyncGenerator[tuple[AgentServices, Stores]]:
     """Open the databases, the signing key and the tools. Raises `ConfigurationError`."""
     constitution = Constitution.load(settings.constitution)
+    conditions = conditions_of(settings)
     clock, ids = clock or SystemClock(), ids or RandomIds()
     async with (
         open_stores(settings) as stores,
@@ -59,6 +63,7 @@ async def open_services(
     ):
         services = AgentServices(
             constitution=constitution.text,
+            conditions=conditions,
             config=AgentEngineConfig(timeout_seconds=settings.timeout_seconds),
             tools=tools,
             ports=EnginePorts(

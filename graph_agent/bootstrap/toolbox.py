@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import Policy
 from graph_agent.ports import Clock, IdSource
@@ -77,6 +78,13 @@ def pins_of(settings: Settings) -> Pins | None:
     return Pins.load(lock_file(settings.constitution))
 
 
+def conditions_of(settings: Settings) -> ConditionsFile | None:
+    """Return the file of conditions that the settings name. Raises `ConfigurationError`."""
+    if settings.policy is None:
+        return None
+    return ConditionsFile.load(settings.policy, settings.role_names, settings.time_zone)
+
+
 def shared_identities(settings: Settings) -> list[str]:
     """Return the configured MCP servers that cannot tell the users apart. Raises `ConfigurationError`."""
     servers = [] if settings.mcp is None else read_server_file(settings.mcp, os.environ)
@@ -103,12 +111,14 @@ async def served_policy(settings: Settings, database: Database) -> CheckedTools:
     """
     constitution = Constitution.load(settings.constitution)
     async with open_tools(database, settings, constitution) as tools:
-        return await checked_tools(constitution, tools)
+        return await checked_tools(constitution, tools, conditions_of(settings))
 
 
-async def checked_tools(constitution: Constitution, tools: McpServerGroup) -> CheckedTools:
+async def checked_tools(
+    constitution: Constitution, tools: McpServerGroup, conditions: ConditionsFile | None = None
+) -> CheckedTools:
     """Connect to all servers and return the policy with what is wrong; see `served_policy`."""
-    policy = await ServedPolicy(constitution, tools, seconds=MAX_TIMEOUT_SECONDS).current()
+    policy = await ServedPolicy(constitution, tools, seconds=MAX_TIMEOUT_SECONDS, conditions=conditions).current()
     return CheckedTools(policy, problems(tools))
 
 

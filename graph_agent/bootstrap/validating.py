@@ -11,7 +11,7 @@ from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.bootstrap.toolbox import open_tools
+from graph_agent.bootstrap.toolbox import conditions_of, open_tools
 from graph_agent.db import Database, migrate
 from graph_agent.models.canonical import digest
 from graph_agent.models.config import AgentEngineConfig
@@ -57,7 +57,10 @@ class ValidationJob:
     def to_json(self) -> list[Any]:
         """Return what the results depend on, besides the cases and the MCP servers."""
         constitution = Constitution.load(self.settings.constitution).text
-        return [self.model or self.settings.model, constitution, str(self.settings.mcp), self.settings.timeout_seconds]
+        model, mcp = self.model or self.settings.model, str(self.settings.mcp)
+        conditions = conditions_of(self.settings)
+        rules = [] if conditions is None else [conditions.text, list(conditions.roles), conditions.time_zone]
+        return [model, constitution, mcp, self.settings.timeout_seconds, *rules]
 
 
 def split_cases(fixtures: Sequence[Fixture]) -> list[CasePart]:
@@ -92,4 +95,5 @@ async def _open_runner(settings: Settings, model: str | None) -> AsyncGenerator[
         tools = await stack.enter_async_context(open_tools(tasks, settings, constitution))
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
         cases = CaseTasks(tasks if settings.mcp is None else None)
-        yield EngineRunner(adapter, tools, constitution.text, cases, config=config), reason
+        conditions = conditions_of(settings)
+        yield EngineRunner(adapter, tools, constitution.text, cases, config=config, conditions=conditions), reason

@@ -100,16 +100,17 @@ class ChatService:
         shown: ShownQuestion | None = None,
         idem_key: str | None = None,
         hooks: Iterable[TurnHook] = (),
+        roles: tuple[str, ...] = (),
     ) -> ChatAnswer:
         """Answer one message; without `conversation_id`, in a new conversation.
 
         `answers` is the user's yes or no to a pending action, by its id: it belongs to the action's conversation, and `content`
-        is then only shown there. `shown` is the question that the client shows: a typed yes answers no other one. The same
-        `idem_key` with the same message gets the same answer, however often it is sent. If the caller is cancelled, the turn is
-        ended and its record closed first.
+        is then only shown there. `shown` is the question that the client shows: a typed yes answers no other one. Conditions of
+        the policy see the user's `roles`. The same `idem_key` with the same message gets the same answer, however often it is
+        sent. If the caller is cancelled, the turn is ended and its record closed first.
         """
         request = _request(user_id, content, conversation_id, answers, idem_key, shown)
-        started = await self._start(request, hooks)
+        started = await self._start(request, hooks, roles=roles)
         return started if isinstance(started, ChatAnswer) else await started.result()
 
     async def start(
@@ -123,6 +124,7 @@ class ChatService:
         idem_key: str | None = None,
         arrived_at: float | None = None,
         stepwise: bool = False,
+        roles: tuple[str, ...] = (),
     ) -> TurnHandle[ChatAnswer] | ChatAnswer:
         """Like `send`, but return once the turn has begun; it then continues, whether or not the caller is cancelled.
 
@@ -130,7 +132,7 @@ class ChatService:
         each node but the first waits for `request_step`.
         """
         started = await self._start(
-            _request(user_id, content, conversation_id, answers, idem_key, shown), arrived_at=arrived_at
+            _request(user_id, content, conversation_id, answers, idem_key, shown), arrived_at=arrived_at, roles=roles
         )
         if not isinstance(started, ChatAnswer):
             # The turn has not taken a step yet, so no call is missed.
@@ -189,14 +191,18 @@ class ChatService:
         await self._engine.aclose()
 
     async def _start(
-        self, request: TurnRequest, hooks: Iterable[TurnHook] = (), arrived_at: float | None = None
+        self,
+        request: TurnRequest,
+        hooks: Iterable[TurnHook] = (),
+        arrived_at: float | None = None,
+        roles: tuple[str, ...] = (),
     ) -> TurnHandle[ChatAnswer] | ChatAnswer:
         since = self._clock.monotonic()
         turn = await self._accept(request)
         if isinstance(turn, AnsweredTurn):
             return ChatAnswer.model_validate(turn.answer)
 
-        session = ChatSession(self._stores, turn, since)
+        session = ChatSession(self._stores, turn, since, roles)
         start, user_id = session.start(), turn.user_id
         return self._engine.start(start, session, turn.decision_id, user_id=user_id, hooks=hooks, arrived_at=arrived_at)
 

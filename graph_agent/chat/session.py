@@ -46,8 +46,9 @@ class ChatStores:
 class ChatSession(TurnSession[ChatAnswer]):
     """The session of one claimed turn."""
 
-    def __init__(self, stores: ChatStores, turn: ClaimedTurn, since: float) -> None:
-        """`since` is the monotonic time just before the turn was claimed."""
+    def __init__(self, stores: ChatStores, turn: ClaimedTurn, since: float, roles: tuple[str, ...] = ()) -> None:
+        """`since` is the monotonic time just before the turn was claimed. A turn that asks no model needs no `roles`."""
+        self._roles = roles
         self._stores = stores
         self._turn = turn
         self._since = since
@@ -63,6 +64,7 @@ class ChatSession(TurnSession[ChatAnswer]):
             pending_confirmation=turn.pending,
             answers=turn.answers,
             shown=turn.shown,
+            roles=self._roles,
         )
         return TurnStart(context, resumes=turn.attempt > 1, asks_model=asks_model)
 

@@ -26,6 +26,7 @@ from graph_agent.cli.running import (
     Conversation,
     Mcp,
     Model,
+    PolicyFile,
     Run,
     User,
     Verbose,
@@ -72,6 +73,7 @@ def ask(
     model: Model = None,
     mcp: Mcp = None,
     constitution: ConstitutionFile = None,
+    policy: PolicyFile = None,
     timeout: Annotated[
         float | None,
         typer.Option(
@@ -91,7 +93,7 @@ def ask(
     with -c, or confirm an action by its id with --yes ID or decline it with --no ID; -v prints the ids on stderr.
     """
     answers = _answer_by_id(yes, no)
-    settings = command_settings(mcp, constitution)
+    settings = command_settings(mcp, constitution, policy)
     if batch is not None:
         if user != LOCAL_USER or go_on or any(given is not None for given in (text, conversation, answers)):
             wrong_usage("--batch reads its messages from a file: leave out TEXT, --user, --conversation, -c, --yes and --no")

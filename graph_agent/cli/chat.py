@@ -10,7 +10,7 @@ from rich.text import Text
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.files import command_settings
-from graph_agent.cli.running import ConstitutionFile, Conversation, Mcp, Model, User, print_stderr
+from graph_agent.cli.running import ConstitutionFile, Conversation, Mcp, Model, PolicyFile, User, print_stderr
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.sending import send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
@@ -33,12 +33,13 @@ def chat(
     model: Model = None,
     mcp: Mcp = None,
     constitution: ConstitutionFile = None,
+    policy: PolicyFile = None,
 ) -> None:
     """Chat in one conversation, until /quit or the end of input.
 
     A question that needs a yes or no is highlighted. The changes that were made are listed below each reply.
     """
-    with open_command_runtime(command_settings(mcp, constitution), model=model) as (runtime, run):
+    with open_command_runtime(command_settings(mcp, constitution, policy), model=model) as (runtime, run):
         print_stderr("/help lists the commands, /quit leaves.")
         console = stdout_console()
         pending: PendingAction | None = None

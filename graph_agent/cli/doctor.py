@@ -16,7 +16,7 @@ from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy, shared_identities
 from graph_agent.cli.files import command_settings
-from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model
+from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model, PolicyFile
 from graph_agent.cli.show import stdout_console
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
 from graph_agent.llm.config import LLMConfig
@@ -34,12 +34,12 @@ _OTHER_MODELS = (
 )
 
 
-def doctor(model: Model = None, mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
+def doctor(model: Model = None, mcp: Mcp = None, constitution: ConstitutionFile = None, policy: PolicyFile = None) -> None:
     """Check model, constitution, database, retention, tools and key.
 
     The endpoint gets one short request, to find out whether the server honors a required call. Exits with 1 if a check fails.
     """
-    if not asyncio.run(_run_checks(command_settings(mcp, constitution), model)):
+    if not asyncio.run(_run_checks(command_settings(mcp, constitution, policy), model)):
         raise typer.Exit(FAILED)
 
 

@@ -78,6 +78,11 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "constitution:check", "Explain a constitution line by line: what each tool may do, and what it promises."
         ),
     },
+    "policy": {
+        "new": Command("policy:new", "Print a file of conditions for the tools, with commented examples."),
+        "check": Command("policy:check", "Explain a file of conditions: the rules for each tool, and what rules cannot see."),
+        "schema": Command("policy:schema", "Print the Cedar schema of the tools, for an editor and for Cedar's own tools."),
+    },
     "tools": {
         "list": Command("tools:list_tools", "List the tools that the constitution allows and the server serves."),
         "call": Command("tools:call", "Call one tool over MCP and print its result as JSON."),
@@ -137,6 +142,7 @@ for _name, _help in {
     "baseline": "Store how the agent behaves, and detect drift.",
     "db": "Update and move the databases.",
     "constitution": "Print, write and explain the file that says what may be done.",
+    "policy": "Write, check and explain conditions for the tools, in Cedar.",
     "tools": "Use the tools directly, without a model.",
 }.items():
     app.add_typer(typer.Typer(cls=LazyGroup, no_args_is_help=True), name=_name, help=_help)

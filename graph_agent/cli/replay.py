@@ -16,7 +16,9 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.time_slices import TimeSlice, split_log
 from graph_agent.bootstrap.adapters import open_adapter
+from graph_agent.bootstrap.toolbox import conditions_of
 from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
+from graph_agent.cli.files import command_settings
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import DONE, FAILED, AsJson, Model, Run, option, print_stderr, read_text, wrong_usage
@@ -56,15 +58,11 @@ def replay(
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Replay every closed decision of the log.")] = False,
+    constitution: Annotated[
+        Path | None, option("--constitution", "FILE", "Decide by this constitution instead of the recorded one.")
+    ] = None,
     policy: Annotated[
-        Path | None,
-        typer.Option(
-            "--policy",
-            "--constitution",
-            metavar="FILE",
-            help="Decide by this constitution instead of the recorded one.",
-            show_default=False,
-        ),
+        Path | None, option("--policy", "FILE", "Decide by these conditions in Cedar instead of the recorded ones.")
     ] = None,
     steps: Annotated[bool, typer.Option("--step", help="Print each state and its changes.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Ask the current model; use the recorded tool results.")] = False,
@@ -90,17 +88,19 @@ def replay(
     division = Division(workers, dask, checkpoint)
     if division and (not everything or steps):
         wrong_usage("--workers, --dask and --checkpoint are for --all, without --step")
-    other = None if policy is None else read_text(policy, MAX_CHARACTERS + 1)
+    other = None if constitution is None else read_text(constitution, MAX_CHARACTERS + 1)
+    settings = command_settings(policy=policy) if policy is not None else None
+    what_if: dict[str, Any] = {"policy": other, "conditions": None if settings is None else conditions_of(settings)}
     with _open_source(target) as (run, database):
         printer = _Printer(steps, as_json, alone=target is not None and database is not None)
         if division:
-            job = ReplayJob(read_settings().log_reads, filters, other)
+            job = ReplayJob(read_settings().log_reads, filters, **what_if)
             tally = _replay_slices(run(split_log(database, filters)), job, printer, division)
         elif target is None:
             expected = run(LogQueryService(database).query_decisions(filters, limit=1)).total
-            tally = run(_replay_all(read_log(database, filters), expected, printer, policy=other, live=live, model=model))
+            tally = run(_replay_all(read_log(database, filters), expected, printer, what_if, live=live, model=model))
         else:
-            tally = run(_replay_all(_read_target(target, database), None, printer, policy=other, live=live, model=model))
+            tally = run(_replay_all(_read_target(target, database), None, printer, what_if, live=live, model=model))
     if tally.total == 0:
         print_stderr("There is nothing to replay.")
     elif not printer.alone:
@@ -176,8 +176,8 @@ async def _replay_all(
     sources: AsyncIterator[LoadedRecord],
     expected: int | None,
     printer: _Printer,
+    what_if: dict[str, Any],
     *,
-    policy: str | None,
     live: bool,
     model: str | None,
 ) -> _Tally:
@@ -190,7 +190,7 @@ async def _replay_all(
             async for found in sources:
                 played = None
                 if found.record is not None:
-                    played = await replayer.replay(found.record, found.texts, policy=policy, live=adapter, interruptible=True)
+                    played = await replayer.replay(found.record, found.texts, **what_if, live=adapter, interruptible=True)
                 report = unreadable_report(found.name) if played is None else played.to_json()
                 tally.count(report)
                 printer.print(report, played)

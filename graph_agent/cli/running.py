@@ -54,6 +54,7 @@ User = Annotated[str, option("--user", "ID", "Act as this user.", "the local use
 Conversation = Annotated[str | None, option("--conversation", "ID", "Continue this conversation (default: a new one).")]
 Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]
 ConstitutionFile = Annotated[Path | None, option("--constitution", "FILE", "Use this constitution.", "the shipped one")]
+PolicyFile = Annotated[Path | None, option("--policy", "FILE", "Use these conditions in Cedar.", "none")]
 NoToken = Annotated[
     bool, typer.Option("--no-token", help="Require no launch token: for a container, where no other account reaches the port.")
 ]

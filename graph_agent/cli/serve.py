@@ -17,7 +17,7 @@ from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.listening import open_listener
 from graph_agent.cli.log_lines import LogFormat, LogLevel
-from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, wrong_usage
+from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, PolicyFile, wrong_usage
 from graph_agent.cli.server_process import ServerOptions, run_server
 from graph_agent.cli.worker import run_worker
 from graph_agent.cli.workers import WorkerGroup
@@ -34,6 +34,7 @@ def serve(
     model: Model = None,
     mcp: Mcp = None,
     constitution: ConstitutionFile = None,
+    policy: PolicyFile = None,
     no_page: Annotated[
         bool, typer.Option("--no-page", help="Serve the API only; the path / then lists its routes as JSON.")
     ] = False,
@@ -52,7 +53,7 @@ def serve(
     Without bearer tokens configured (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it serves one local user on a loopback
     address. Every client then needs the launch token, which is kept in a file of GRAPH_AGENT_HOME.
     """
-    settings = command_settings(mcp, constitution)
+    settings = command_settings(mcp, constitution, policy)
     if not settings.authenticates and not is_loopback(host):
         wrong_usage(
             f"without authentication only loopback addresses are served, and {host} is not one: "

@@ -18,6 +18,7 @@ from graph_agent.cli.running import (
     Conversation,
     Mcp,
     Model,
+    PolicyFile,
     User,
     print_stderr,
 )
@@ -37,9 +38,10 @@ def step(
     model: Model = None,
     mcp: Mcp = None,
     constitution: ConstitutionFile = None,
+    policy: PolicyFile = None,
 ) -> None:
     """Send one message and print each state with its outcome and changes, then the reply."""
-    with open_command_runtime(command_settings(mcp, constitution), model=model) as (runtime, run):
+    with open_command_runtime(command_settings(mcp, constitution, policy), model=model) as (runtime, run):
         console = stdout_console()
         answer = run(
             send_with_key(

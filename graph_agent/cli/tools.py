@@ -29,6 +29,7 @@ from graph_agent.cli.running import (
     ConstitutionFile,
     Mcp,
     NoToken,
+    PolicyFile,
     User,
     open_in_loop,
     option,
@@ -86,6 +87,7 @@ def call(
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the call, for a tool that needs it.")] = False,
     mcp: Mcp = None,
     constitution: ConstitutionFile = None,
+    policy: PolicyFile = None,
 ) -> None:
     """Call one tool over MCP and print its result as JSON.
 
@@ -98,7 +100,7 @@ def call(
         given = None
     if not isinstance(given, dict):
         wrong_usage("the arguments must be one JSON object")
-    with open_in_loop(open_agent_services(command_settings(mcp, constitution))) as (services, run):
+    with open_in_loop(open_agent_services(command_settings(mcp, constitution, policy))) as (services, run):
         run(services.tools.start())
         engine = services.calling_engine()
         finished: FinishedTurn = run(engine.call(user, [FunctionCall(name, given)]))

@@ -22,6 +22,7 @@ from graph_agent.cli.running import (
     ConstitutionFile,
     Mcp,
     Model,
+    PolicyFile,
     open_in_loop,
     option,
     print_stderr,
@@ -44,6 +45,7 @@ def validate(
     model: Model = None,
     mcp: Mcp = None,
     constitution: ConstitutionFile = None,
+    policy: PolicyFile = None,
     only: Annotated[
         str | None,
         option("--only", "PATTERN", "Run the cases whose test_id matches: delete-*"),
@@ -69,7 +71,7 @@ def validate(
     """
     if as_json and junit:
         wrong_usage("give either --json or --junit, not both")
-    settings = command_settings(mcp, constitution)
+    settings = command_settings(mcp, constitution, policy)
     check_model(settings, model)
     division = Division(workers, dask, checkpoint)
     if division and (model or settings.model or "").startswith("scripted:"):

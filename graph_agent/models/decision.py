@@ -87,7 +87,7 @@ class OutcomeCategory(StrEnum):
     OUT_OF_SCOPE = "REFUSAL:OUT_OF_SCOPE"
     """The model declined."""
     MISSING_PERMISSION = "REFUSAL:MISSING_PERMISSION"
-    """Every call was refused because it named another user."""
+    """Every call was refused because it named another user, or by the conditions of the policy."""
     RATE_LIMITED = "REFUSAL:RATE_LIMITED"
     """A rate limit was reached: ours, or that of the provider of the model."""
     UNCLEAR_INTENT = "AMBIGUITY:UNCLEAR_INTENT"
@@ -248,6 +248,9 @@ class DecisionContext(Frozen):
     shown: ShownQuestion | None = Field(default=None, exclude_if=lambda value: value is None)
     """A typed yes or no belongs to this question. Without it, the message can only belong to `pending_confirmation`."""
     # Left out of the JSON if it is empty, as in records that do not have it.
+    roles: tuple[FilledText, ...] = Field(default=(), exclude_if=not_)
+    """The user's roles, which conditions can name."""
+    # As above.
     called: tuple[FunctionCall, ...] = Field(default=(), exclude_if=not_)
     """The calls of a decision without a model, which are judged as one batch; see `for_calls`."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import not_
 from typing import Any, Self
 
 from pydantic import Field
@@ -22,6 +23,7 @@ RECORD_VERSION = 4
 
 Since version 3 notices name the calls that code refused, and a pending action has the whole text of its object. Version 4 shows
 hidden characters and whole arguments in the texts that people read, which left them out before, and names who wrote each text.
+It can have conditions as a fifth text, and the facts that they read.
 """
 
 READABLE_VERSIONS = frozenset({1, 2, 3, RECORD_VERSION})
@@ -36,6 +38,7 @@ class EntryKind(StrEnum):
     SIGN = "sign"
     VERIFY = "verify"
     CONSUME = "consume"
+    FACTS = "facts"
     MODEL = "model"
     PREVIEW = "preview"
     EXECUTE = "execute"
@@ -72,7 +75,7 @@ class RecordEntry(Frozen):
 
 
 SNAPSHOT_TEXTS = ("constitution", "tools", "settings", "prompt")
-"""The texts of a policy snapshot; a header has the digest of each."""
+"""The texts of every policy snapshot; a header has the digest of each."""
 
 
 class RecordHeader(Frozen):
@@ -91,11 +94,15 @@ class RecordHeader(Frozen):
     """Digest of the engine's settings."""
     prompt: str
     """Digest of the system prompt: the constitution's text, unless the caller gave another prompt."""
+    # Left out of the JSON if there are none, as in records that do not have it.
+    policy: str | None = Field(default=None, exclude_if=not_)
+    """Digest of the conditions, with the schema that was generated for them."""
 
     @property
     def digests(self) -> dict[str, str]:
-        """The digests of the four texts, by the name of the text."""
-        return {name: getattr(self, name) for name in SNAPSHOT_TEXTS}
+        """The digests of the texts, by the name of the text."""
+        found = {name: getattr(self, name) for name in SNAPSHOT_TEXTS}
+        return found if self.policy is None else {**found, "policy": self.policy}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

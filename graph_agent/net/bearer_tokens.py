@@ -42,6 +42,8 @@ class Caller:
     user_id: str
     scopes: frozenset[str] = frozenset()
     is_auditor: bool = False
+    roles: tuple[str, ...] = ()
+    """The roles that conditions may name, sorted."""
 
     @property
     def reads(self) -> str | None:
@@ -67,6 +69,18 @@ class Auditors:
             return False
         found = claims.get(self.claim[0])
         return self.claim[1] in (found if isinstance(found, list) else [found])
+
+
+@dataclass(frozen=True, slots=True)
+class RoleClaim:
+    """The claim that has the user's roles, as a text or a list of texts, and the roles that count."""
+
+    name: str
+    roles: frozenset[str]
+
+    def read(self, claims: dict[str, Any]) -> tuple[str, ...]:
+        found = claims.get(self.name)
+        return tuple(sorted({role for role in (found if isinstance(found, list) else [found]) if role in self.roles}))
 
 
 class PublishedKeys(jwt.PyJWKClient):
@@ -122,10 +136,12 @@ class BearerTokens:
         issuer: str | None = None,
         max_seconds: float = 86_400,
         auditors: Auditors = Auditors(),
+        roles: RoleClaim | None = None,
     ) -> None:
         """A token that is valid for more than `max_seconds` from now is refused, and so is one of another `issuer`."""
         self._audience = audience
         self._auditors = auditors
+        self._roles = roles
         self._issuer = issuer
         self._secret = secret
         self._max_seconds = max_seconds
@@ -146,6 +162,7 @@ class BearerTokens:
             issuer=settings.jwt_issuer or settings.oidc_issuer,
             max_seconds=3600 * settings.jwt_max_hours,
             auditors=Auditors(frozenset(settings.auditors), _claim(settings.auditor_claim)),
+            roles=role_claim(settings),
         )
 
     async def caller(self, authorization: str | None) -> Caller:
@@ -154,7 +171,8 @@ class BearerTokens:
             raise _unauthenticated("A bearer token is required.")
         try:
             claims = await self._claims(token)
-            return Caller(_subject(claims), _scopes(claims), self._auditors.include(claims))
+            roles = () if self._roles is None else self._roles.read(claims)
+            return Caller(_subject(claims), _scopes(claims), self._auditors.include(claims), roles)
         except (jwt.PyJWKClientConnectionError, TimeoutError) as exc:
             _log.warning("the keys of the bearer tokens cannot be fetched", exc_info=exc)
             text = "The token cannot be checked right now. Please try again later."
@@ -194,15 +212,24 @@ class BrowserSessions(BearerTokens):
     Every replica accepts them, because they are signed with a key that is derived from the shared secret.
     """
 
-    def __init__(self, secret: bytes, seconds: float) -> None:
+    def __init__(self, secret: bytes, seconds: float, roles: RoleClaim | None = None) -> None:
+        """`roles` is the claim of the issuer's tokens, which the session has too."""
         self.seconds = seconds
         self._key = hmac.digest(secret, b"browser session", "sha256").hex()
-        super().__init__(_SESSION, secret=self._key, max_seconds=seconds, auditors=Auditors(claim=("auditor", "yes")))
+        super().__init__(
+            _SESSION, secret=self._key, max_seconds=seconds, auditors=Auditors(claim=("auditor", "yes")), roles=roles
+        )
 
     def issue(self, caller: Caller) -> str:
         """Return the session of a caller whose token was accepted."""
         claims = {"sub": caller.user_id, "aud": _SESSION, "exp": int(time.time() + self.seconds)}
-        return jwt.encode({**claims, "auditor": "yes" if caller.is_auditor else "no"}, self._key, algorithm="HS256")
+        roles = {} if self._roles is None else {self._roles.name: list(caller.roles)}
+        return jwt.encode({**roles, **claims, "auditor": "yes" if caller.is_auditor else "no"}, self._key, algorithm="HS256")
+
+
+def role_claim(settings: Settings) -> RoleClaim | None:
+    """Return the claim of the users' roles, if one is configured."""
+    return RoleClaim(settings.roles.partition("=")[0], frozenset(settings.role_names)) if settings.roles else None
 
 
 def _claim(text: str | None) -> tuple[str, str] | None:

@@ -14,7 +14,9 @@ from typing import Any
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import PendingAction
+from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
+from graph_agent.policy.cedar.conditions import Effect, Ruling, Situation
 from graph_agent.policy.rules import Policy, ToolRule
 from graph_agent.policy.schema.check import MAX_ARGUMENT_BYTES, MAX_ARGUMENT_DEPTH
 
@@ -86,7 +88,7 @@ class Judgement:
     error_code: ToolErrorCode | None = None
     error: str | None = None
     rule: str = ""
-    """For REFUSED: the rule that refuses the call, as a clause for the user."""
+    """For REFUSED: the rule that refuses the call, as a clause for the user. For AWAITING: the rules that require the yes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,14 @@ def judge_batch(
     past: Sequence[PastCall] = (),
     max_calls_per_turn: int,
     confirmed: PendingAction | None = None,
+    roles: tuple[str, ...] = (),
+    facts: Facts | None = None,
 ) -> tuple[Judgement, ...]:
     """Judge `batch` as a whole.
 
     `past` has every call that was judged earlier in this turn. `confirmed` is the action that the user has confirmed, if any:
-    it permits exactly that call, with the id of the action as operation key.
+    it permits exactly that call, with the id of the action as operation key. The conditions see the `roles` of the user and the
+    `facts`; they come after every other check, and only restrict.
     """
     known = list(past)
     judgements: list[Judgement] = []
@@ -136,7 +141,17 @@ def judge_batch(
         try:
             rule, arguments = _check(call, index, sequence, policy, user_id, max_calls_per_turn)
             is_confirmed = confirmed is not None and _is_call(confirmed, call.name, arguments)
-            stopped = rule.grant.requires_confirmation and not is_confirmed
+            running = [one for one in known if one.may_have_run]
+            ruling = _ruling(policy, call.name, arguments, Situation(user_id, roles, facts, running))
+            if ruling.effect is not Effect.RUNS and not is_confirmed and _repeats(rule, call.name, arguments, running):
+                # It is answered with the result of the earlier call, but has no permission to run.
+                repeats = _repeats(rule, call.name, arguments, known)
+                judgement = Judgement(sequence, call.name, arguments, Verdict.REPEATED, repeats=repeats, rule=ruling.reason)
+                judgements.append(replace(judgement, error_code=ToolErrorCode.ACCESS_DENIED, error=_not_permitted(ruling)))
+                continue
+            if ruling.effect is Effect.REFUSED:
+                raise _Refusal(_not_permitted(ruling), ToolErrorCode.ACCESS_DENIED, rule=ruling.reason)
+            stopped = (rule.grant.requires_confirmation or ruling.effect is Effect.ASKS) and not is_confirmed
             if stopped and _may_have_changed(arguments, known, policy):
                 raise _Refusal(CHANGED_IN_THIS_TURN, rule=_CHANGED_BY_MESSAGE)
         except _Refusal as refusal:
@@ -145,13 +160,14 @@ def judge_batch(
             judgements.append(replace(judgement, error_code=refusal.code, error=refusal.text, rule=refusal.rule))
             continue
         if stopped:
-            judgements.append(Judgement(sequence, call.name, arguments, Verdict.AWAITING, error=AWAITING))
+            why = f"{AWAITING} ({ruling.reason})" if ruling.reason else AWAITING
+            judgements.append(Judgement(sequence, call.name, arguments, Verdict.AWAITING, error=why, rule=ruling.reason))
             continue
         operation_key = confirmed.id if confirmed is not None and is_confirmed else f"{decision_id}:{sequence}"
         authorized = AuthorizedCall(
             call.name, arguments, user_id, sequence, operation_key, rule.mutating, rule.traits.ledger, seal=_SEAL
         )
-        judgement = _judge_repetition(authorized, rule, known)
+        judgement = _judge_limit(authorized, rule, known)
         judgements.append(judgement)
         if judgement.authorized is not None:
             # A repetition runs only if every identical call before it failed for certain.
@@ -160,17 +176,34 @@ def judge_batch(
     return tuple(judgements)
 
 
-def permitted_read(call: FunctionCall, *, policy: Policy, user_id: str) -> AuthorizedCall | None:
+def permitted_read(
+    call: FunctionCall, *, policy: Policy, user_id: str, roles: tuple[str, ...] = (), facts: Facts | None = None
+) -> AuthorizedCall | None:
     """Return the permission of a read for display, outside any decision; None for a call that may change something."""
-    (judgement,) = judge_batch([call], policy=policy, user_id=user_id, decision_id="", max_calls_per_turn=1)
+    (judgement,) = judge_batch(
+        [call], policy=policy, user_id=user_id, decision_id="", max_calls_per_turn=1, roles=roles, facts=facts
+    )
     permitted = judgement.authorized
     return None if permitted is None or permitted.mutating else permitted
 
 
-def _judge_repetition(call: AuthorizedCall, rule: ToolRule, known: Sequence[PastCall]) -> Judgement:
+def _ruling(policy: Policy, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Ruling:
+    """Return the decision of the conditions; without any, the call runs."""
+    return Ruling(Effect.RUNS) if policy.conditions is None else policy.conditions.judge(tool_name, arguments, situation)
+
+
+def _not_permitted(ruling: Ruling) -> str:
+    return f"not permitted: {ruling.reason}"
+
+
+def _repeats(rule: ToolRule, tool_name: str, arguments: dict[str, Any], known: Sequence[PastCall]) -> tuple[int, ...]:
+    """Return the sequences of the identical earlier calls. A read repeats nothing."""
+    return tuple(one.sequence for one in known if rule.mutating and _is_call(one, tool_name, arguments))
+
+
+def _judge_limit(call: AuthorizedCall, rule: ToolRule, known: Sequence[PastCall]) -> Judgement:
     """Judge a call that is permitted by itself, in view of the earlier ones."""
-    # A read repeats nothing.
-    repeats = tuple(one.sequence for one in known if rule.mutating and _is_call(one, call.tool_name, call.arguments))
+    repeats = _repeats(rule, call.tool_name, call.arguments, known)
     verdict = Verdict.REPEATED if repeats else Verdict.PERMITTED
     judgement = Judgement(call.sequence, call.tool_name, call.arguments, verdict, call, repeats)
     limit = rule.grant.max_per_message

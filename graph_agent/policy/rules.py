@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +12,8 @@ from graph_agent.errors import ConfigurationError, ToolDefinitionError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.cedar.conditions import Conditions, ConditionsFile
+from graph_agent.policy.cedar.schema import ToolAction
 from graph_agent.policy.constitution import Constitution, ToolGrant
 from graph_agent.policy.schema.check import ArgumentCheck
 from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
@@ -20,6 +22,9 @@ from graph_agent.reply.text import in_plain_words, visible
 
 MAX_DESCRIPTION = 16 * 1024
 """Limit for a tool's description in characters, because it is part of every prompt."""
+
+ONE_SERVER = "tools"
+"""The server that conditions see where tools have none, as functions of an application."""
 
 MAX_TITLE = 200
 """Limit for a tool's title in characters, because it is part of questions and receipts."""
@@ -69,6 +74,25 @@ class Policy:
     rules: Mapping[str, ToolRule]
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """The granted tools that cannot be called now, and why. The model sees them, and each call is refused with the reason."""
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """The server of each tool; a tool that is not in it belongs to `ONE_SERVER`."""
+    conditions: Conditions | None = None
+    """The rules of `policy.cedar`, if there is such a file."""
+
+    @cached_property
+    def actions(self) -> list[ToolAction]:
+        """The tools as conditions see them."""
+        return [
+            ToolAction.of(name, self.servers.get(name, ONE_SERVER), rule.declaration.parameters, writes=rule.mutating)
+            for name, rule in self.rules.items()
+        ]
+
+    def with_conditions(self, file: ConditionsFile, recorded: str | None = None) -> Policy:
+        """Return this policy with the rules of `file`. `recorded` is the text of a record that they come from.
+
+        Raises `ConfigurationError` if the rules cannot be read.
+        """
+        return replace(self, conditions=file.compile(self.actions, recorded))
 
     @property
     def declarations(self) -> list[ToolDeclaration]:
@@ -107,12 +131,13 @@ def compile_policy(
     *,
     partial: bool = False,
     unavailable: Mapping[str, str] = MappingProxyType({}),
+    servers: Mapping[str, str] = MappingProxyType({}),
 ) -> Policy:
     """Join the constitution's grants with the declarations of the servers.
 
     Tools that are served but not listed are left out. Raises `ConfigurationError` for a tool that is listed but not served,
     unless it is `unavailable` (with `partial` it is left out). Raises `ToolDefinitionError` for a description or schema that
-    exceeds the limits, and for markers that contradict what the server declares.
+    exceeds the limits, and for markers that contradict what the server declares. `servers` has the server of each tool.
     """
     served = {declaration.name: declaration for declaration in declarations}
     missing = [name for name in constitution.whitelist if name not in served and name not in unavailable]
@@ -140,7 +165,7 @@ def compile_policy(
             raise ToolDefinitionError(grant.name, f"the tool '{grant.name}' has no argument '{bound}' to bind to the user")
         rules[grant.name] = ToolRule(grant, declaration, declared, check, _declares_user_id(declaration.parameters), names)
     absent = {name: why for name, why in unavailable.items() if name in constitution.whitelist and name not in rules}
-    return Policy(constitution, rules, absent)
+    return Policy(constitution, rules, absent, servers)
 
 
 def _require_readable(tool: str, what: str, text: str, limit: int) -> None:

@@ -1,7 +1,7 @@
 """The policy snapshot of a turn: what it was run under (constitution, tool declarations, settings, prompt).
 
 Many turns share one snapshot. The record stores each of its four texts once, under the SHA-256 of the text, and names it by
-that digest. A replay rebuilds the snapshot from the stored texts, on any machine.
+that digest. A replay rebuilds the snapshot from the stored texts, on any machine. Conditions are a fifth text.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolTraits
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution, ToolGrant
 from graph_agent.policy.rules import NOT_SERVED, Policy, compile_policy
 
@@ -36,6 +37,7 @@ class PolicySnapshot:
             "tools": canonical_json(self.policy.tools_json()),
             "settings": canonical_json(self.config.to_json()),
             "prompt": self.prompt,
+            **({} if self.policy.conditions is None else {"policy": self.policy.conditions.text}),
         }
 
     @cached_property
@@ -45,13 +47,17 @@ class PolicySnapshot:
 
     @cached_property
     def texts(self) -> dict[str, str]:
-        """The four texts by their digests."""
+        """The texts by their digests."""
         return {self.digests[name]: text for name, text in self._named_texts.items()}
 
     def grants_no_less_than(self, earlier: PolicySnapshot) -> bool:
-        """Return True if every call that `earlier` permits is permitted by this policy too, and means the same."""
+        """Return True if every call that `earlier` permits is permitted by this policy too, and means the same.
+
+        Conditions are not compared, only their digests: a turn does not continue under others than today's.
+        """
         rules = self.policy.rules
-        return self.digests["tools"] == earlier.digests["tools"] and all(
+        same = all(self.digests.get(name) == earlier.digests.get(name) for name in ("tools", "policy"))
+        return same and all(
             name in rules and _permits(rules[name].grant, rule.grant) for name, rule in earlier.policy.rules.items()
         )
 
@@ -61,6 +67,8 @@ class PolicySnapshot:
         text_of = {name: texts[digest] for name, digest in digests.items()}
         stored = json.loads(text_of["tools"])
         tools = [tool for tool in stored if "declaration" in tool]
+        recorded = text_of.get("policy")
+        rules = None if recorded is None else json.loads(recorded)
         policy = compile_policy(
             Constitution.parse(text_of["constitution"]),
             [ToolDeclaration.model_validate(tool["declaration"]) for tool in tools],
@@ -68,7 +76,10 @@ class PolicySnapshot:
             # Partial, because the record has only the tools that the turn could use.
             partial=True,
             unavailable={one["unavailable"]: one.get("reason", NOT_SERVED) for one in stored if "unavailable" in one},
+            servers={} if rules is None else rules["servers"],
         )
+        if rules is not None:
+            policy = policy.with_conditions(ConditionsFile.recorded(rules), recorded)
         return cls(policy, AgentEngineConfig.model_validate_json(text_of["settings"]), text_of["prompt"])
 
 

@@ -24,6 +24,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.step_summary import refused_in, summarize
 from graph_agent.models.record import DecisionRecord
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.replays.replayer import REPLAY_SECONDS, Replayer
 from graph_agent.replays.report import unreadable_report
 from graph_agent.replays.sources import LoadedRecord, read_log
@@ -157,15 +158,16 @@ def _replay_in_worker(
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """The replay of all decisions that match `filters`; `policy` is the text of another constitution."""
+    """The replay of all decisions that match `filters`, by another constitution (`policy`) or other conditions, if any."""
 
     database_url: str = field(repr=False)
     filters: DecisionFilter
     policy: str | None
+    conditions: ConditionsFile | None = None
 
     def to_json(self) -> list[Any]:
         """Return what the reports depend on, besides the log."""
-        return [self.filters.to_json(), self.policy]
+        return [self.filters.to_json(), self.policy, repr(self.conditions)]
 
 
 async def replay_slice(job: ReplayJob, time_slice: TimeSlice) -> Results:
@@ -177,7 +179,8 @@ async def replay_slice(job: ReplayJob, time_slice: TimeSlice) -> Results:
             if found.record is None:
                 reports.append(unreadable_report(found.name))
             else:
-                report = await replayer.replay(found.record, found.texts, policy=job.policy, interruptible=True)
+                what_if: dict[str, Any] = {"policy": job.policy, "conditions": job.conditions}
+                report = await replayer.replay(found.record, found.texts, **what_if, interruptible=True)
                 reports.append(report.to_json())
         return reports
     finally:

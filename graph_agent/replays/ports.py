@@ -14,9 +14,11 @@ from graph_agent.errors import GraphAgentError
 from graph_agent.llm.adapter_call import AdapterCall
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import PendingAction
+from graph_agent.models.facts import Facts
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.conditions import Conditions
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter
@@ -120,6 +122,14 @@ class WhatIfPorts:
 
     async def consume(self, pending_id: str) -> bool:
         return bool(self._next(EntryKind.CONSUME, pending_id))
+
+    async def facts(self, conditions: Conditions) -> Facts:
+        recorded = self._next(EntryKind.FACTS, None)
+        zone = conditions.file.time_zone
+        facts = Facts.at(self._last_time, zone) if recorded is None else Facts.model_validate(recorded)
+        if (missing := conditions.unknown_fact(facts)) is not None:
+            raise NoRecordedAnswerError(f"the record does not have what the rules read in `{missing}`")
+        return facts
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         self.model_calls += 1

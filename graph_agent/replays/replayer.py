@@ -20,6 +20,7 @@ from graph_agent.graph.topology import INVOKE_LLM, START
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import OutcomeCategory
 from graph_agent.models.record import READABLE_VERSIONS, RECORD_VERSION, DecisionRecord, RecordHeader
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -63,21 +64,49 @@ async def replay(
     texts: Mapping[str, str],
     *,
     policy: str | None = None,
+    conditions: ConditionsFile | None = None,
     live: LLMAdapter | None = None,
     graph: CompiledGraph | None = None,
 ) -> ReplayReport:
     """Run the turn of `record` again. `texts` contains, by digest, at least the four texts that its header references.
 
     Without further arguments the report says whether path, requests, answers, decision and calls are the same. `policy` is the
-    text of another constitution, `live` a model to call instead of using the recorded answers: then the report says what would
-    have been decided, and where the record has no answer. `graph` is that of the engine, if it is not the shipped one. Raises
-    `ConstitutionError` if `policy` is not a constitution.
+    text of another constitution, `conditions` are other rules in Cedar, `live` is a model to call instead of using the recorded
+    answers: then the report says what would have been decided, and where the record has no answer. `graph` is that of the
+    engine, if it is not the shipped one. Raises `ConstitutionError` if `policy` is not a constitution.
     """
-    return await Replayer(graph=graph).replay(record, texts, policy=policy, live=live)
+    return await Replayer(graph=graph).replay(record, texts, policy=policy, conditions=conditions, live=live)
 
 
 class ReplayTimeout(BaseException):
     """A replay has exceeded its time within one step. Not an `Exception`, which a step may handle and continue."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _OtherPolicy:
+    """The policy of a what-if replay: another constitution, other conditions, or both."""
+
+    constitution: Constitution | None
+    conditions: ConditionsFile | None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        constitution = "" if self.constitution is None else self.constitution.text
+        return (constitution, "" if self.conditions is None else repr(self.conditions))
+
+    def applied(self, snapshot: PolicySnapshot) -> PolicySnapshot:
+        """Return `snapshot` with this policy and the same tool declarations."""
+        recorded = snapshot.policy
+        constitution = self.constitution or recorded.constitution
+        declarations = [rule.declaration for rule in recorded.rules.values()]
+        traits = {name: rule.traits for name, rule in recorded.rules.items()}
+        servers = recorded.servers or (self.conditions.servers if self.conditions is not None else {})
+        policy = compile_policy(constitution, declarations, traits, partial=True, servers=servers)
+        of_record = None if recorded.conditions is None else recorded.conditions.file
+        if (file := self.conditions or of_record) is not None:
+            policy = policy.with_conditions(file)
+        prompt = constitution.text if snapshot.prompt == recorded.constitution.text else snapshot.prompt
+        return PolicySnapshot(policy, snapshot.config, prompt)
 
 
 class Replayer:
@@ -95,6 +124,7 @@ class Replayer:
         texts: Mapping[str, str],
         *,
         policy: str | None = None,
+        conditions: ConditionsFile | None = None,
         live: LLMAdapter | None = None,
         interruptible: bool = False,
     ) -> ReplayReport:
@@ -102,7 +132,8 @@ class Replayer:
 
         In a process that does nothing else it can be `interruptible`: a step that computes for too long is ended too.
         """
-        other = None if policy is None else _parse(policy)
+        parsed = None if policy is None else _parse(policy)
+        other = None if parsed is None and conditions is None else _OtherPolicy(parsed, conditions)
         try:
             with _interrupted_after(self.seconds) if interruptible else nullcontext():
                 async with asyncio.timeout(self.seconds) as limit:
@@ -113,7 +144,7 @@ class Replayer:
             return ReplayReport(record, (), f"the replay took longer than {self.seconds:g} s and was ended")
 
     async def _replay(
-        self, record: DecisionRecord, texts: Mapping[str, str], other: Constitution | None, live: LLMAdapter | None
+        self, record: DecisionRecord, texts: Mapping[str, str], other: _OtherPolicy | None, live: LLMAdapter | None
     ) -> ReplayReport:
         if invalid := (*_invalid_fields(record), *_invalid_texts(record.header, texts)):
             return ReplayReport(record, invalid)
@@ -131,11 +162,11 @@ class Replayer:
         if not report.identical or (other is None and live is None):
             return report
         if other is not None:
-            of_policy = (*key, other.text, str(snapshot is recorded))
+            of_policy = (*key, *other.key, str(snapshot is recorded))
             try:
-                snapshot = self._compile(of_policy, lambda: _with_constitution(snapshot, other))
+                snapshot = self._compile(of_policy, lambda: other.applied(snapshot))
             except ConfigurationError as exc:
-                return ReplayReport(record, (), f"the other constitution does not fit the recorded tools: {exc}")
+                return ReplayReport(record, (), f"the other policy does not fit the recorded tools: {exc}")
         return await self._replay_what_if(record, snapshot, WhatIfPorts(record, played, live))
 
     async def _replay_unchanged(
@@ -233,15 +264,6 @@ def _check_refused(record: DecisionRecord) -> tuple[Difference, ...]:
         return (Difference("path", "nothing", f"a decision {outcome} is made only by the graph"),)
     refused = refusal(record.header.decision_id, outcome, record.decision.reply)
     return compare_records(record, record.replace(entries=[], iterations=0, usage=None, invocations=[], decision=refused))
-
-
-def _with_constitution(snapshot: PolicySnapshot, other: Constitution) -> PolicySnapshot:
-    """Return `snapshot` with another constitution and the same tool declarations."""
-    rules = snapshot.policy.rules
-    declarations = [rule.declaration for rule in rules.values()]
-    traits = {name: rule.traits for name, rule in rules.items()}
-    prompt = other.text if snapshot.prompt == snapshot.policy.constitution.text else snapshot.prompt
-    return PolicySnapshot(compile_policy(other, declarations, traits, partial=True), snapshot.config, prompt)
 
 
 def _as_in_version_1(snapshot: PolicySnapshot, record: DecisionRecord) -> PolicySnapshot:

@@ -49,6 +49,11 @@ def question(description: str, *, by_id_only: bool = False) -> str:
     return f"{text}Should I go ahead? Please answer yes or no."
 
 
+def by_rule(rule: str) -> str:
+    """Return the sentence before a question that conditions require; `rule` names them."""
+    return f"A rule asks for your yes: {rule}."
+
+
 def not_done(description: str, why: str = "") -> str:
     """Return the notice for an action that was dropped. `why` is the reason, as a clause."""
     text = one_line(description, _MAX_NAMED)

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Sequence
 
 from graph_agent.clock import run_with_timeout
-from graph_agent.errors import ToolDefinitionError
+from graph_agent.errors import ConfigurationError, ToolDefinitionError
 from graph_agent.models.llm import ToolDeclaration
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import NOT_SERVED, Policy, compile_policy
 from graph_agent.ports import ToolServer
@@ -20,9 +21,16 @@ class ServedPolicy:
     """The current policy; it is compiled again when the served tools change."""
 
     def __init__(
-        self, constitution: Constitution, tools: ToolServer, *, seconds: float, allow_missing_tools: bool = False
+        self,
+        constitution: Constitution,
+        tools: ToolServer,
+        *,
+        seconds: float,
+        allow_missing_tools: bool = False,
+        conditions: ConditionsFile | None = None,
     ) -> None:
         """`seconds` limit one attempt to connect. With `allow_missing_tools` a listed tool that is not served is left out."""
+        self._conditions = conditions
         self._constitution = constitution
         self._tools = tools
         self._seconds = seconds
@@ -40,7 +48,14 @@ class ServedPolicy:
         complete = await self._servers_answer()
         served = self._tools.declarations()
         if self._policy is None or self._served != (served, complete):
-            self._policy = self._compile(served, strict=complete and not self._was_complete)
+            strict = complete and not self._was_complete
+            self._policy = self._compile(served, strict=strict)
+            # Without all tools, rules about the missing ones would not fit; rules that fail then refuse the call.
+            if strict and (conditions := self._policy.conditions) is not None:
+                conditions.require_valid()
+                if unknown := conditions.unknown_fact(None):
+                    text = f"this installation does not count uses, but the policy {conditions.file.name} reads `{unknown}`"
+                    raise ConfigurationError(text)
             self._served = (served, complete)
             self._was_complete |= complete
         return self._policy
@@ -52,13 +67,23 @@ class ServedPolicy:
         others.
         """
         usable = {tool.name: tool for tool in served}
-        reasons = self._tools.uncertain if isinstance(self._tools, McpServerGroup) else {}
+        group = self._tools if isinstance(self._tools, McpServerGroup) else None
+        reasons = {} if group is None else group.uncertain
         while True:
             absent = [] if strict or self._partial else [name for name in self._constitution.whitelist if name not in usable]
             missing = {name: reasons.get(name, NOT_SERVED) for name in absent}
             traits = {name: self._tools.traits(name) for name in usable}
+            claims = {} if group is None else {name: group.claims(name) for name in usable}
             try:
-                return compile_policy(self._constitution, usable.values(), traits, partial=self._partial, unavailable=missing)
+                policy = compile_policy(
+                    self._constitution,
+                    usable.values(),
+                    traits,
+                    partial=self._partial,
+                    unavailable=missing,
+                    servers={name: claim.server.name for name, claim in claims.items() if claim is not None},
+                )
+                return policy if self._conditions is None else policy.with_conditions(self._conditions)
             except ToolDefinitionError as exc:
                 if strict:
                     raise

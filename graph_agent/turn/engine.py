@@ -77,11 +77,17 @@ class LLMAgentEngine:
             generate_seconds=self.config.iteration_timeout,
         )
         limit = min(external.call_seconds, self.config.timeout_seconds / 2)
-        missing_allowed = options.allow_missing_tools
+        served = ServedPolicy(
+            self.constitution,
+            tools,
+            seconds=limit,
+            allow_missing_tools=options.allow_missing_tools,
+            conditions=options.conditions,
+        )
         self._setup = TurnSetup(
             ports,
             external,
-            ServedPolicy(self.constitution, tools, seconds=limit, allow_missing_tools=missing_allowed),
+            served,
             self.config,
             options.system_prompt or constitution,
             model_name(llm_adapter),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.models.config import AgentEngineConfig
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, Confirmations, IdSource
 from graph_agent.record.audit_writer import AuditWriter
@@ -40,6 +41,8 @@ class EngineOptions:
     """The time limit of one tool call."""
     allow_missing_tools: bool = False
     """Leaves out a listed tool that the server does not serve, instead of refusing to run."""
+    conditions: ConditionsFile | None = None
+    """The rules of `policy.cedar`, which restrict what the constitution permits."""
     graph: CompiledGraph | None = None
     """A compiled graph; engines may share one, since it keeps no state. By default that of the shipped topology."""
     hooks: Sequence[Callable[[], TurnHook]] = ()

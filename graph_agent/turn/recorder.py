@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOverError
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import PendingAction
+from graph_agent.models.facts import Facts
 from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import (
     RECORD_VERSION,
@@ -33,6 +34,7 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.conditions import Conditions
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock
@@ -148,6 +150,10 @@ class Recorder:
         unused = await self._ports().consume(pending_id, self.header.decision_id)
         self._append(EntryKind.CONSUME, request, unused)
         return unused
+
+    async def facts(self, conditions: Conditions) -> Facts:
+        zone = conditions.file.time_zone
+        return Facts.model_validate(self._value(EntryKind.FACTS, None, lambda: Facts.at(self._clock.now(), zone).to_json()))
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         question = request_digest(request, self.header.version)

@@ -16,6 +16,7 @@ from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, Message, OutcomeCategory, PendingAction
 from graph_agent.models.record import DecisionRecord
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolServer
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.options import EngineOptions, EnginePorts
@@ -77,7 +78,9 @@ class EngineRunner:
         config: AgentEngineConfig | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
+        conditions: ConditionsFile | None = None,
     ) -> None:
+        self._conditions = conditions
         self._adapter = adapter
         self._tools = tools
         self._constitution = constitution
@@ -94,7 +97,7 @@ class EngineRunner:
         created = await self._tasks.create(user_id, [(task.description, task.status) for task in reversed(fixture.tasks)])
         adapter = self._adapter if fixture.script is None else _script_adapter(fixture.script, created[::-1])
         clock = _WaitingClock(self._clock)
-        ports, options = EnginePorts(clock=clock), EngineOptions(self._config, graph=self._graph)
+        ports, options = EnginePorts(clock=clock), EngineOptions(self._config, graph=self._graph, conditions=self._conditions)
         engine = LLMAgentEngine(adapter, self._tools, self._constitution, ports=ports, options=options)
         conversation_id = self._ids.new()
         history: list[Message] = []

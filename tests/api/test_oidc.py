@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from graph_agent.api import oidc
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from tests.api.oidc_server import Issuer, oidc_issuer
 from tests.chat.environment import Environment
 
@@ -88,6 +89,17 @@ async def test_an_auditor_who_signs_in_is_one_for_the_session(issuer: Issuer, en
         issuer.claims = {"groups": groups, "scope": "openid auditors auditor"}
         await client.post("/api/sign-in", json=await begin(client, issuer))
         assert (await client.get("/api/session")).json()["auditor"] is expected
+
+
+async def test_a_session_has_the_roles_of_the_token(issuer: Issuer, environment: Environment, served: Served) -> None:
+    rules = 'permit (principal in Role::"support", action, resource);'
+    settings = {**issuer.settings, "roles": "groups=support,manager"}
+    client = served(environment.runtime(settings=settings, conditions=ConditionsFile(rules, roles=("support", "manager"))))
+    for groups, effects in ((["staff", "support"], ["added 'call mom'"]), ("manager", []), (None, [])):
+        issuer.claims = {"groups": groups, "scope": "openid support"}
+        await client.post("/api/sign-in", json=await begin(client, issuer))
+        answer = await client.post("/api/chat", json={"content": "add a task to call mom"})
+        assert answer.json()["decision"]["effects"] == effects
 
 
 async def test_a_code_without_the_cookie_of_its_sign_in_reaches_no_issuer(client: httpx.AsyncClient, issuer: Issuer) -> None:

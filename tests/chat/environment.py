@@ -22,6 +22,7 @@ from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.record import DecisionRecord
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, LLMAdapter
@@ -51,6 +52,7 @@ class Environment:
         timeout_seconds: float = 30,
         log: Database | None = None,
         graph: Any = None,
+        conditions: ConditionsFile | None = None,
     ) -> LLMAgentEngine:
         """Return the engine of another process."""
         engine = LLMAgentEngine(
@@ -64,6 +66,7 @@ class Environment:
                 signer=Signer(b"a key for tests only"),
                 confirmations=ConfirmationStore(self.tasks),
                 graph=graph,
+                conditions=conditions,
             ),
         )
         self.engines.append(engine)

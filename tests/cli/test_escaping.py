@@ -78,7 +78,7 @@ def test_a_policy_file_is_read_only_up_to_its_limit(cli: Cli, tmp_path: Path, sc
     policy = tmp_path / "policy.md"
     with policy.open("wb") as file:
         file.truncate(1 << 33)
-    ended = cli("replay", answer["decision_id"], "--policy", str(policy))
+    ended = cli("replay", answer["decision_id"], "--constitution", str(policy))
     assert ended.code != 0
     assert len(ended.err.splitlines()) == 1
 

@@ -77,7 +77,7 @@ def test_another_constitution_shows_what_it_would_have_decided(cli: Cli, decisio
         "- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)"
     )
     stricter.write_text(text, encoding="utf-8")
-    ended = cli("replay", decision, "--policy", str(stricter))
+    ended = cli("replay", decision, "--constitution", str(stricter))
     assert ended.code == 1
     assert "REQUEST_CONFIRMATION" in ended.out
 

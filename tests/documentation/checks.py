@@ -37,6 +37,7 @@ from graph_agent.validation.fixtures import load_fixtures
 from tests.documentation.blocks import Block
 from tests.documentation.page import CHAT, FILES, IN_BACKGROUND, PAGES, PREPARED, THEN, Page, free_port
 from tests.documentation.site import ROOT
+from tests.policy.cedar_shop import SHOP, policy_of
 
 
 def problems_of(page: Page) -> Iterator[str]:
@@ -292,7 +293,16 @@ def compare_text(page: Page, block: Block) -> Iterator[str]:
         yield "nothing compares this text"
 
 
+def check_conditions(_page: Page, block: Block) -> Iterator[str]:
+    """Check rules against the tools of the shop that the pages speak of."""
+    try:
+        policy_of(SHOP, block.text)
+    except errors.ConfigurationError as exc:
+        yield str(exc)
+
+
 HOW: dict[str, Callable[[Page, Block], Iterator[str]]] = {
+    "cedar": check_conditions,
     "console": run_session,
     "json": read_json,
     "markdown": read_constitution,

@@ -61,6 +61,7 @@ PREPARED = {
     "docs/measuring.md": "CHAT",
     "docs/operations.md": "graph-agent ask 'add a task to buy milk' && touch ~/.graph_agent/spool && mkdir backup elsewhere",
     "docs/page.md": "SERVE",
+    "docs/policy.md": "python3 -m venv venv",
     "docs/record.md": "graph-agent ask 'add a task to buy milk' && graph-agent constitution show > stricter.md",
     "docs/studio.md": "cp $ROOT/*.{md,toml,json,py} $ROOT/LICENSE . && ln -s $ROOT/graph_agent . && export PIP_NO_DEPS=1",
     "docs/tutorial.md": "mkdir .venv && ln -s $COMMANDS .venv/bin",

@@ -19,9 +19,11 @@ from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, PendingAction
+from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.conditions import Conditions
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
@@ -76,6 +78,9 @@ class NodePorts:
     async def consume(self, pending_id: str) -> bool:
         assert pending_id == "p1"
         return self._answers.unused
+
+    async def facts(self, conditions: Conditions) -> Facts:
+        raise AssertionError(f"there are no conditions: {conditions}")
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         assert [tool.name for tool in request.tools] == [*WHITELIST, *sorted(REPLY_FORMS)]

@@ -25,6 +25,7 @@ from graph_agent.models.decision import DecisionContext, DecisionType, Message, 
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, TokenUsage, ToolDeclaration, select_declarations
 from graph_agent.models.record import DecisionRecord
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import ToolServer
@@ -36,6 +37,8 @@ from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.refused import write_refused
 from tests.frozen_clock import freeze_loop_time
 from tests.scripted_turns import TableServer, asks, calls, done, failed, grouped, says
+
+BY_DAY = ConditionsFile("permit (principal, action, resource) when { context.time.hour < 24 };")
 
 UNKNOWN = failed(ToolErrorCode.TIMEOUT_ERROR, "no answer in time")
 TASK = "00000000-0000-0000-0000-0000000000aa"
@@ -127,8 +130,10 @@ class RandomTurns:
         self._engines: dict[Any, LLMAgentEngine] = {}
         self._graph = build_graph()
 
-    def engine(self, *, writer: AuditWriter | None = None, tools: Any = None, **config: Any) -> LLMAgentEngine:
-        key = (id(tools), tuple(sorted(config.items())))
+    def engine(
+        self, *, writer: AuditWriter | None = None, tools: Any = None, conditions: ConditionsFile | None = None, **config: Any
+    ) -> LLMAgentEngine:
+        key = (id(tools), conditions is None, tuple(sorted(config.items())))
         if writer is None and tools is None and key in self._engines:
             return self._engines[key]
         model: Any = self.model
@@ -145,6 +150,7 @@ class RandomTurns:
                 confirmations=self.confirmations,
                 # Compiling a graph for every crashed process would take most of the time of the test.
                 graph=self._graph,
+                conditions=conditions,
             ),
         )
         if writer is None and tools is None:
@@ -203,7 +209,9 @@ async def answered_after_a_question(turns: RandomTurns) -> DecisionRecord:
 
 async def added(turns: RandomTurns) -> DecisionRecord:
     call = ("add_task", {"description": turns.word()})
-    return await turns.turn(calls(call), says(f"Added {turns.word()}."), engine=turns.engine(tell_time=True, read_retries=2))
+    return await turns.turn(
+        calls(call), says(f"Added {turns.word()}."), engine=turns.engine(tell_time=True, read_retries=2, conditions=BY_DAY)
+    )
 
 
 async def several_at_once(turns: RandomTurns) -> DecisionRecord:

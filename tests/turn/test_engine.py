@@ -549,9 +549,9 @@ async def test_an_effect_in_progress_at_the_deadline_is_settled_and_reported() -
     assert len(server.sent) == 1
 
 
-async def crashed(audit: MemoryAuditWriter, *script: Any, server: TableServer) -> str:
+async def crashed(audit: MemoryAuditWriter, *script: Any, server: TableServer, **settings: Any) -> str:
     """Run a turn whose process dies during its last scripted step; return its decision id. Only the log remains."""
-    engine = engine_of(*script, server=server, audit=audit, clock=None)
+    engine = engine_of(*script, server=server, audit=audit, clock=None, **settings)
     steps = engine.step(asks())
     async for _ in steps:
         if len(server.sent) == 1:

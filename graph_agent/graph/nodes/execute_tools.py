@@ -11,7 +11,14 @@ from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.confirmation import describe_in_full, digest_of_action, is_shown_in_full, is_unchanged, unshown_text
+from graph_agent.policy.confirmation import (
+    describe_action,
+    describe_in_full,
+    digest_of_action,
+    is_shown_in_full,
+    is_unchanged,
+    unshown_text,
+)
 from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch
 from graph_agent.policy.receipts import confirmed_reply, quoted_result, receipt
 from graph_agent.policy.rules import ToolRule
@@ -20,8 +27,10 @@ from graph_agent.reply.fixed import (
     CHANGED_SINCE_ASKED,
     NOTHING_CHANGED,
     ONE_AT_A_TIME,
+    by_rule,
     failed_call_reply,
     question,
+    refused,
 )
 from graph_agent.reply.forms import REPLY_FORMS
 
@@ -48,6 +57,8 @@ class _Processed:
 async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
     confirmed = turn.confirmed
     batch = _batch(turn)
+    conditions = runtime.snapshot.policy.conditions
+    facts = await runtime.ports.facts(conditions) if conditions is not None and conditions.reads_facts else None
     judgements = judge_batch(
         batch,
         policy=runtime.snapshot.policy,
@@ -56,6 +67,8 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         past=[PastCall(call.sequence, call.call.name, call.arguments, _may_have_run(call)) for call in turn.calls],
         max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
         confirmed=confirmed,
+        roles=turn.context.roles,
+        facts=facts,
     )
     waits = False
     for call, judgement in zip(batch, judgements, strict=True):
@@ -124,7 +137,7 @@ async def _ask_user(runtime: TurnRuntime, judgement: Judgement) -> _Processed:
             return _skipped()
         if not preview.success:
             return _without_preview(preview)
-    return _awaiting(rule, judgement, preview)
+    return _awaiting(rule, judgement, preview, f"{by_rule(judgement.rule)} " if judgement.rule else "")
 
 
 async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: PendingAction) -> _Processed | None:
@@ -161,7 +174,7 @@ def _awaiting(rule: ToolRule, judgement: Judgement, preview: ToolResult | None, 
     shown = is_shown_in_full(judgement.arguments, preview)
     return _Processed(
         CallDisposition.AWAITING,
-        ToolResult(success=False, error=AWAITING),
+        ToolResult(success=False, error=judgement.error or AWAITING),
         describe_in_full(rule, judgement.arguments, preview),
         "" if shown else digest_of_action(rule, judgement.arguments, preview),
         unshown_text(preview),
@@ -206,6 +219,9 @@ def _report(call: TurnCall, runtime: TurnRuntime) -> Parts:
     failed = by_code(failed_call_reply(call.result.error_code, unknown=call.result.unknown))
     if rule is None:
         return failed
+    if call.disposition is CallDisposition.REFUSED and call.result.error_code is ToolErrorCode.ACCESS_DENIED:
+        # The conditions were asked again after the yes.
+        return by_code(refused([describe_action(rule, call.arguments, None)], call.rule))
     return (
         confirmed_reply(rule, call.arguments, call.result) if call.result.success else failed + quoted_result(rule, call.result)
     )

@@ -44,6 +44,24 @@ class Schema:
         """
         return self._cost(self.root, depth, pattern_cost, {})
 
+    def resolved(self, reference: Any) -> Any:
+        """Return the schema that `reference` names. Raises `SchemaRefusedError`."""
+        own = self.root.get("$id")
+        fragment = reference.removeprefix(own) if isinstance(own, str) else reference
+        if fragment in ("", "#"):
+            return self.root
+        node: Any = self._anchors.get(fragment[1:])
+        try:
+            if fragment.startswith("#/"):
+                node = self.root
+                for step in unquote(fragment[2:]).split("/"):
+                    node = node[int(step)] if isinstance(node, list) else node[step.replace("~1", "/").replace("~0", "~")]
+        except (KeyError, IndexError, ValueError, TypeError):
+            node = None
+        if not isinstance(node, dict | bool):
+            raise keywords.SchemaRefusedError("refers to a schema that is not in it")
+        return node
+
     def _declares(self, schema: Any) -> bool:
         """True if the schema declares properties: itself, through a reference or branch, or in every alternative."""
         if not isinstance(schema, dict):
@@ -57,7 +75,7 @@ class Schema:
     def _finds_declared(self, schema: dict[str, Any]) -> bool:
         if keywords.DECLARING & schema.keys():
             return True
-        applied = [self._resolved(schema[word]) for word in keywords.REFERENCES if word in schema]
+        applied = [self.resolved(schema[word]) for word in keywords.REFERENCES if word in schema]
         applied += [
             part
             for word in sorted((keywords.BRANCHES - keywords.ALTERNATIVES) & schema.keys())
@@ -74,7 +92,7 @@ class Schema:
         if not isinstance(schema, dict):
             return schema is not False
         if "$ref" in schema and "type" not in schema:
-            target = self._resolved(schema["$ref"])
+            target = self.resolved(schema["$ref"])
             return not isinstance(target, dict) or "object" in target.get("type", "object")
         return "object" in schema.get("type", "object")
 
@@ -85,7 +103,7 @@ class Schema:
         if node not in known:
             # Zero marks a schema that is being counted: to meet it again is a cycle.
             known[node] = 0
-            parts = [(self._resolved(schema[word]), depth) for word in keywords.REFERENCES if word in schema]
+            parts = [(self.resolved(schema[word]), depth) for word in keywords.REFERENCES if word in schema]
             for keyword in schema.keys() & (keywords.VALUES | keywords.BRANCHES | keywords.CONDITIONS):
                 left = depth - 1 if keyword in keywords.VALUES else depth
                 parts += [(part, left) for part in keywords.subschemas(schema, keyword) if left >= 0]
@@ -97,23 +115,6 @@ class Schema:
         elif not known[node]:
             raise keywords.SchemaRefusedError("refers to itself without end")
         return known[node]
-
-    def _resolved(self, reference: Any) -> Any:
-        own = self.root.get("$id")
-        fragment = reference.removeprefix(own) if isinstance(own, str) else reference
-        if fragment in ("", "#"):
-            return self.root
-        node: Any = self._anchors.get(fragment[1:])
-        try:
-            if fragment.startswith("#/"):
-                node = self.root
-                for step in unquote(fragment[2:]).split("/"):
-                    node = node[int(step)] if isinstance(node, list) else node[step.replace("~1", "/").replace("~0", "~")]
-        except (KeyError, IndexError, ValueError, TypeError):
-            node = None
-        if not isinstance(node, dict | bool):
-            raise keywords.SchemaRefusedError("refers to a schema that is not in it")
-        return node
 
 
 def _strict_copy(schema: Any) -> Any:

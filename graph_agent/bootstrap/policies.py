@@ -1,0 +1,118 @@
+"""The file of conditions of an installation: a draft for its tools, the generated schema, and an explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from graph_agent.bootstrap.toolbox import served_policy
+from graph_agent.db import Database
+from graph_agent.errors import ConfigurationError
+from graph_agent.models.canonical import digest
+from graph_agent.policy.cedar.schema import ToolAction, quoted
+from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.rules import Policy
+from graph_agent.settings import Settings
+
+_CEDAR_WORDS = frozenset({"true", "false", "if", "then", "else", "in", "is", "like", "has", "__cedar"})
+_CLOSING = """
+@id("unseen details need a yes")
+forbid (principal, action in Action::"all writes", resource)
+unless { context.hidden.isEmpty() || context.confirmed };
+"""
+_HEAD = """\
+// Conditions in Cedar (https://docs.cedarpolicy.com) for the tools of the constitution.
+// A call runs only if the constitution lists its tool and these rules permit it. A forbid always wins over a permit.
+// A forbid with `unless { context.confirmed }` means: the user is asked first. The @id is the reason that the user reads.
+
+@id("what the constitution lists")
+permit (principal, action, resource);
+{closing}
+// Examples with your tools: remove the slashes of one that you need, and change its values.
+"""
+
+
+async def load_policy(settings: Settings, database: Database) -> Policy:
+    """Return the policy for the tools that are served now. Raises `ConfigurationError` if a server does not answer."""
+    checked = await served_policy(settings, database)
+    if checked.problems:
+        raise ConfigurationError("; ".join(checked.problems))
+    return checked.policy
+
+
+def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str]) -> str:
+    """Return the text of a file that permits what the constitution lists, with five commented examples."""
+    examples = "\n".join(
+        "\n".join(f"// {line}" for line in example.split("\n")) + "\n" for example in _examples(actions, roles)
+    )
+    # Cedar refuses a rule on a group without a tool.
+    closing = _CLOSING if any(action.writes for action in actions) else ""
+    return f"{_HEAD.replace('{closing}', closing)}\n{examples}"
+
+
+def explained_conditions(policy: Policy) -> Iterator[str]:
+    """Yield what the rules say about each tool, what they cannot see, and what may not do what it seems to.
+
+    Raises `ConfigurationError` if there is no file of conditions.
+    """
+    if (conditions := policy.conditions) is None:
+        raise ConfigurationError("there is no policy file: give --policy FILE; `graph-agent policy new` prints one")
+    file, rules = conditions.file, conditions.described()
+    yield f"{file.name}: {len(rules)} rules, SHA-256 {digest(file.text)[:12]}"
+    for grant in policy.constitution.grants:
+        action = conditions.actions.get(grant.name)
+        if action is None:
+            yield f"{grant.name} is unavailable"
+            continue
+        about = [f"{rule.effect} '{rule.name}'" for rule in rules if grant.name in rule.tools]
+        marker = "; the constitution asks the user" if grant.requires_confirmation else ""
+        yield f"{grant.name} (server '{action.server}'): {', '.join(about) or 'no rule permits it'}{marker}"
+        for path, why in action.arguments.hidden():
+            yield f"  rules cannot see '{path}' ({why})"
+        if action.open:
+            yield "  rules cannot see arguments that its schema does not declare"
+    for rule in rules:
+        if rule.compares_text and rule.effect == "forbid":
+            yield (
+                f"'{rule.name}' in line {rule.line} forbids by `like`, which compares exactly: other letters of the same look, "
+                "or another case, do not match; a list of what is allowed is safer"
+            )
+        if not rule.tools:
+            yield f"'{rule.name}' in line {rule.line} is about no tool"
+
+
+def _examples(actions: Sequence[ToolAction], roles: Sequence[str]) -> Iterator[str]:
+    writes = [action for action in actions if action.writes] or list(actions)
+    counted = next((one for one in writes if one.numbers), None)
+    some = counted or writes[0]
+    if counted is not None:
+        argument = counted.numbers[0]
+        amount, total = (f"context.{path}{_attribute(argument.name)}" for path in ("arguments", "used.day.sum"))
+        given = "" if argument.required else f"context.arguments has {quoted(argument.name)} && "
+        large, many = _above(argument.type.kind, amount, 100), _above(argument.type.kind, total, 500)
+        yield _example("large amounts need a yes", counted, f"{given}{large}", asks=True)
+        yield _example("at most 500 a day", counted, many)
+    else:
+        yield _example("the second one needs a yes", some, "context.used.message.calls > 1", asks=True)
+        yield _example("at most 20 a day", some, "context.used.day.calls > 20")
+    role = quoted(roles[0] if roles else "support")
+    needs = "" if roles else "\n// needs GRAPH_AGENT_ROLES, such as groups=support"
+    yield _example(f"only the role {role[1:-1]}", some, f"!(principal in Role::{role})") + needs
+    yield _example("not at night", some, "context.time.hour < 8 || context.time.hour >= 18")
+    addressed = next((one for one in writes if one.texts), None)
+    if addressed is not None:
+        hosts = f"context.domain{_attribute(addressed.texts[0])}"
+        yield _example("addresses outside need a yes", addressed, f'!["", "example.com"].containsAll({hosts})', asks=True)
+
+
+def _example(name: str, action: ToolAction, condition: str, *, asks: bool = False) -> str:
+    unless = "\nunless { context.confirmed }" if asks else ""
+    scope = f"(principal, action == Action::{quoted(action.name)}, resource)"
+    return f"@id({quoted(name)})\nforbid {scope}\nwhen {{ {condition} }}{unless};"
+
+
+def _attribute(name: str) -> str:
+    return f".{name}" if name.isidentifier() and name.isascii() and name not in _CEDAR_WORDS else f"[{quoted(name)}]"
+
+
+def _above(kind: Kind, value: str, limit: int) -> str:
+    return f'{value}.greaterThan(decimal("{limit}.0"))' if kind is Kind.DECIMAL else f"{value} > {limit}"

@@ -1,0 +1,253 @@
+"""The rules of `policy.cedar`, read once and evaluated by Cedar for each call.
+
+A call is evaluated twice, without and with the user's yes. Denied without and allowed with it means that the user is asked.
+A rule that fails, or no decision, refuses the call: Cedar alone skips a `forbid` that fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, Final, TypeVar
+
+from cedarpy import AuthzResult, Decision, PolicySet, is_authorized_batch, policies_to_pst, pst, validate_policies
+
+from graph_agent.errors import ConfigurationError
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
+from graph_agent.policy.cedar import values
+from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation, Use
+from graph_agent.policy.cedar.reads import Reads, walk
+from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
+from graph_agent.policy.cedar.scope import covers
+from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.cedar.values import Unconvertible, convert
+from graph_agent.reply.text import visible
+
+T = TypeVar("T")
+
+PERMIT: Final = "permit (principal, action, resource);"
+_MAX_ID: Final = 200
+_NO_PERMIT: Final = "no rule permits it"
+_STATEMENT = re.compile(r'//[^\n]*|"(?:[^"\\]|\\.)*"|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
+_POLICY_ID = re.compile(r"`?policy(\d+)`?")
+
+
+class CedarConditions:
+    """The compiled rules; see `Conditions`."""
+
+    def __init__(self, file: ConditionsFile, actions: Sequence[ToolAction], recorded: str | None = None) -> None:
+        """Raises `ConfigurationError` with the line of the first rule that cannot be used."""
+        self.file = file
+        self.actions: Mapping[str, ToolAction] = {action.name: action for action in actions}
+        self._lines = list(_lines(file.text))
+        self.schema = cedar_schema(actions, file.roles)
+        try:
+            tree = policies_to_pst(file.text)
+            self._set = PolicySet.from_str(file.text)
+        except ValueError as exc:
+            raise ConfigurationError(f"the policy {file.name} cannot be read: {self._described(str(exc))}") from None
+        if tree.templates:
+            raise self._error(min(map(_number, tree.templates)), "templates cannot be used")
+        self.rules: dict[str, pst.Template] = dict(tree.static_policies)
+        if not any(rule.effect == "permit" for rule in self.rules.values()):
+            raise ConfigurationError(f"the policy {file.name} permits nothing: begin it with `{PERMIT}`")
+        self.names = self._names_of_rules()
+        self.reads = Reads(rule.clauses for rule in self.rules.values())
+        self.reads_facts = any(self.reads.has(name) for name in ("time", "called")) or self._reads_uses
+        self.text = recorded or canonical_json(
+            {
+                "engine": f"cedarpy {version('cedarpy')}",
+                "roles": list(file.roles),
+                "rules": file.text,
+                "schema": self.schema,
+                "servers": {action.name: action.server for action in actions},
+                "time_zone": file.time_zone,
+            }
+        )
+
+    @property
+    def _reads_uses(self) -> bool:
+        return self.reads.has("used", "hour") or self.reads.has("used", "day")
+
+    def require_valid(self) -> None:
+        """Raise `ConfigurationError`, with the line, for the first rule that does not fit the tools."""
+        self.require_fitting(self.file.text, self.file.name)
+
+    def require_fitting(self, text: str, name: str) -> None:
+        """Check other rules, such as promises, against the tools. Raises `ConfigurationError`."""
+        result = validate_policies(text, self.schema)
+        if result.validation_passed:
+            return
+        lines = list(_lines(text))
+        first = min(result.errors, key=lambda error: _number(error.policy_id))
+        line = f", line {lines[number]}" if 0 <= (number := _number(first.policy_id)) < len(lines) else ""
+        problem = re.sub(r"^for policy `\w+`[,:] ", "", first.error)
+        if "entity type `Role`" in problem and not self.file.roles:
+            problem = "no roles are configured (GRAPH_AGENT_ROLES)"
+        raise ConfigurationError(f"the policy {name}{line}: {visible(problem)}")
+
+    def unknown_fact(self, facts: Facts | None) -> str | None:
+        """Return what a rule reads and `facts` do not have: "used" or "called"."""
+        if self._reads_uses and (facts is None or facts.used is None):
+            return "used"
+        return "called" if self.reads.has("called") and (facts is None or facts.called is None) else None
+
+    def described(self) -> list[RuleDescription]:
+        found = []
+        for key, rule in self.rules.items():
+            tools = tuple(name for name, action in self.actions.items() if covers(rule, action))
+            compares = any(isinstance(node, pst.Like) for node in walk(rule.clauses))
+            found.append(RuleDescription(self.names[key], self._line(_number(key)), rule.effect, tools, compares))
+        return found
+
+    def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Ruling:
+        """Decide a call that everything else permits. A failure of the evaluation is a refusal."""
+        action = self.actions.get(tool_name)
+        if action is None:
+            return Ruling(Effect.REFUSED, (_NO_PERMIT,))
+        try:
+            context = self.context(action, arguments, situation)
+        except Unconvertible as exc:
+            return Ruling(Effect.REFUSED, (str(exc),))
+        request = {
+            "principal": {"type": "User", "id": situation.user_id},
+            "action": {"type": "Action", "id": tool_name},
+            "resource": {"type": "Server", "id": action.server},
+        }
+        requests = [{**request, "context": {**context, "confirmed": confirmed}} for confirmed in (False, True)]
+        # Without a schema, which would double the time: the conversion ensures the types.
+        without, with_yes = is_authorized_batch(requests, self._set, self._entities(action, situation))
+        for result in (without, with_yes):
+            if result.decision is Decision.NoDecision or result.diagnostics.errors:
+                return Ruling(Effect.REFUSED, self._failed(result))
+        if with_yes.decision is not Decision.Allow:
+            return Ruling(Effect.REFUSED, self._reasons(with_yes))
+        if without.decision is not Decision.Allow:
+            return Ruling(Effect.ASKS, self._reasons(without))
+        return Ruling(Effect.RUNS)
+
+    def context(self, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
+        """Return the `context` of a call, without `confirmed` and without what no rule reads. Raises `Unconvertible`."""
+        reads, given = self.reads.has, {name: value for name, value in arguments.items() if value is not None}
+        context: dict[str, Any] = {}
+        if reads("arguments"):
+            context["arguments"] = convert(action.arguments, given, reads, "arguments")
+        if reads("hidden"):
+            context["hidden"] = values.unseen(action.arguments, given)
+        if reads("length"):
+            context["length"] = {name: _length(given.get(name)) for name in action.lists}
+        if reads("domain"):
+            texts = [name for name in action.texts if reads("domain", name)]
+            context["domain"] = {name: values.hosts(given.get(name, [])) for name in texts}
+        if reads("used"):
+            context["used"] = {
+                window: self._used(window, action, given, situation) for window in WINDOWS if reads("used", window)
+            }
+        if reads("called"):
+            called = {*_known(_facts(situation).called), *(use.tool_name for use in situation.earlier)}
+            context["called"] = [{"__entity": {"type": "Action", "id": name}} for name in sorted(called)]
+        if reads("time"):
+            facts = _facts(situation)
+            now = facts.now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            time = {"now": {"__extn": {"fn": "datetime", "arg": now}}, "hour": facts.hour, "weekday": facts.weekday}
+            context["time"] = time
+        return context
+
+    def _used(self, window: str, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
+        """Return the uses in a window, with this call and the earlier ones of its message."""
+        before = WindowUse() if window == "message" else _known(_facts(situation).used).get(window, WindowUse())
+        same = before.tools.get(action.name, ToolUse())
+        earlier = [use for use in situation.earlier if use.tool_name == action.name]
+        counted = [*(use.arguments for use in earlier), arguments]
+        sums = {}
+        for name, part, _ in action.numbers:
+            if self.reads.has("used", window, "sum", name):
+                # A negative amount counts as 0: it must not make room for another call.
+                added = sum(max(0, values.scaled(part.kind, one[name], name)) for one in counted if one.get(name) is not None)
+                total = values.require_long(same.sums.get(name, 0) + added, name)
+                sums[name] = total if part.kind is Kind.LONG else values.decimal_json(total)
+        writes = before.writes + sum(self._writes(use) for use in situation.earlier) + action.writes
+        return {"calls": same.calls + len(counted), "writes": writes, "sum": sums}
+
+    def _writes(self, use: Use) -> bool:
+        return (action := self.actions.get(use.tool_name)) is not None and action.writes
+
+    def _entities(self, action: ToolAction, situation: Situation) -> list[dict[str, Any]]:
+        # Without the entity of the action, a rule on a group would silently not match.
+        roles = sorted(set(situation.roles) & set(self.file.roles))
+        return [
+            _entity("User", situation.user_id, "Role", roles),
+            _entity("Action", action.name, "Action", action.groups),
+        ]
+
+    def _reasons(self, result: AuthzResult) -> tuple[str, ...]:
+        # Sorted, because Cedar's order differs between processes.
+        return tuple(sorted(self.names[one] for one in result.diagnostics.reasons)) or (_NO_PERMIT,)
+
+    def _failed(self, result: AuthzResult) -> tuple[str, ...]:
+        failed = {f"policy{found[1]}" for error in result.diagnostics.errors if (found := _POLICY_ID.search(str(error)))}
+        names = sorted(self.names[one] for one in failed if one in self.names)
+        return (
+            f"these rules cannot be evaluated for it: {', '.join(names)}" if names else "the rules cannot be evaluated for it",
+        )
+
+    def _names_of_rules(self) -> dict[str, str]:
+        """Return what each rule is called in reasons: its `@id`, or its line."""
+        names = {}
+        for key, rule in self.rules.items():
+            name = rule.annotations.get("id", "")
+            if len(name) > _MAX_ID or visible(name) != name:
+                raise self._error(_number(key), f"an @id is a short text without hidden characters, of at most {_MAX_ID}")
+            names[key] = name.strip() or f"the rule in line {self._line(_number(key))} of the policy"
+        if repeated := [name for name, count in Counter(names.values()).items() if count > 1]:
+            raise ConfigurationError(f"the policy {self.file.name}: two rules have the @id '{repeated[0]}'")
+        return names
+
+    def _line(self, number: int) -> int:
+        return self._lines[number] if 0 <= number < len(self._lines) else 1
+
+    def _error(self, number: int, text: str) -> ConfigurationError:
+        return ConfigurationError(f"the policy {self.file.name}, line {self._line(number)}: {text}")
+
+    def _described(self, text: str) -> str:
+        """Return a message of the parser with lines instead of its own numbers of rules."""
+        return visible(_POLICY_ID.sub(lambda found: f"the rule in line {self._line(int(found[1]))}", text))
+
+
+def _lines(text: str) -> Iterator[int]:
+    """Yield the line, from 1, on which each rule begins."""
+    inside = False
+    for token in _STATEMENT.finditer(text):
+        if token["end"]:
+            inside = False
+        elif (token["start"] or token[0][0] == '"') and not inside:
+            inside = True
+            yield text.count("\n", 0, token.start()) + 1
+
+
+def _number(policy_id: str) -> int:
+    """Return the position of a rule in its file, from 0; -1 if the id names none."""
+    found = _POLICY_ID.fullmatch(policy_id)
+    return int(found[1]) if found else -1
+
+
+def _facts(situation: Situation) -> Facts:
+    return _known(situation.facts)
+
+
+def _known(fact: T | None) -> T:
+    if fact is None:
+        raise Unconvertible("what its rules need to know is not known here")
+    return fact
+
+
+def _length(value: Any) -> int:
+    return 0 if value is None else len(value) if isinstance(value, list) else 1
+
+
+def _entity(kind: str, name: str, parent: str, parents: Sequence[str]) -> dict[str, Any]:
+    found = [{"type": parent, "id": one} for one in parents]
+    return {"uid": {"type": kind, "id": name}, "attrs": {}, "parents": found}

@@ -1,0 +1,134 @@
+"""The Cedar schema of an installation, generated from the JSON Schemas of its tools.
+
+principal  User::"<id>", in Role::"<role>"
+action     Action::"<tool>", in "all tools", "all writes" or "all reads", and "server <name>"
+resource   Server::"<name>"
+context    arguments, confirmed, used, called, hidden, length, domain, time, approver (reserved)
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from graph_agent.errors import ConfigurationError
+from graph_agent.models.facts import WEEKDAYS, WINDOWS
+from graph_agent.policy.cedar.types import NUMBERS, CedarType, Field, Kind, arguments_type
+from graph_agent.policy.schema.keywords import BRANCHES, REFERENCES
+
+ALL_TOOLS, ALL_WRITES, ALL_READS = "all tools", "all writes", "all reads"
+_COUNT = CedarType(Kind.LONG, low=0)
+_TEXTS = CedarType(Kind.SET, item=CedarType(Kind.STRING))
+
+
+@dataclass(frozen=True)
+class ToolAction:
+    """A tool as Cedar sees it."""
+
+    name: str
+    server: str
+    writes: bool
+    arguments: CedarType
+    open: bool = False
+    """True if a call may have arguments that the schema does not declare."""
+
+    @classmethod
+    def of(cls, name: str, server: str, parameters: dict[str, Any], *, writes: bool) -> ToolAction:
+        """Return the action of a tool with the input schema `parameters`."""
+        return cls(name, server, writes, arguments_type(parameters), _is_open(parameters))
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of actions that the tool is in."""
+        return ALL_TOOLS, ALL_WRITES if self.writes else ALL_READS, f"server {self.server}"
+
+    @cached_property
+    def numbers(self) -> tuple[Field, ...]:
+        """The arguments that are summed in `used`."""
+        return tuple(one for one in self.arguments.fields if one.type.kind in NUMBERS)
+
+    @cached_property
+    def lists(self) -> tuple[str, ...]:
+        """The arguments with a `length`."""
+        return tuple(one.name for one in self.arguments.fields if one.type.kind is Kind.SET)
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The arguments with a `domain`: free texts and lists of them."""
+        return tuple(one.name for one in self.arguments.fields if _is_text(one.type))
+
+    @cached_property
+    def context(self) -> CedarType:
+        """The type of `context` in a request about this tool."""
+        sums = _record(*(Field(name, CedarType(part.kind, low=0)) for name, part, _ in self.numbers))
+        # With this call, so there is at least one.
+        window = _record(Field("calls", CedarType(Kind.LONG, low=1)), Field("writes", _COUNT), Field("sum", sums))
+        hour, weekday = CedarType(Kind.LONG, low=0, high=23), CedarType(Kind.STRING, values=WEEKDAYS)
+        return _record(
+            Field("arguments", self.arguments),
+            Field("confirmed", CedarType(Kind.BOOL)),
+            Field("used", _record(*(Field(name, window) for name in WINDOWS))),
+            Field("called", CedarType(Kind.SET, item=CedarType(Kind.ACTION))),
+            Field("hidden", _TEXTS),
+            Field("length", _record(*(Field(name, _COUNT) for name in self.lists))),
+            Field("domain", _record(*(Field(name, _TEXTS) for name in self.texts))),
+            Field("time", _record(Field("now", CedarType(Kind.DATETIME)), Field("hour", hour), Field("weekday", weekday))),
+            Field("approver", CedarType(Kind.USER), required=False),
+        )
+
+
+def cedar_schema(actions: Sequence[ToolAction], roles: Iterable[str]) -> str:
+    """Return the schema in Cedar's own syntax. Raises `ConfigurationError` if a tool has the name of a group."""
+    groups = dict.fromkeys([ALL_TOOLS, ALL_WRITES, ALL_READS, *(group for one in actions for group in one.groups)])
+    for action in actions:
+        if action.name in groups:
+            raise ConfigurationError(f"the tool '{action.name}' has the name of a group of actions, so rules cannot name it")
+    named = [quoted(role) for role in roles]
+    # Enumerated, so that the validator finds a misspelt role; without roles no rule can name one.
+    lines = [f"entity Role enum [{', '.join(named)}];", "entity User in [Role];"] if named else ["entity User;"]
+    lines += ["entity Server;", *(f"action {quoted(group)};" for group in groups)]
+    lines += [
+        f"action {quoted(one.name)} in [{', '.join(map(quoted, one.groups))}] appliesTo {{\n"
+        f"  principal: User, resource: Server, context: {_text(one.context)}\n}};"
+        for one in actions
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def quoted(text: str) -> str:
+    """Return `text` as a Cedar string."""
+    escaped = (
+        f"\\{c}" if c in '"\\' else f"\\u{{{ord(c):x}}}" if unicodedata.category(c)[0] in "CZ" and c != " " else c for c in text
+    )
+    return f'"{"".join(escaped)}"'
+
+
+def _text(type_: CedarType) -> str:
+    match type_.kind:
+        case Kind.SET:
+            assert type_.item is not None
+            return f"Set<{_text(type_.item)}>"
+        case Kind.RECORD | Kind.VARIANT:
+            seen = (one for one in type_.fields if one.type.kind is not Kind.HIDDEN)
+            fields = (f"{quoted(name)}{'' if required else '?'}: {_text(part)}" for name, part, required in seen)
+            return f"{{ {', '.join(fields)} }}"
+    return str(type_.kind)
+
+
+def _record(*fields: Field) -> CedarType:
+    return CedarType(Kind.RECORD, fields=fields)
+
+
+def _is_open(schema: dict[str, Any]) -> bool:
+    """True if the guard may accept arguments that `properties` does not name: see `policy/schema/strict.py`."""
+    combined = {"patternProperties", "dependentSchemas", "if", *BRANCHES, *REFERENCES} & schema.keys()
+    limits = (schema.get(word, False) for word in ("additionalProperties", "unevaluatedProperties"))
+    return bool(combined) or any(limit is not False for limit in limits)
+
+
+def _is_text(type_: CedarType) -> bool:
+    one = type_.item if type_.kind is Kind.SET else type_
+    return one is not None and one.kind is Kind.STRING and not one.values

@@ -1,0 +1,51 @@
+"""Conditions over HTTP: roles come from a configured claim, and reads for display follow the rules too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from tests.api.test_record import SECRET, headers
+from tests.chat.environment import Environment
+
+Served = Callable[[Runtime], httpx.AsyncClient]
+
+RULES = """@id("base") permit (principal, action, resource);
+@id("adding is for support") forbid (principal, action == Action::"add_task", resource)
+unless { principal in Role::"support" };
+@id("lists are for support, by day") forbid (principal, action == Action::"list_tasks", resource)
+unless { principal in Role::"support" && context.time.hour < 24 };"""
+
+
+@pytest.fixture
+def client(environment: Environment, served: Served) -> httpx.AsyncClient:
+    settings = {
+        "jwt_secret": SecretStr(SECRET),
+        "jwt_audience": "graph-agent",
+        "roles": "roles=support,manager",
+        "secret": SecretStr("signs confirmations, and is long enough"),
+    }
+    conditions = ConditionsFile(RULES, roles=("support", "manager"))
+    return served(environment.runtime(settings=settings, conditions=conditions))
+
+
+@pytest.mark.parametrize(
+    ("role", "claims", "allowed"),
+    [("support", {}, True), ("manager", {}, False), (None, {}, False), (None, {"scope": "support"}, False)],
+)
+async def test_the_roles_of_a_configured_claim_decide(
+    client: httpx.AsyncClient, role: str | None, claims: dict[str, str], allowed: bool
+) -> None:
+    token = headers("ann", role, **claims)
+    answer = await client.post("/api/chat", json={"content": "add a task to call mom"}, headers=token)
+    decision = answer.json()["decision"]
+    assert decision["effects"] == (["added 'call mom'"] if allowed else [])
+    refused = ["Not done: add task: description = call mom. Adding is for support."]
+    assert decision.get("notices", []) == ([] if allowed else refused)
+    shown = await client.get("/api/tasks", headers=token)
+    assert shown.status_code == (200 if allowed else 503)

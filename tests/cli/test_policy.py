@@ -1,0 +1,122 @@
+"""`graph-agent policy`, and commands with a file of conditions."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graph_agent.bootstrap.policies import draft_conditions
+from tests.cli.conftest import Cli
+from tests.policy.cedar_shop import COUNT, PERMIT, SHOP, TEXT, ShopTool, policy_of, schema
+
+RULES = """// rules for tests
+permit (principal, action, resource);
+
+@id("no milk") forbid (principal, action == Action::"add_task", resource)
+when { context.arguments.description like "*milk*" };
+"""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    file = tmp_path / "policy.cedar"
+    file.write_text(RULES, encoding="utf-8")
+    return file
+
+
+def test_a_rule_is_the_reason_in_reply_and_log(cli: Cli, policy: Path) -> None:
+    asked = cli("ask", "add a task to buy milk", "--policy", str(policy))
+    assert "Not done: add task: description = buy milk. No milk." in asked.out
+    assert "not permitted: no milk" in cli("log", "show", "last").out
+    assert "1 of 1 identical" in cli("replay", "--all").out
+    other = policy.with_name("other.cedar")
+    other.write_text(RULES.replace("milk", "beer"), encoding="utf-8")
+    what_if = cli("replay", "--all", "--policy", str(other), "--json")
+    assert (what_if.code, json.loads(what_if.out)["identical"]) == (1, False)
+
+
+def test_the_variable_names_the_file_too(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_POLICY", str(policy))
+    assert "No milk." in cli("ask", "add a task to buy milk").out
+    assert cli("tools", "call", "add_task", '{"description": "milk"}').err == "graph-agent: add_task: not permitted: no milk\n"
+    assert cli("doctor").code == 0
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        (
+            PERMIT + "\nforbid (principal, action, resource) when { context.arguments.x == 1 };",
+            "policy.cedar, line 3: attribute `arguments.x`",
+        ),
+        ("", "permits nothing: begin it with `permit (principal, action, resource);`"),
+        (PERMIT + "forbid (principal, action, resource) when { context.used.day.calls > 3 };", "does not count uses"),
+    ],
+)
+def test_a_file_that_cannot_be_used_stops_every_command(cli: Cli, policy: Path, rules: str, message: str) -> None:
+    policy.write_text(rules, encoding="utf-8")
+    for command in (("ask", "hi"), ("policy", "check")):
+        ended = cli(*command, "--policy", str(policy))
+        assert ended.code == 1
+        assert message in ended.err
+        assert len(ended.err.splitlines()) == 1 + ("model:" in ended.err)
+
+
+def test_check_explains_each_tool_and_warns_of_deny_lists(cli: Cli, policy: Path) -> None:
+    lines = cli("policy", "check", "--policy", str(policy)).out.splitlines()
+    assert lines[0].startswith(f"{policy}: 2 rules, SHA-256 ")
+    base = "permit 'the rule in line 2 of the policy'"
+    assert lines[1:6] == [
+        f"add_task (server 'tasks'): {base}, forbid 'no milk'",
+        f"list_tasks (server 'tasks'): {base}",
+        f"update_task (server 'tasks'): {base}",
+        f"complete_task (server 'tasks'): {base}",
+        f"delete_task (server 'tasks'): {base}; the constitution asks the user",
+    ]
+    assert lines[6].startswith("'no milk' in line 4 forbids by `like`, which compares exactly")
+    assert "there is no policy file" in cli("policy", "check").err
+
+
+def test_the_schema_is_printed_for_other_tools(cli: Cli) -> None:
+    printed = cli("policy", "schema")
+    assert 'action "delete_task" in ["all tools", "all writes", "server tasks"] appliesTo' in printed.out
+    assert printed.code == 0
+
+
+def test_a_new_file_can_be_used_and_its_examples_too(cli: Cli, policy: Path) -> None:
+    policy.write_text(cli("policy", "new").out, encoding="utf-8")
+    assert cli("ask", "add a task to call mom", "--policy", str(policy)).code == 0
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        SHOP,
+        SHOP[:1],
+        [ShopTool("say", schema("text", text=TEXT))],
+        [ShopTool("odd", schema(**{"in": COUNT, 'a "b"': TEXT}))],
+        [ShopTool("pay", schema(price={"type": "number"}))],
+    ],
+)
+def test_each_example_of_a_draft_fits_the_tools(tools: list[ShopTool]) -> None:
+    draft = draft_conditions(policy_of(tools, None).actions, ("support",))
+    policy_of(tools, draft)
+    examples = re.findall(r"(?m)(?:^// .*\n)+", draft.partition("remove the slashes")[2])
+    assert len(examples) in (4, 5)
+    for example in examples:
+        policy_of(tools, PERMIT + re.sub(r"(?m)^// ", "", example))
+    policy_of(tools, re.sub(r"(?m)^// (?=@id|forbid|when|unless)", "", draft))
+
+
+def test_a_turn_without_a_file_loads_no_cedar(home: Path) -> None:
+    """In a process of its own, because this one has loaded it."""
+    program = "import sys\nfrom graph_agent.cli.main import main\ntry:\n    main(['ask', 'hi'])\nexcept SystemExit:\n    pass\n"
+    program += "print('cedarpy' in sys.modules, 'z3' in sys.modules)"
+    environment = {"GRAPH_AGENT_HOME": str(home), "PATH": "/usr/bin"}
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert ended.stdout.splitlines()[-1] == "False False"

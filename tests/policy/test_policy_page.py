@@ -1,0 +1,59 @@
+"""The five rules at the start of docs/policy.md, as they are printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graph_agent.policy.guard import PastCall, Verdict
+from tests.policy.cedar_shop import SHOP, facts, judge, policy_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")
+PRINTED = re.findall(r"```cedar\n(.*?)```", PAGE, re.DOTALL)
+RUNS, ASKS, REFUSED = Verdict.PERMITTED, Verdict.AWAITING, Verdict.REFUSED
+REFUND, PRICE, STOCK, MAIL = "refund", "set_price", "restock", "send_mail"
+
+
+def refund(amount: int) -> dict[str, Any]:
+    return {"order": "o", "amount": amount}
+
+
+CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], Verdict, str]]] = [
+    [
+        (REFUND, refund(100), {}, RUNS, ""),
+        (REFUND, refund(101), {}, ASKS, "refunds over 100 need a yes"),
+        ("report", {"title": "x", "days": 1}, {}, RUNS, ""),
+    ],
+    [
+        (REFUND, refund(500), {}, RUNS, ""),
+        (REFUND, refund(200), {"past": [PastCall(1, REFUND, refund(300))]}, RUNS, ""),
+        (REFUND, refund(201), {"past": [PastCall(1, REFUND, refund(300))]}, REFUSED, "at most 500 for one message"),
+    ],
+    [
+        (PRICE, {"sku": "a", "price": 1}, {}, REFUSED, "prices are for managers"),
+        (PRICE, {"sku": "a", "price": 1}, {"roles": ("support",)}, REFUSED, "prices are for managers"),
+        (PRICE, {"sku": "a", "price": 1000}, {"roles": ("manager",)}, RUNS, ""),
+        (PRICE, {"sku": "a", "price": 1000.01}, {"roles": ("manager",)}, REFUSED, "no price above 1000"),
+    ],
+    [
+        (STOCK, {"sku": "a", "count": 1}, {"facts": facts(hour=8)}, RUNS, ""),
+        (STOCK, {"sku": "a", "count": 1}, {"facts": facts(hour=18)}, REFUSED, "no changes between 18 and 8 o'clock"),
+        ("stock", {"sku": "a"}, {"facts": facts(hour=23)}, RUNS, ""),
+    ],
+    [
+        (MAIL, {"to": ["a@example.com"], "text": "x"}, {}, RUNS, ""),
+        (MAIL, {"to": ["a@example.com", "b@evil.org"], "text": "x"}, {}, ASKS, "mail outside needs a yes"),
+        (MAIL, {"to": ["a@evil.org,b@example.com"], "text": "x"}, {}, ASKS, "mail outside needs a yes"),
+    ],
+]
+
+
+@pytest.mark.parametrize(("rules", "cases"), list(zip(PRINTED[:5], CASES, strict=True)))
+def test_a_printed_rule_answers_its_question(rules: str, cases: list[Any]) -> None:
+    policy = policy_of(SHOP, rules)
+    for tool, arguments, situation, verdict, reason in cases:
+        judgement = judge(policy, tool, arguments, **{"facts": facts(), **situation})
+        assert (judgement.verdict, judgement.rule) == (verdict, reason), (tool, arguments)
