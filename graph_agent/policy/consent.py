@@ -51,13 +51,13 @@ def read_consent(message: str, action_titles: Sequence[str] = ()) -> Consent:
     """Read `message` as the answer to a confirmation question.
 
     `action_titles` are the titles of the action, in the constitution and at the server: "delete it" is a yes only to an action
-    whose title contains the word "delete".
+    with a title that begins with "delete". Its other words name things, and "tasks" may be a request to see them.
     """
     text = unicodedata.normalize("NFC", message).casefold().strip()
     words = _words(text)
     if len(words) > MAX_ANSWER_WORDS:
         return Consent.OTHER
-    verbs = frozenset(word for title in action_titles for word in _words(title.casefold()))
+    verbs = frozenset(word for title in action_titles for word in _words(title.casefold())[:1])
     meaning = _meaning(words, _vocabulary(verbs)) if words else _meaning_of_emoji(text)
     if meaning in (Consent.YES, Consent.NO) and not _has_allowed_shape(text, meaning):
         return Consent.UNCLEAR
@@ -128,7 +128,7 @@ class _Vocabulary:
 
 @lru_cache(maxsize=64)
 def _vocabulary(verbs: frozenset[str]) -> _Vocabulary:
-    """Return the vocabulary for an action whose titles contain the words `verbs`.
+    """Return the vocabulary for an action whose titles begin with `verbs`.
 
     A verb, alone or with "it", "that" or "this", is a yes; after "don't" or "do not" it is a no.
     """

@@ -69,7 +69,13 @@ def test_a_yes_beside_a_no_is_never_a_yes() -> None:
             assert read_consent(message, DELETION) is not Consent.YES, message
 
 
-def test_naming_the_action_confirms_only_an_action_with_that_word_in_its_title() -> None:
+def test_the_things_that_a_title_names_confirm_nothing() -> None:
+    for message in ("tasks", "task", "a", "task please", "tasks, thanks"):
+        assert read_consent(message, ("Remove tasks", "Delete a task")) is Consent.OTHER, message
+    assert read_consent("show details", ("Show details of the disk, then wipe it",)) is Consent.OTHER
+
+
+def test_naming_the_action_confirms_only_an_action_whose_title_begins_with_that_word() -> None:
     assert read_consent("delete it", ("Delete task",)) is Consent.YES
     assert read_consent("yes, send it", ("Send mail",)) is Consent.YES
     assert read_consent("delete it", ("Send mail",)) is Consent.OTHER
