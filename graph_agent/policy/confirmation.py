@@ -12,7 +12,6 @@ from graph_agent.policy.rules import ToolRule
 from graph_agent.reply.text import exact, one_line, quoted, whole_line
 
 _PLAIN_KEY: Final = re.compile(r"[\w.-]+", re.ASCII)
-_AMBIGUOUS: Final = re.compile(r"""^(?:$|[\s"'\[{]|(?:true|false|null|-?\d[\d.eE+-]*)$)|\s=|… \(|\s$""")
 _MAX_SHOWN: Final = 4_000
 """The longest text that a question shows in full."""
 
@@ -91,10 +90,8 @@ def _key(key: str, limit: int) -> str:
 
 
 def _value(value: Any, limit: int) -> str:
-    """Return the value of an argument; a text is in quotes only if it could be taken for something else without them."""
-    if not isinstance(value, str):
-        return exact(canonical_json(value), limit)
-    return quoted(value, limit) if _AMBIGUOUS.search(value) else exact(value, limit)
+    """Return the value of an argument. A text is always in quotes: it must not pass for another receipt or argument."""
+    return quoted(value, limit) if isinstance(value, str) else exact(canonical_json(value), limit)
 
 
 def _preview_text(preview: ToolResult | None) -> str | None:

@@ -185,7 +185,7 @@ async def test_an_unknown_outcome_is_settled_under_the_same_key(
     assert server.settled == [server.sent[0][3]]
     assert (decision.outcome_category, decision.effects) == (outcome, effects)
     unknown = settled.error_code is ToolErrorCode.TIMEOUT_ERROR
-    assert decision.notices == (["Not known whether this was done: Add task: description = call mom."] if unknown else [])
+    assert decision.notices == (["Not known whether this was done: Add task: description = 'call mom'."] if unknown else [])
 
 
 async def test_without_a_ledger_unknown_stays_unknown_and_nothing_is_sent_again() -> None:
@@ -195,5 +195,5 @@ async def test_without_a_ledger_unknown_stays_unknown_and_nothing_is_sent_again(
     assert server.settled == []
     assert (decision.effects, decision.notices) == (
         [],
-        ["Not known whether this was done: Add task: description = call mom."],
+        ["Not known whether this was done: Add task: description = 'call mom'."],
     )

@@ -85,19 +85,21 @@ def test_a_server_with_a_ledger_names_the_action_in_one_word() -> None:
 
 
 def test_without_a_preview_the_description_has_every_argument_and_never_the_tool_name() -> None:
-    assert described({"path": "/a b", "force": True}, None, title=None) == "Remove things: path = /a b, force = true"
+    assert described({"path": "/a b", "force": True}, None, title=None) == "Remove things: path = '/a b', force = true"
 
 
 def test_no_argument_can_push_another_out_of_sight() -> None:
     shortened = f"{'x' * 79}… (5,000 characters)"
-    assert described({"note": "x" * 5000, "to": "mallory"}, None) == f"Delete task: note = {shortened}, to = mallory"
+    assert described({"note": "x" * 5000, "to": "mallory"}, None) == f"Delete task: note = '{shortened}', to = 'mallory'"
     shown = described({"id": "a1", "amount": 1000}, "the savings account")
-    assert shown == "Delete task: 'the savings account' (id = a1, amount = 1000)"
+    assert shown == "Delete task: 'the savings account' (id = 'a1', amount = 1000)"
 
 
 @pytest.mark.parametrize(("character", "shown"), [(" ", " ‹U+0020×3994›"), ("\u200b", "‹U+200B×3995›")])
 def test_a_text_that_is_not_read_to_its_end_is_visibly_shortened(character: str, shown: str) -> None:
-    assert described({"path": f"b.txt{character * 5000}evil"}, None) == f"Delete task: path = b.txt{shown}… (5,009 characters)"
+    assert (
+        described({"path": f"b.txt{character * 5000}evil"}, None) == f"Delete task: path = 'b.txt{shown}… (5,009 characters)'"
+    )
 
 
 def test_a_task_is_asked_back_as_it_is_stored() -> None:

@@ -272,7 +272,7 @@ async def test_a_raise_is_a_failed_call_unless_the_call_may_have_acted(
     failed = code is ToolErrorCode.TOOL_EXECUTION_ERROR
     assert finished.decision.effects == []
     assert finished.decision.notices == (
-        [] if failed else ["Not known whether this was done: Create new tasks: description = call mom."]
+        [] if failed else ["Not known whether this was done: Create new tasks: description = 'call mom'."]
     )
 
 
