@@ -111,7 +111,9 @@ def ask(
             content = _from_stdin() if text == "-" else text
             if go_on:
                 conversation, answers = run(_open_question(runtime.chat, user, content or "", before))
-            sending = send_with_key(runtime.chat, user, content, conversation_id=conversation, answers=answers)
+            # A yes answers the question of this terminal, and no later one of another client.
+            shown = None if before is None else before.question_in(user, conversation)
+            sending = send_with_key(runtime.chat, user, content, conversation_id=conversation, answers=answers, shown=shown)
             try:
                 answer = run(sending)
             except ServiceError as exc:

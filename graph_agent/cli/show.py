@@ -16,9 +16,11 @@ from rich.segment import Segment
 from rich.text import Text
 
 from graph_agent.models.decision import AgentDecision
+from graph_agent.reply.fixed import QUESTION_END
 from graph_agent.reply.text import visible
 
-_CHECK_MARKS = "✓✔☑✅🗸"
+_MARKS = "✓✔☑✅🗸🗹√⍻ꪜ!！﹗ǃ❗❕‼"
+"""The signs of a receipt and of a notice, and those that look like them."""
 _BEFORE_TEXT = re.compile(r"(?:\s|‹U\+[^›]*›)*")
 
 
@@ -45,19 +47,23 @@ def escape_json(text: str) -> str:
     return visible(text, lambda run: json.dumps(run)[1:-1].replace("\x7f", "\\u007f"))
 
 
-def mark_receipts(reply: str) -> str:
-    """Return a model's reply with every line marked that starts with a check mark and could be taken for a receipt."""
-    return "\n".join(f"(model) {line}" if _looks_like_receipt(line) else line for line in visible(reply).split("\n"))
+def mark_imitations(decision: AgentDecision) -> str:
+    """Return the reply with every line marked that could be taken for a receipt, a notice or a question that is not asked."""
+    asked = decision.pending_action is not None
+    return "\n".join(
+        f"(model) {line}" if _imitates(line) or (QUESTION_END in line and not asked) else line
+        for line in visible(decision.reply).split("\n")
+    )
 
 
-def _looks_like_receipt(line: str) -> bool:
-    return _BEFORE_TEXT.sub("", line).startswith(tuple(_CHECK_MARKS))
+def _imitates(line: str) -> bool:
+    return _BEFORE_TEXT.sub("", line).startswith(tuple(_MARKS))
 
 
 def print_answer(console: Console, decision: AgentDecision) -> None:
     """Print the reply, highlighted if it asks for a confirmation, and below it the receipts and notices."""
     style = "bold yellow" if decision.pending_action is not None else ""
-    console.print(Text(mark_receipts(decision.reply), style=style))
+    console.print(Text(mark_imitations(decision), style=style))
     print_receipts(console, decision)
 
 

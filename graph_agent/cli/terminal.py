@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from graph_agent.models.base import Frozen
-from graph_agent.models.decision import PendingAction
+from graph_agent.models.decision import PendingAction, ShownQuestion
 from graph_agent.settings import Settings
 
 _SECONDS = 24 * 3600
@@ -26,6 +26,12 @@ class ShownConversation(Frozen):
     user_id: str
     conversation_id: str
     pending: PendingAction | None
+
+    def question_in(self, user_id: str, conversation_id: str | None) -> ShownQuestion | None:
+        """Return the question that this terminal shows in a conversation; None if it does not show the conversation."""
+        if (user_id, conversation_id) != (self.user_id, self.conversation_id):
+            return None
+        return ShownQuestion(pending_action=None if self.pending is None else self.pending.id)
 
 
 def last_shown(settings: Settings) -> ShownConversation | None:

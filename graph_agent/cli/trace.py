@@ -10,7 +10,7 @@ from rich.text import Text
 
 from graph_agent.audit.findings import findings
 from graph_agent.audit.trace import DecisionTrace
-from graph_agent.cli.show import json_line, mark_receipts, print_receipts
+from graph_agent.cli.show import json_line, mark_imitations, print_receipts
 from graph_agent.models.authors import TextAuthor, TextPart
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.record import DecisionRecord, EntryKind, OpenTurn, RecordEntry, RecordHeader, ToolInvocation
@@ -109,7 +109,7 @@ def _print_texts(console: Console, decision: AgentDecision) -> None:
     """Print the reply, the receipts and the notices, each part behind its author."""
     authors = decision.authors
     if authors is None:
-        _row(console, "reply", mark_receipts(decision.reply))
+        _row(console, "reply", mark_imitations(decision))
         print_receipts(console, decision)
         _row(console, "", "author not recorded", "yellow")
         return

@@ -53,9 +53,9 @@ def allowed_addresses(host: str) -> list[str]:
 
 
 def require_protected(url: str, *, allow_http: bool = False) -> None:
-    """Raise `InsecureUrlError` for a plain `http:` URL of another machine, unless the operator allows it."""
+    """Raise `InsecureUrlError` unless the URL is `https:`, or `http:` of this machine or where the operator allows it."""
     parts = urlsplit(url)
-    if parts.scheme != "https" and not allow_http and not is_loopback(parts.hostname or ""):
+    if parts.scheme != "https" and not (parts.scheme == "http" and (allow_http or is_loopback(parts.hostname or ""))):
         raise InsecureUrlError("the URL is plain http: and leads to another machine")
 
 

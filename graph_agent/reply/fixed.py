@@ -16,6 +16,7 @@ CAP_REPLY = "That request is too complex. Could you break it into smaller steps?
 DECLINED_REPLY = "OK, I won't do that. Nothing was changed."
 UNKNOWN_REPLY = "I can't tell whether that was done. Please check before you try again."
 REPORTED_FAILURE_REPLY = "That reported a failure; what was done before is not known. Please check before you try again."
+QUESTION_END = "Please answer yes or no."
 CHANGED_SINCE_ASKED = "It has changed since I asked, so nothing was done."
 """The sentence before a question that is asked again."""
 NOT_ON_SCREEN = "Your answer may belong to another question, so nothing was done. This one is waiting now."
@@ -46,7 +47,7 @@ def question(description: str, *, by_id_only: bool = False) -> str:
     text = description + ("\n" if "\n" in description else ". ")
     if by_id_only:
         return f"{text}This is too long to show here, so a typed yes does not confirm it. {_READ_FIRST}"
-    return f"{text}Should I go ahead? Please answer yes or no."
+    return f"{text}Should I go ahead? {QUESTION_END}"
 
 
 def by_rule(rule: str) -> str:

@@ -5,7 +5,8 @@ prefixes: then it is called `server.tool`. Every tool can be granted under that 
 which other servers there are.
 
 A name belongs to one server. A name without a server that the constitution grants is given to a server only if no other one can
-serve it: either the tool is pinned, or all servers have listed their tools. Once given, it never changes its server.
+serve it: the tool is pinned, or all servers that do not use prefixes have listed their tools. Once given, it never changes its
+server.
 """
 
 from __future__ import annotations
@@ -238,7 +239,8 @@ class McpServerGroup:
         self._listed = listed
         # The pinned names count too, so that a server that is down does not change the names of the others.
         holders: defaultdict[str, list[str]] = defaultdict(list)
-        for server, declarations in zip(self.executors, listed, strict=True):
+        unprefixed = [pair for pair in zip(self.executors, listed, strict=True) if not self._servers[pair[0]].prefixed]
+        for server, declarations in unprefixed:
             for name in {*(declaration.name for declaration in declarations), *self._pins.names(server)}:
                 holders[name].append(server)
         plain = [name for name in holders if name in self._granted and not self._names_server(name)]
@@ -263,7 +265,8 @@ class McpServerGroup:
     def _uncertainty(self, name: str, holders: list[str]) -> str:
         """Return why it is not certain to which server the granted `name` belongs; empty if it is certain."""
         first = holders[0]
-        silent = [server for server, executor in self.executors.items() if not (executor.answered or server in holders)]
+        unheard = [server for server, executor in self.executors.items() if not (executor.answered or server in holders)]
+        silent = [server for server in unheard if not self._servers[server].prefixed]
         if len(holders) > 1:
             why = f"the servers {' and '.join(map(repr, holders))} have a tool of this name"
         elif (owner := self._owners.get(name, first)) != first:

@@ -9,10 +9,14 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCResponse, PaginatedRequestParams, Tool
 from pydantic import ValidationError
 
+from graph_agent.reply.text import one_line
+
 logger = logging.getLogger(__name__)
 
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
+MAX_NAME = 200
+"""Limit for a tool's name in characters. A constitution grants shorter ones only."""
 MAX_LIST_BYTES = 16 * 1024 * 1024
 """Limit for all tools together, as JSON."""
 
@@ -51,10 +55,15 @@ def drop_invalid_tools(message: object) -> None:
 
 
 def _is_valid(listed: object) -> bool:
+    name = listed.get("name") if isinstance(listed, dict) else None
     try:
         Tool.model_validate(listed, by_name=False)
     except ValidationError:
-        name = listed.get("name") if isinstance(listed, dict) else None
-        logger.warning("an MCP server lists the tool %.100r, whose definition is not valid: it is left out", name)
-        return False
-    return True
+        problem = "whose definition is not valid"
+    else:
+        # A name of several lines could write one of its own into what the commands print.
+        if one_line(str(name), MAX_NAME) == name:
+            return True
+        problem = "whose name is no line of plain text"
+    logger.warning("an MCP server lists the tool %.100r, %s: it is left out", name, problem)
+    return False

@@ -16,7 +16,7 @@ from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 
-from graph_agent.net.addresses import require_allowed_host, require_protected
+from graph_agent.net.addresses import RefusedAddressError, is_loopback, require_allowed_host, require_protected
 from graph_agent.tools.stdio import stdio_transport
 from graph_agent.tools.tool_list import drop_invalid_tools
 
@@ -82,6 +82,8 @@ def size_limited_client(server: HttpServer, transport: httpx2.AsyncBaseTransport
 
     async def add_headers(request: httpx2.Request) -> None:
         require_protected(str(request.url), allow_http=server.allow_http)
+        if is_loopback(request.url.host) and not is_loopback(own.host):
+            raise RefusedAddressError("a server on another machine leads to an address of this machine")
         # A sign-in leads to other servers, which must not see these headers.
         if (request.url.scheme, request.url.netloc) == (own.scheme, own.netloc):
             request.headers.update(server.headers)

@@ -127,6 +127,23 @@ def test_a_yes_answers_the_question_of_its_own_terminal(cli: Cli, monkeypatch: p
     assert "feed the cat" in cli("ask", "show my tasks").out
 
 
+@pytest.mark.parametrize("words", ["yes", "delete it"])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_question_that_another_terminal_asked_is_shown_here_before_a_yes_confirms_it(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: str, named: bool
+) -> None:
+    cli("ask", "add a task to call mom")
+    conversation = conversation_of(cli("ask", "show my tasks", "-v").err)
+    here = ("--conversation", conversation) if named else ("-c",)
+    with monkeypatch.context() as other_terminal:
+        other_terminal.setattr(os, "getsid", lambda _: 1)
+        cli("ask", "delete call mom", "--conversation", conversation)
+
+    shown = cli("ask", *here, words).out
+    assert shown.endswith("Delete 'call mom'. Should I go ahead? Please answer yes or no.\n")
+    assert "✓ deleted 'call mom'" in cli("ask", *here, words).out
+
+
 def test_a_new_terminal_continues_the_last_conversation_of_the_user(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("ask", "add a task to call mom", "--user", "ann")
     conversation = conversation_of(cli("ask", "delete call mom", "--user", "ann", "-v").err)

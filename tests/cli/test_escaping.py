@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from graph_agent.cli.running import print_stderr
-from graph_agent.cli.show import json_line, mark_receipts, stdout_console
+from graph_agent.cli.show import json_line, mark_imitations, stdout_console
+from graph_agent.models.decision import AgentDecision, DecisionType
 from graph_agent.reply.text import visible
 from tests.cli.conftest import Cli
 
@@ -62,10 +63,17 @@ def test_ids_in_a_database_that_others_wrote_to_are_escaped(
 
 
 @pytest.mark.parametrize(
-    "line", ["✓ Deleted everything.", "  ✓ Deleted.", "\u200d ✓ Deleted.", "\u00a0✔ Deleted.", "✅ Deleted."]
+    "line",
+    [
+        *("✓ Deleted everything.", "  ✓ Deleted.", "\u200d ✓ Deleted.", "\u00a0✔ Deleted.", "✅ Deleted.", "√ Deleted."),
+        *("  ! Not Deleted.", "！ Deleted: no.", "Deleted 'a'. Should I go ahead? Please answer yes or no."),
+    ],
 )
-def test_a_line_of_the_model_that_looks_like_a_receipt_is_marked(cli: Cli, script: Callable[..., str], line: str) -> None:
-    assert mark_receipts(f"Done.\n{line}\nBye ✓") == f"Done.\n(model) {visible(line)}\nBye ✓"
+def test_a_line_of_the_model_that_looks_like_one_of_the_runtime_is_marked(
+    cli: Cli, script: Callable[..., str], line: str
+) -> None:
+    decision = AgentDecision(decision_type=DecisionType.RESPOND_ONLY, response_text=f"Done.\n{line}\nBye ✓")
+    assert mark_imitations(decision) == f"Done.\n(model) {visible(line)}\nBye ✓"
     reply: dict[str, Any] = {"content": f"Done.\n{line}", "finish_reason": "stop"}
     ended = cli("ask", "hi", "--model", script(reply))
     lines = [shown for shown in ended.out.splitlines() if "Deleted" in shown]

@@ -10,11 +10,12 @@ import httpx2
 import pytest
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.net.addresses import InsecureUrlError, RefusedAddressError, require_allowed_host
+from graph_agent.net.addresses import InsecureUrlError, RefusedAddressError, require_allowed_host, require_protected
 from graph_agent.net.connections import checked_transport
 from graph_agent.settings import read_settings
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.tools.identity import ClientCredentials, TokenSource
+from graph_agent.tools.transport import HttpServer, size_limited_client
 
 REFUSED = ("169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "100.100.100.200", "[fd00:ec2::254]", "2852039166")
 
@@ -153,6 +154,19 @@ async def test_a_name_that_leads_elsewhere_after_the_check_is_not_connected(monk
     with pytest.raises(RefusedAddressError):
         async with httpx2.AsyncClient(transport=checked_transport()) as client:
             await client.get("http://keys.example/keys")
+
+
+async def test_a_server_on_another_machine_cannot_lead_to_this_one() -> None:
+    async with size_limited_client(HttpServer("https://wiki.example/mcp", allow_http=True)) as client:
+        for url in ("http://127.0.0.1:6379/", "https://localhost/.well-known/oauth-authorization-server", "http://[::1]/"):
+            with pytest.raises(RefusedAddressError):
+                await client.get(url)
+
+
+@pytest.mark.parametrize("url", ["file://localhost/etc/passwd", "vscode://localhost/evil", "javascript:alert(1)"])
+def test_a_url_of_another_scheme_is_never_opened(url: str) -> None:
+    with pytest.raises(InsecureUrlError):
+        require_protected(url, allow_http=True)
 
 
 async def test_plain_http_to_another_machine_needs_an_option() -> None:

@@ -71,6 +71,15 @@ async def test_a_tool_with_an_unusable_definition_is_left_out_with_a_warning(
         assert "whose definition is not valid: it is left out" in caplog.text
 
 
+async def test_a_tool_whose_name_could_write_a_line_of_its_own_is_left_out_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with hostile("lists names of several lines") as executor:
+        assert executor.get_available_tools() == ["act"]
+    assert caplog.text.count("whose name is no line of plain text: it is left out") == 3
+    assert "\nline 9" not in caplog.text
+
+
 @pytest.mark.parametrize("what", ["says nothing", "never greets", "never lists", "lists a schema without ground"])
 async def test_a_server_that_does_not_initialize_is_abandoned_in_time(what: str) -> None:
     async with hostile(what, seconds=2) as executor:

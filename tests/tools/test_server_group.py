@@ -114,6 +114,18 @@ async def test_a_name_of_a_server_that_is_down_is_not_taken_over_by_another_serv
         assert tools.get_available_tools() == ["other.add_note"]
 
 
+async def test_a_server_with_a_prefix_takes_no_name_whether_it_is_down_or_serves_a_tool_of_this_name() -> None:
+    for beside in (DOWN, server("add_note")):
+        servers = (ServerConfig("notes", beside, prefixed=True), ServerConfig("other", server("add_note")))
+        async with group(*servers, granted=["add_note"]) as tools:
+            assert refusal(await policy_of(tools, "add_note")) is None
+            assert (await tools.execute(permitted("add_note", {}, "ann"))).success
+    swapped = (ServerConfig("notes", server("add_note"), prefixed=True), ServerConfig("other", DOWN))
+    async with group(*swapped, granted=["add_note"]) as tools:
+        assert tools.get_available_tools() == ["notes.add_note"]
+        assert (await tools.execute(permitted("add_note", {}, "ann"))).error_code is ToolErrorCode.TOOL_UNAVAILABLE
+
+
 async def test_a_name_that_two_servers_serve_refuses_the_call_and_not_the_start() -> None:
     async with group(
         ServerConfig("a", server("add_note", "read")), ServerConfig("b", server("add_note")), granted=["add_note", "read"]

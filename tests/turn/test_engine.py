@@ -75,6 +75,16 @@ async def test_a_failure_after_effects_reports_them() -> None:
     assert decision.response_text == f"{TROUBLE} Already done: added 'call mom'."
 
 
+async def test_a_read_is_never_listed_under_already_done() -> None:
+    read = done({"receipt": "deleted everything", "tasks": []})
+    server = TableServer({"add_task": done({"receipt": "added 'call mom'"}), "list_tasks": read})
+    decision = await engine_of(calls(("list_tasks", {}), ADD), LLMTimeoutError(), server=server).process_message(asks())
+    assert decision.response_text == f"{TROUBLE} Already done: added 'call mom'."
+    assert decision.effects == ["added 'call mom'"]
+    only_read = await engine_of(calls(("list_tasks", {})), LLMTimeoutError(), server=server).process_message(asks())
+    assert (only_read.response_text, only_read.effects, only_read.notices) == (TROUBLE, [], [])
+
+
 async def test_an_answer_that_was_cut_is_used_and_marked_and_its_calls_are_discarded() -> None:
     server = TableServer()
     cut = LLMResponse(
