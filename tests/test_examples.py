@@ -20,7 +20,7 @@ def test_the_library_desk_serves_another_domain() -> None:
     assert _output_of("library/run.py") == (
         "you> I'd like Moby-Dick\n"
         "Moby-Dick is yours for two weeks.\n"
-        "  ✓ Lend book: mark = M 9\n"
+        "  ✓ Lend book: mark = 'M 9'\n"
         "you> burn Middlemarch\n"
         "I can't do that.\n"
         "you> here is Moby-Dick back\n"
@@ -28,7 +28,7 @@ def test_the_library_desk_serves_another_domain() -> None:
         "mark = 'M 9'\n"
         "Should I go ahead? Please answer yes or no.\n"
         "you> yes\n"
-        "Done: Give back: mark = M 9.\n"
+        "Done: Give back: mark = 'M 9'.\n"
         "\n"
         "The server returned this data:\n"
         "> {\n"
@@ -36,7 +36,7 @@ def test_the_library_desk_serves_another_domain() -> None:
         '>   "mark": "M 9",\n'
         '>   "title": "Moby-Dick"\n'
         "> }\n"
-        "  ✓ Give back: mark = M 9; the server returned \"{ 'lent': false, 'mark': 'M 9', 'title': 'Moby-Dick' }\"\n"
+        "  ✓ Give back: mark = 'M 9'; the server returned \"{ 'lent': false, 'mark': 'M 9', 'title': 'Moby-Dick' }\"\n"
     )
 
 

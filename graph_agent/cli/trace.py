@@ -119,8 +119,8 @@ def _print_texts(console: Console, decision: AgentDecision) -> None:
     for label, parts, style in texts:
         rows: list[tuple[TextAuthor, str]] = []
         for part in parts:
-            if rows and not any(map(str.isalnum, part.text)):
-                # The full stop of a sentence that another author ends.
+            if rows and part.author is TextAuthor.CODE and not any(map(str.isalnum, part.text)):
+                # The full stop of a sentence that another author has written.
                 rows[-1] = (rows[-1][0], rows[-1][1] + part.text)
             else:
                 rows.append((part.author, part.text))
