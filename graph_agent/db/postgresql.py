@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.util
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import URL, Connection, create_engine
+from sqlalchemy import URL, create_engine
 from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -52,7 +52,7 @@ class PostgresqlBackend:
             max_overflow=0,
             pool_pre_ping=True,
             hide_parameters=True,
-            # The driver does not begin transactions; `_begin` does.
+            # The driver does not begin transactions; `_run` does.
             isolation_level="AUTOCOMMIT",
             # A prepared statement belongs to a connection of the server, which the next transaction may not get.
             connect_args={"connect_timeout": CONNECT_TIMEOUT_SECONDS, "prepare_threshold": None},
@@ -63,10 +63,10 @@ class PostgresqlBackend:
         self._closed = False
 
     def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
-        return self._submit(self._closing if closing else self._threads, self._write, work)
+        return self._submit(self._closing if closing else self._threads, _BEGIN_WRITE, work)
 
     def submit_read(self, work: Work[T]) -> Future[T]:
-        return self._submit(self._threads, self._read, work)
+        return self._submit(self._threads, _BEGIN_READ, work)
 
     def close(self) -> None:
         with self._submitting:
@@ -75,7 +75,7 @@ class PostgresqlBackend:
         self._closing.shutdown(wait=True)
         self._engine.dispose()
 
-    def _submit(self, threads: ThreadPoolExecutor, run: Any, work: Work[T]) -> Future[T]:
+    def _submit(self, threads: ThreadPoolExecutor, begin: str, work: Work[T]) -> Future[T]:
         future: Future[T] = Future()
         # A running future cannot be cancelled: submitted work runs to completion.
         future.set_running_or_notify_cancel()
@@ -83,36 +83,23 @@ class PostgresqlBackend:
         with self._submitting:
             if self._closed:
                 raise DatabaseUnavailableError("the database is closed")
-            threads.submit(run, work, future)
+            threads.submit(self._run, begin, work, future)
         return future
 
-    def _write(self, work: Work[T], future: Future[T]) -> None:
+    def _run(self, begin: str, work: Work[T], future: Future[T]) -> None:
         committing = False
         try:
-            with self._engine.connect() as connection, connection.begin() as transaction:
-                _begin(connection, _BEGIN_WRITE)
+            with self._engine.connect() as connection:
+                # A transaction of the server, which ends with `commit` or `rollback` of the driver as usual.
+                connection.exec_driver_sql(begin).close()
                 result = work(connection)
-                committing = True
-                transaction.commit()
+                if begin == _BEGIN_WRITE:
+                    committing = True
+                    connection.commit()
         except BaseException as error:  # also SystemExit: the caller waits for the future
             future.set_exception(_translated(error, committing=committing))
         else:
             future.set_result(result)
-
-    def _read(self, work: Work[T], future: Future[T]) -> None:
-        try:
-            with self._engine.connect() as connection:
-                _begin(connection, _BEGIN_READ)
-                result = work(connection)
-        except BaseException as error:  # also SystemExit: the caller waits for the future
-            future.set_exception(_translated(error, committing=False))
-        else:
-            future.set_result(result)
-
-
-def _begin(connection: Connection, statements: str) -> None:
-    """Begin a transaction of the server, which ends with `commit` or `rollback` of the driver as usual."""
-    connection.exec_driver_sql(statements).close()
 
 
 def _translated(error: BaseException, *, committing: bool) -> BaseException:

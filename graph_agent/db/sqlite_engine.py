@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,11 @@ def sqlite_engine(url: URL, begin: str, pragmas: tuple[str, ...], pool: dict[str
         for pragma in (*_PRAGMAS, *pragmas):
             driver.execute(pragma).close()
 
+    def began(connection: Connection) -> None:
+        driver_connection(connection).execute(begin)
+
     event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", _start_with(begin))
+    event.listen(engine, "begin", began)
     return engine
 
 
@@ -75,13 +77,6 @@ def _use_wal(driver: sqlite3.Connection) -> None:
             if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > ends_at:
                 raise
             time.sleep(_RETRY_SECONDS)
-
-
-def _start_with(statement: str) -> Callable[[Connection], None]:
-    def begin(connection: Connection) -> None:
-        driver_connection(connection).execute(statement)
-
-    return begin
 
 
 def driver_connection(connection: Connection) -> sqlite3.Connection:
