@@ -23,7 +23,6 @@ _INSERT = PreparedStatement(insert(tasks))
 _NEWEST_FIRST = (
     select(*_COLUMNS).where(tasks.c.user_id == bindparam("user")).order_by(tasks.c.created_at.desc(), tasks.c.number.desc())
 )
-_NEWEST_FIRST_BY_STATUS = _NEWEST_FIRST.where(tasks.c.status == bindparam("status"))
 _PAGE = (
     select(*_COLUMNS)
     .where(tasks.c.user_id == bindparam("user"))
@@ -46,10 +45,8 @@ def add(connection: Connection, task: Task) -> None:
 
 def list_newest_first(connection: Connection, user_id: str, status: TaskStatus | None = None) -> list[Task]:
     """Return the user's tasks, newest first; all of them or those with `status`."""
-    if status is None:
-        rows = connection.execute(_NEWEST_FIRST, {"user": user_id})
-    else:
-        rows = connection.execute(_NEWEST_FIRST_BY_STATUS, {"user": user_id, "status": status})
+    listed = _NEWEST_FIRST if status is None else _NEWEST_FIRST.where(tasks.c.status == status)
+    rows = connection.execute(listed, {"user": user_id})
     return [Task.model_validate(dict(row)) for row in rows.mappings()]
 
 
