@@ -15,6 +15,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.base import located_violation
 
 
 class Settings(BaseModel):
@@ -191,7 +192,4 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     try:
         return Settings.model_validate(by_alias)
     except ValidationError as exc:
-        violation = exc.errors(include_url=False, include_input=False)[0]
-        name = str(violation["loc"][0]) if violation["loc"] else ""
-        text = violation["msg"].removeprefix("Value error, ")
-        raise ConfigurationError(f"{name}: {text}" if name else text) from None
+        raise ConfigurationError(located_violation(exc)) from None
