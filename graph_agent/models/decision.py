@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from graph_agent.models.authors import TextAuthors
-from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.base import Frozen, NotBlank, UtcDatetime
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.tools import ToolCall
@@ -40,15 +40,9 @@ def _require_storable(value: str) -> str:
     return value
 
 
-def _require_not_blank(value: str) -> str:
-    if not value.strip():
-        raise ValueError("must not be blank")
-    return value
-
-
 StorableText = Annotated[str, AfterValidator(_require_storable)]
 """A text that every database can store."""
-FilledText = Annotated[str, AfterValidator(_require_not_blank), AfterValidator(_require_storable)]
+FilledText = Annotated[NotBlank, AfterValidator(_require_storable)]
 """A storable text that is not blank."""
 
 
