@@ -65,16 +65,14 @@ class ModelRequest(Frozen):
     @classmethod
     def of(cls, request: LLMRequest) -> ModelRequest:
         system = request.system_instruction or ""
-        return cls(
-            system_instruction=system[:_SYSTEM_CHARACTERS],
-            system_digest=digest(system),
+        shown = {
+            "system_instruction": system[:_SYSTEM_CHARACTERS],
+            "system_digest": digest(system),
             # The provider's own form of a message is only for its adapter.
-            messages=[message.replace(provider_parts=None) for message in request.messages],
-            tools=[tool.name for tool in request.tools],
-            tool_choice=request.tool_choice,
-            temperature=request.temperature,
-            max_tokens=request.max_tokens,
-        )
+            "messages": [message.replace(provider_parts=None) for message in request.messages],
+            "tools": [tool.name for tool in request.tools],
+        }
+        return cls.model_validate({**dict(request), **shown})
 
 
 class JudgedCall(Frozen):
