@@ -26,6 +26,7 @@ def findings(page: Page) -> list[Any]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_view_has_a_barrier(site: Site, scheme: str) -> None:
     with site.page(color_scheme=scheme, reduced_motion="reduce") as page:
+        page.locator(".examples button").first.wait_for()
         found = {"welcome": findings(page)}
         say(page, "add a task to call mom")
         say(page, "delete the call mom task")

@@ -8,10 +8,12 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from email.utils import formatdate
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from graph_agent.bootstrap import LOCAL_USER
 from tests.page.history import with_decisions
@@ -50,6 +52,30 @@ def test_the_countdown_is_right_in_a_browser_whose_clock_is_wrong(site: Site, mi
         expect(page.locator(".tile strong").first).not_to_have_text("0")
 
 
+def test_a_slow_answer_does_not_set_the_clock_back(site: Site) -> None:
+    """The server has the time of the browser, and its list of decisions takes half a minute."""
+
+    def answer(route: Route) -> None:
+        sent = page.evaluate("Date.now() / 1000")
+        answered = route.fetch()
+        if "/decisions?" in route.request.url:
+            page.clock.fast_forward("00:30")
+        route.fulfill(response=answered, headers={**answered.headers, "date": formatdate(sent, usegmt=True)})
+
+    with site.page() as page:
+        say(page, "hello")
+        page.clock.install()
+        page.route("**/api/**", answer)
+        page.get_by_role("link", name="Decisions", exact=True).click()
+        page.locator(".row").first.wait_for()
+        before = page.evaluate("Date.now() / 1000")
+        with page.expect_request("**/api/metrics?*") as asked:
+            page.get_by_role("link", name="Behavior", exact=True).click()
+        until = parse_qs(urlsplit(asked.value.url).query)["until"][0]
+        assert datetime.fromisoformat(until).timestamp() >= before
+        page.unroute_all(behavior="ignoreErrors")
+
+
 def test_a_pasted_text_that_is_too_long_is_kept_and_counted(site: Site) -> None:
     with site.page() as page:
         field = page.get_by_label("Message", exact=True)
@@ -81,7 +107,7 @@ def test_earlier_messages_stay_and_keep_their_place(site: Site) -> None:
         page.reload()
         first = page.locator(".message").first
         first.wait_for()
-        assert page.locator(".message").count() == 100
+        expect(page.locator(".message")).to_have_count(100)
         first.scroll_into_view_if_needed()
         page.locator(".thread").evaluate("thread => thread.scrollTop = 0")
         shown = first.locator(".content").inner_text()
@@ -109,16 +135,17 @@ def test_back_returns_to_the_place_in_the_list(browser: Browser, tmp_path: Path,
         page.goto(f"{site.url}/decisions")
         page.locator(".row").first.wait_for()
         scroller = page.locator("main.decisions")
-        for _ in range(4):
+        # Each scroll to the end loads what follows.
+        while scroller.evaluate("main => main.scrollHeight") < 10_000:
             scroller.evaluate("main => main.scrollTo(0, main.scrollHeight)")
-            page.wait_for_function("document.querySelectorAll('.row').length > 8")
         scroller.evaluate("main => main.scrollTo(0, 5000)")
         # The rows of that place arrive in a later frame than the scroll position; until then those of the last place are there.
+        # A function, because the page's Content-Security-Policy does not permit to evaluate an expression again.
         address = page.wait_for_function(
-            "document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('.row')?.getAttribute('href')"
+            "() => document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('.row')?.getAttribute('href')"
         ).json_value()
         page.locator(f".row[href='{address}']").click()
         expect(page.locator(".facts")).to_be_visible()
         page.go_back()
         expect(page.locator(f".row[href='{address}']")).to_be_in_viewport()
-        assert scroller.evaluate("main => main.scrollTop") == 5000
+        expect(scroller).to_have_js_property("scrollTop", 5000)

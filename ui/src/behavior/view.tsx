@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import type { ComponentChildren, VNode } from "preact";
 import { hasTasks, loadAbout } from "../shared/about";
 import { getJson } from "../shared/client";
-import { serverNow } from "../shared/clock";
+import { LATE_MS, serverNow } from "../shared/clock";
 import type { Metrics } from "../shared/client";
 import { duration, integer, words } from "../shared/format";
 import { useLoaded } from "../shared/loading";
@@ -76,7 +76,8 @@ async function load(range: string, signal: AbortSignal): Promise<Loaded> {
   // Its answer also says what time it is on the server.
   await loadAbout();
   const { hours, parts } = RANGES[range] ?? { hours: 24, parts: 24 };
-  const until = new Date(serverNow());
+  // With the decision that was made a moment ago, also if it is later than this browser knows.
+  const until = new Date(serverNow() + LATE_MS);
   const since = new Date(until.getTime() - hours * 3_600_000);
   const span = `since=${since.toISOString()}&until=${until.toISOString()}`;
   const [whole, timeline] = await Promise.all([

@@ -101,6 +101,7 @@ export function post(body: unknown, headers: Record<string, string> = {}): Reque
 export async function request(url: string, init: RequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
   if (bearerToken) headers.set("authorization", `Bearer ${bearerToken}`);
+  const sent = Date.now();
   let response: Response;
   try {
     response = await fetch(url, { credentials: "same-origin", ...init, headers });
@@ -110,7 +111,7 @@ export async function request(url: string, init: RequestInit): Promise<Response>
     throw new ApiError(0, "OFFLINE", "The server cannot be reached.");
   }
   online.value = true;
-  hearServerTime(response.headers.get("date"));
+  hearServerTime(response.headers.get("date"), sent);
   if (response.ok) {
     wasAccepted = true;
     return response;

@@ -1,16 +1,18 @@
 // The server's time. A browser's clock may be wrong by minutes, and every time in the API is the server's.
 import { signal } from "@preact/signals";
 
-/** The Date header has whole seconds and is old by the time of its way: a smaller difference says nothing. */
-const TOLERANCE_MS = 2000;
+/** The Date header has whole seconds, and a busy server renews it late: so much later it may really be. */
+export const LATE_MS = 3000;
 
 /** Milliseconds by which the server's clock is ahead of this browser's. */
 let ahead = 0;
 
-/** Learn the server's time from the Date header of an answer that has just arrived. */
-export function hearServerTime(date: string | null): void {
-  const found = date === null ? NaN : Date.parse(date) + 500 - Date.now();
-  if (Math.abs(found - ahead) > TOLERANCE_MS) ahead = found;
+/** Learn the server's time from the Date header of an answer that has just arrived to a request that was sent at `sent`. */
+export function hearServerTime(date: string | null, sent: number): void {
+  const found = date === null ? NaN : Date.parse(date);
+  const arrived = Date.now();
+  // The server wrote the header at some time between the two. What agrees with that is kept, however slow the answer was.
+  if (ahead < found - arrived || ahead > found + LATE_MS - sent) ahead = found + 500 - (sent + arrived) / 2;
 }
 
 /** The server's time, in milliseconds. */
