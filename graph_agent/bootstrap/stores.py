@@ -40,7 +40,7 @@ async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
     create_home(settings)
     if not settings.database_url and not settings.log_database_url and (settings.home / FORMER_LOG).exists():
         # Imported here, because it is needed once in the life of a home.
-        from graph_agent.bootstrap.joining import join_home
+        from graph_agent.bootstrap.copying import join_home
 
         join_home(settings, _PACKAGES)
     async with AsyncExitStack() as stack:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from graph_agent.bootstrap.joining import KEPT, join_home
+from graph_agent.bootstrap.copying import KEPT, join_home
 from graph_agent.chat.conversations.tables import metadata as conversations
 from graph_agent.record.chain_tables import record_links
 from graph_agent.settings import read_settings
