@@ -7,8 +7,8 @@ import pytest
 
 from graph_agent.clock import SystemClock, turn_deadline
 from graph_agent.errors import LLMError, LLMTimeoutError, RateLimitError
+from graph_agent.llm.provider_adapter import call_with_retries, connection_slot
 from graph_agent.llm.provider_errors import Failure
-from graph_agent.llm.retries import call_with_retries, connection_slot
 
 
 class Provider:
