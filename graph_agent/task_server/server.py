@@ -60,7 +60,7 @@ def build_task_server(
     @server.resource(PREVIEW_TEMPLATE, name="task", title="Task", description="One task.", mime_type=_MIME_TYPE)
     async def task(task_id: str, context: Context) -> str:
         try:
-            user_id = server.meta_of(context).user_id
+            user_id = RequestMeta.of(context, default_user).user_id
             found = await tools.preview(user_id, task_id)
         except RefusedRequestError as refused:
             raise _refusal(refused.result, INVALID_PARAMS) from None
@@ -90,14 +90,10 @@ class TaskServer(MCPServer[Any]):
         if name not in TOOL_HINTS:
             raise ToolError("unknown tool")
         try:
-            meta = self.meta_of(context, change=not TOOL_HINTS[name].read_only)
+            meta = RequestMeta.of(context, self._default_user, change=not TOOL_HINTS[name].read_only)
         except RefusedRequestError as refused:
             return call_result(refused.result)
         return call_result(await self._task_tools.call(Call(name, arguments, meta.user_id, meta.operation)))
-
-    def meta_of(self, context: Context[Any, Any] | None, *, change: bool = False) -> RequestMeta:
-        """Return the user and the operation of a request. Raises `RefusedRequestError`."""
-        return RequestMeta.of(context, self._default_user, change=change)
 
     # The SDK has public methods for unpaged lists only, which do not get the cursor.
 
@@ -112,7 +108,7 @@ class TaskServer(MCPServer[Any]):
         self, ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         try:
-            meta = self.meta_of(Context(request_context=ctx, mcp_server=self))
+            meta = RequestMeta.of(Context(request_context=ctx, mcp_server=self), self._default_user)
             page, cursor = await self._task_tools.page(meta.user_id, None if params is None else params.cursor)
         except RefusedRequestError as refused:
             raise _refusal(refused.result, INVALID_PARAMS) from None
