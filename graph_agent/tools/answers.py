@@ -1,4 +1,4 @@
-"""Conversion of MCP answers and errors to `ToolResult`.
+"""Conversion of MCP answers and errors to `ToolResult`, with what is recorded of each block of an answer's content.
 
 Error texts are the sentences in this module. The error of a result envelope is used if the server is trusted, and then as one
 line of limited length. The error text of any other server is data. The results are part of stored records.
@@ -6,8 +6,11 @@ line of limited length. The error text of any other server is data. The results 
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
 from mcp import MCPError
@@ -18,17 +21,24 @@ from mcp.types import (
     METHOD_NOT_FOUND,
     REQUEST_TIMEOUT,
     URL_ELICITATION_REQUIRED,
+    AudioContent,
+    BlobResourceContents,
     CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
     InputRequiredResult,
     ReadResourceResult,
+    ResourceLink,
+    TextContent,
     TextResourceContents,
 )
 
 from graph_agent.errors import ToolErrorCode
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.result_size import fit_data
-from graph_agent.models.tools import ContentItem, ToolResult
+from graph_agent.models.tools import ContentItem, ContentKind, ToolResult
 from graph_agent.reply.text import one_line
-from graph_agent.tools.content import content_items, content_text
 
 RESOURCE_NOT_FOUND = -32002
 """The error code of protocol versions before 2026-07-28."""
@@ -40,6 +50,10 @@ MAX_ERROR_CHARS = 300
 """The length to which an error text from a result envelope is cut."""
 MAX_SERVER_TEXT = 1_000
 """The length to which the error text of a server that is not trusted is cut."""
+MAX_ITEMS = 100
+"""The largest number of blocks that are recorded; the item after them says how many more there are."""
+_MAX_NAME = 200
+_MAX_URI = 500
 
 
 class NotConnectedError(Exception):
@@ -101,7 +115,8 @@ def from_answer(
     """
     if answer is None:
         return TIMED_OUT
-    if isinstance(answer, InputRequiredResult) or _requires_url(answer):
+    needs_url = isinstance(answer, MCPError) and answer.code == URL_ELICITATION_REQUIRED
+    if needs_url or isinstance(answer, InputRequiredResult):
         # Neither a form nor a URL is followed, and nothing proves that the tool stopped before it acted.
         return CHANGE_NEEDS_INPUT if change and not trusted else INPUT_REQUIRED
     if isinstance(answer, BaseException):
@@ -112,12 +127,12 @@ def from_answer(
     if answer.is_error or (_is_envelope(structured) and structured["success"] is not True):
         return _reported_failure(answer, CHANGE_FAILED if change else FAILED)
     try:
-        content = content_items(answer)
+        content = _content_items(answer)
     except (ValueError, TypeError, RecursionError):
         return UNUSABLE
     if isinstance(structured, dict | list):
         return _with_data(structured, content)
-    return _with_data({"text": content_text(answer.content)} if structured is None else {"result": structured}, content)
+    return _with_data({"text": _content_text(answer.content)} if structured is None else {"result": structured}, content)
 
 
 def from_settlement(answer: CallToolResult | InputRequiredResult | BaseException | None) -> ToolResult:
@@ -158,10 +173,6 @@ def _from_error(error: BaseException) -> ToolResult:
     return UNUSABLE if isinstance(error, Exception) else CONNECTION_LOST
 
 
-def _requires_url(answer: object) -> TypeGuard[MCPError]:
-    return isinstance(answer, MCPError) and answer.code == URL_ELICITATION_REQUIRED
-
-
 def _is_envelope(structured: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(structured, dict) and structured.keys() == ENVELOPE
 
@@ -180,7 +191,7 @@ def _from_envelope(envelope: dict[str, Any]) -> ToolResult:
 
 def _reported_failure(answer: CallToolResult, failure: ToolResult) -> ToolResult:
     """Return `failure` with the text of the server as data, from which the model can learn what to correct."""
-    text = content_text(answer.content) or json.dumps(answer.structured_content, ensure_ascii=False)
+    text = _content_text(answer.content) or json.dumps(answer.structured_content, ensure_ascii=False)
     shown = one_line(text, MAX_SERVER_TEXT)
     return failure.model_copy(update={"data": {"server_text": shown}}) if shown else failure
 
@@ -191,3 +202,67 @@ def _with_data(data: dict[str, Any] | list[Any] | None, content: Sequence[Conten
     except (ValueError, TypeError, RecursionError):
         # A record cannot store NaN, infinities, or the endless nesting that an in-process server can return.
         return UNUSABLE
+
+
+def _content_items(answer: CallToolResult) -> list[ContentItem]:
+    """Return kind, type, size and digest of the structured content and of each block. Raises as `canonical_json` does."""
+    items: list[ContentItem] = []
+    if answer.structured_content is not None:
+        text = canonical_json(answer.structured_content)
+        items.append(_item(ContentKind.STRUCTURED, "application/json", text.encode("utf-8", "surrogatepass")))
+    items += [_block_item(block) for block in answer.content[:MAX_ITEMS]]
+    if (more := len(answer.content) - MAX_ITEMS) > 0:
+        items.append(ContentItem(kind=ContentKind.MORE, name=f"{more} more"))
+    return items
+
+
+def _content_text(content: Sequence[ContentBlock]) -> str:
+    """Return the text of an answer, with that of embedded resources."""
+    return "\n".join(_texts(content))
+
+
+def _texts(content: Sequence[ContentBlock]) -> Iterator[str]:
+    for block in content:
+        if isinstance(block, TextContent):
+            yield block.text
+        elif isinstance(block, EmbeddedResource) and isinstance(block.resource, TextResourceContents):
+            yield block.resource.text
+
+
+def _block_item(block: ContentBlock) -> ContentItem:
+    match block:
+        case TextContent():
+            return _item(ContentKind.TEXT, "text/plain", block.text.encode("utf-8", "surrogatepass"))
+        case ImageContent():
+            return _item(ContentKind.IMAGE, block.mime_type, _decode_base64(block.data))
+        case AudioContent():
+            return _item(ContentKind.AUDIO, block.mime_type, _decode_base64(block.data))
+        case ResourceLink():
+            # What the link leads to is not read: its size is what the server says, the digest is that of the address.
+            item = _item(ContentKind.LINK, block.mime_type, block.uri.encode("utf-8", "surrogatepass"))
+            return item.replace(size=block.size, uri=one_line(block.uri, _MAX_URI), name=one_line(block.name, _MAX_NAME))
+        case EmbeddedResource():
+            return _resource_item(block.resource)
+
+
+def _resource_item(resource: TextResourceContents | BlobResourceContents) -> ContentItem:
+    if isinstance(resource, BlobResourceContents):
+        item = _item(ContentKind.RESOURCE, resource.mime_type, _decode_base64(resource.blob))
+    else:
+        text = resource.text.encode("utf-8", "surrogatepass")
+        item = _item(ContentKind.RESOURCE, resource.mime_type or "text/plain", text)
+    return item.replace(uri=one_line(resource.uri, _MAX_URI))
+
+
+def _item(kind: ContentKind, mime_type: str | None, content: bytes) -> ContentItem:
+    kind_of_data = None if mime_type is None else one_line(mime_type, _MAX_NAME)
+    return ContentItem(kind=kind, type=kind_of_data, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+def _decode_base64(data: Any) -> bytes:
+    """Return the decoded base64; the text itself if it is not base64."""
+    text = str(data).encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return text
