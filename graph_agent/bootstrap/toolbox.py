@@ -15,12 +15,11 @@ from graph_agent.policy.rules import Policy
 from graph_agent.ports import Clock, IdSource
 from graph_agent.settings import Settings
 from graph_agent.task_server.server import build_task_server
-from graph_agent.tools.identity import UserHeaders
+from graph_agent.tools.identity import SignIns, UserHeaders, sign_in
 from graph_agent.tools.pins import Pins, lock_file
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.tools.server_file import MAX_TIMEOUT_SECONDS, ServerConfig, read_server_file
 from graph_agent.tools.server_group import McpServerGroup
-from graph_agent.tools.sign_in import SignIns, sign_in
 from graph_agent.tools.transport import HttpServer
 
 

@@ -27,11 +27,10 @@ from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import Clock, SentCall
 from graph_agent.tools import answers
 from graph_agent.tools.executor import McpToolExecutor
-from graph_agent.tools.identity import Identity, TokenSource, UserHeaders
+from graph_agent.tools.identity import Identity, SignedIn, SignIns, TokenSource, UserHeaders
 from graph_agent.tools.pins import Pins
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.session import NO_COMMAND
-from graph_agent.tools.sign_in import SignedIn, SignIns
 from graph_agent.tools.transport import HttpServer
 
 MAX_USER_SESSIONS = 100

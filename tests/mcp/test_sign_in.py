@@ -17,9 +17,9 @@ from graph_agent.bootstrap.toolbox import sign_in_to
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ConfigurationError
 from graph_agent.settings import Settings
+from graph_agent.tools.identity import SignIns, sign_in
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.server_group import McpServerGroup
-from graph_agent.tools.sign_in import SignIns, sign_in
 from graph_agent.tools.transport import HttpServer
 from tests.mcp.authorization_server import protected_server
 from tests.mcp.conftest import Servers
