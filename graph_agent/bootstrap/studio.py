@@ -151,7 +151,7 @@ class _Turns:
 
 
 _open_turns: dict[tuple[AbstractEventLoop, Callable[[], CompiledGraph]], _Turns] = {}
-"""What the requests of an event loop share."""
+"""The state that the requests of an event loop share."""
 
 
 def build_studio_graph(turns: _Turns) -> StudioGraph:
