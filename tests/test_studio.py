@@ -80,6 +80,23 @@ async def test_a_thread_is_a_conversation_with_confirmation(studio_graph: Callab
     assert visited[2] == ["BUILD_REQUEST", "EXECUTE_TOOLS", "BUILD_DECISION"]
 
 
+async def test_a_yes_answers_only_the_question_that_its_thread_shows(studio_graph: Callable[[], Any]) -> None:
+    here: Any = {"configurable": {"thread_id": "1"}}
+    there: Any = {"configurable": {"thread_id": "2"}}
+    async with studio_graph() as graph:
+        graph.checkpointer = InMemorySaver()
+        added = await graph.ainvoke({"message": "add a task to call mom"}, here)
+        await graph.ainvoke({"message": "hello"}, there)
+        await graph.aupdate_state(there, {"conversation_id": added["conversation_id"]})
+        asked = await graph.ainvoke({"message": "delete the call mom task"}, there)
+        shown = await graph.ainvoke({"message": "yes"}, here)
+        done = await graph.ainvoke({"message": "yes"}, here)
+    before = "Your answer may belong to another question, so nothing was done. This one is waiting now."
+    assert asked["conversation_id"] == added["conversation_id"]
+    assert shown["reply"] == f"{before} {asked['reply']}"
+    assert done["reply"] == "Done: deleted 'call mom'."
+
+
 async def test_a_message_that_is_refused_begins_no_turn(studio_graph: Callable[[], Any]) -> None:
     async with studio_graph() as graph:
         with pytest.raises(Exception, match=r"The message is empty\."):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,7 +16,8 @@ def log_access(client: str, method: str, path: str, status: int, seconds: float)
     """Log one answered request; `status` is 0 if the client left before the answer."""
     ms = round(seconds * 1000, 1)
     fields = {"client": client, "method": method, "path": path, "status": status, "ms": ms}
-    _log.info("%s %s %s %d %.1f ms", client, method, path, status, ms, extra={"fields": fields})
+    # Quoted, because a client chooses both: a space in them would begin another field of the line.
+    _log.info("%s %s %s %d %.1f ms", quote(client, ":[]"), method, quote(path), status, ms, extra={"fields": fields})
 
 
 class AccessLog:

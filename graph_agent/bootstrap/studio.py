@@ -25,6 +25,7 @@ from graph_agent.graph import topology
 from graph_agent.graph.build import CompiledGraph, build_graph, topology_of
 from graph_agent.graph.step_summary import summarize
 from graph_agent.graph.stepping import Step
+from graph_agent.models.decision import ShownQuestion
 from graph_agent.settings import Settings, read_settings
 from graph_agent.turn.handle import TurnHandle
 
@@ -98,10 +99,10 @@ class _Turns:
         """True if there is neither a request nor a turn that a later one can continue."""
         return self.requests == 0 and not any(run.is_running for run, _ in self._running.values())
 
-    async def begin(self, message: str, conversation_id: str | None) -> str:
+    async def begin(self, message: str, conversation_id: str | None, shown: ShownQuestion | None) -> str:
         """Start a turn and return its decision id. Raises `ServiceError` or `ConfigurationError`."""
         runtime = await self._runtime()
-        run = await runtime.chat.start(LOCAL_USER, message, conversation_id=conversation_id, stepwise=True)
+        run = await runtime.chat.start(LOCAL_USER, message, conversation_id=conversation_id, shown=shown, stepwise=True)
         # Only a message with an idempotency key can have been answered before.
         assert isinstance(run, TurnHandle)
         self._running[run.decision_id] = run, run.stream_steps()
@@ -177,7 +178,7 @@ def _node(state: str, turns: _Turns) -> Callable[..., Awaitable[dict[str, Any]]]
             message = _message(studio)
             # Without the message, so that other input does not run it again.
             change = {"message": "", "messages": [{"role": "user", "content": message}] if studio.get("message") else []}
-            decision_id = await turns.begin(message, studio.get("conversation_id"))
+            decision_id = await turns.begin(message, studio.get("conversation_id"), _shown(studio))
         else:
             decision_id = studio["decision_id"]
         step, answer = await turns.next_step(decision_id, first=first)
@@ -199,6 +200,14 @@ def _message(studio: StudioState) -> str:
     messages = studio.get("messages")
     said = messages[-1].text if messages and messages[-1].type == "human" else ""
     return studio.get("message") or said
+
+
+def _shown(studio: StudioState) -> ShownQuestion | None:
+    """Return the question that the thread shows: a yes in it answers no other one. None before its first turn."""
+    if "decision" not in studio:
+        return None
+    pending = studio["decision"].get("pending_action")
+    return ShownQuestion(pending_action=None if pending is None else pending["id"])
 
 
 def _outcome(studio: StudioState) -> str:

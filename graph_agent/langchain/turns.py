@@ -1,6 +1,6 @@
 """Turns inside a LangGraph task: each runs once, whatever is resumed, retried, or run again after a crash.
 
-LangGraph runs a task again from its start when it is resumed. The id of each decision is derived from thread and task, so a
+LangGraph runs a task again from its start when it is resumed. The id of each decision is derived from user, thread and task: a
 turn that is closed is read from the record, one that a dead process left open is continued from it, and one that is running in
 this process is joined.
 """
@@ -45,9 +45,10 @@ class TaskTurns:
         self._engine = engine
         self._config = config
         # The namespace of the task ends with its id, which depends on the checkpoint that it started from.
-        self._key = [configurable.get("thread_id"), configurable.get("checkpoint_ns", "")]
-        self._number = 0
         self.user_id = user if isinstance(user, str) else user(config)
+        # With the user, so that a turn of a thread is read from the record for its user only.
+        self._key = [self.user_id, configurable.get("thread_id"), configurable.get("checkpoint_ns", "")]
+        self._number = 0
         self.conversation_id = str(configurable.get("thread_id") or self._decision_id())
 
     async def run(self, context: DecisionContext) -> FinishedTurn:

@@ -8,7 +8,10 @@ from collections.abc import Callable
 
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
+from graph_agent.api.access_log import AccessLog
 from graph_agent.api.errors import STATUS
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ServiceErrorCode
@@ -87,3 +90,17 @@ def test_every_code_of_the_services_has_a_status() -> None:
 def _with_chat(runtime: Runtime, chat: object) -> Runtime:
     fields = {name: getattr(runtime, name) for name in runtime.__dataclass_fields__}
     return Runtime(**{**fields, "chat": chat})
+
+
+async def test_a_client_cannot_begin_another_field_of_the_access_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("")(scope, receive, send)
+
+    forwarded = ("10.0.0.1 POST /api/chat 200 1.0 ms", 1)
+    with caplog.at_level(logging.INFO, logger="graph_agent.access"):
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(AccessLog(nothing), client=forwarded), base_url="http://localhost"
+        ) as client:
+            await client.get("/x%20200%200.1%20ms%0aforged")
+    (line,) = caplog.messages
+    assert line.startswith("10.0.0.1%20POST%20%2Fapi%2Fchat%20200%201.0%20ms GET /x%20200%200.1%20ms%0Aforged 200 ")

@@ -67,6 +67,21 @@ async def test_a_resume_confirms_exactly_the_action_of_the_interrupt(answer: Any
     assert records(engine) == [("REQUEST_CONFIRMATION", "completed"), ("EXECUTE_PENDING", "completed")]
 
 
+async def test_another_user_of_a_thread_neither_reads_nor_confirms_its_turn() -> None:
+    def user(config: RunnableConfig) -> str:
+        return str(config["configurable"]["caller"])
+
+    def as_user(name: str) -> RunnableConfig:
+        return {"configurable": {"thread_id": "1", "caller": name}}
+
+    server = TableServer(previews=PREVIEWS)
+    engine = engine_of(DELETE, says("Hello."), server=server)
+    graph = graph_with(as_node(engine, user=user))
+    await graph.ainvoke(said("delete it"), as_user("ann"))
+    ended = await graph.ainvoke(Command(resume=True), as_user("bob"))
+    assert (ended["messages"][-1].text, server.sent) == ("Hello.", [])
+
+
 async def test_after_a_no_nothing_is_done() -> None:
     server = TableServer(previews=PREVIEWS)
     graph = graph_with(as_node(engine_of(DELETE, server=server)))
