@@ -55,9 +55,6 @@ class _InstantPorts:
     def __init__(self, rounds: int) -> None:
         self._rounds = rounds
 
-    async def open(self) -> None:
-        """Nothing is recorded here."""
-
     async def generate(self, request: LLMRequest) -> LLMResponse:
         done = sum(message.role == "function" for message in request.messages)
         if done < self._rounds:

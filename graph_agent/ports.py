@@ -160,10 +160,6 @@ class TurnPorts(Protocol):
     A failure of a model or tool is returned as data. `RecordError` is raised if the turn must not continue.
     """
 
-    async def open(self) -> None:
-        """Commit the opening row, before any other port is called. Raises `RecordUnavailableError`."""
-        ...
-
     def now(self) -> datetime: ...
 
     def new_id(self) -> str: ...

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from graph_agent.clock import ManualClock
+
+T = TypeVar("T")
 
 
 def freeze_loop_time(clock: ManualClock) -> ManualClock:
     """Make `clock` the time of the running loop: its timers wait until the clock is advanced, however long the work takes."""
     asyncio.get_running_loop().time = clock.monotonic  # type: ignore[method-assign]  # there is no other way to set it
     return clock
+
+
+async def pass_time(clock: ManualClock, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`, whose waits take no real time: the frozen loop's time advances until it has ended."""
+    freeze_loop_time(clock)
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        # The threads of a database get real time to answer.
+        await asyncio.to_thread(time.sleep, 0.001)
+        clock.advance(seconds=0.05)
+    return await task

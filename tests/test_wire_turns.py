@@ -104,7 +104,7 @@ async def rows_of(environment: Environment, decision_id: str) -> list[tuple[str,
     """Return the status, type, outcome and reply of every row of a decision."""
     query = f"""SELECT status, decision_type, outcome_category, response_text FROM decision_logs
                 WHERE decision_id = '{decision_id}'"""
-    return await environment.log.read(lambda connection: [tuple(row) for row in connection.exec_driver_sql(query)])
+    return await environment.database.read(lambda connection: [tuple(row) for row in connection.exec_driver_sql(query)])
 
 
 # The reply to the user in the scenarios of the wire
@@ -255,7 +255,7 @@ async def test_a_turn_is_request_call_result_and_reply(environment: Environment,
     assert (result.response["success"], result.response["data"]["task"]["description"]) == (True, "call mom")
     assert result.id == ("call-17" if ids else None if api.name == "gemini" else result.id)
     counted = "SELECT prompt_tokens, completion_tokens, total_tokens FROM decision_logs"
-    rows = await environment.log.read(lambda connection: [tuple(row) for row in connection.exec_driver_sql(counted)])
+    rows = await environment.database.read(lambda connection: [tuple(row) for row in connection.exec_driver_sql(counted)])
     assert rows == [(300, 30, 330)]
 
 
@@ -625,7 +625,7 @@ async def test_a_long_chat_sends_its_last_ten_messages(environment: Environment,
         for n in range(1, 13):
             last = await chat.send("ann", f"m{n}", conversation_id=first.conversation_id)
         await adapter.aclose()
-    kept = await environment.log.read(
+    kept = await environment.database.read(
         lambda connection: connection.exec_driver_sql(
             "SELECT header FROM decision_logs WHERE decision_id = ?", (last.decision_id,)
         ).scalar_one()

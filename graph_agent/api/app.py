@@ -45,7 +45,7 @@ from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.stream import TurnStream
-from graph_agent.errors import RecordUnavailableError, ServiceError
+from graph_agent.errors import ServiceError
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.pool import ReplayPool
 
@@ -164,15 +164,11 @@ class _Api(FastAPI):
 
 
 async def _finish_remaining_turns(runtime: Runtime) -> int | None:
-    """Finish the turns that could not be closed during the shutdown; return how many are still open, None if unknown.
-
-    A turn whose terminal record is only in the spool counts as open, because its row in the log is still open.
-    """
+    """Finish the turns that could not be closed during the shutdown; return how many are still open, None if unknown."""
     try:
         await runtime.chat.sweep()
-        open_turns = await runtime.chat.open_turns()
-        return open_turns + await runtime.audit.count_spooled()
-    except (ServiceError, RecordUnavailableError) as exc:
+        return await runtime.chat.open_turns()
+    except ServiceError as exc:
         _log.error("the turns of this process cannot be read: %s", exc)
         return None
 

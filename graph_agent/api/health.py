@@ -16,7 +16,6 @@ from graph_agent.api.services import services
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.ports import Clock
-from graph_agent.record.spool import Spool, SpoolingAuditWriter
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +41,6 @@ async def readyz(request: Request) -> JSONResponse:
         **{f"MCP server '{name}'": executor.ready() for name, executor in runtime.tools.executors.items()},
         "constitution": _policy_is_valid(runtime.engine),
     }
-    if isinstance(runtime.audit, SpoolingAuditWriter):
-        checks["spool"] = _spool_is_usable(runtime.audit.spool)
     passed = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
     failing = [name for name, ok in zip(checks, passed, strict=True) if not ok]
     if failing:
@@ -72,11 +69,6 @@ class WriteCheck:
 async def _takes_writes(database: Database, check: WriteCheck) -> bool:
     await check.pass_or_raise()
     return await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").scalar()) == 1
-
-
-async def _spool_is_usable(spool: Spool) -> bool:
-    await asyncio.to_thread(spool.require_usable)
-    return True
 
 
 async def _policy_is_valid(engine: Any) -> bool:

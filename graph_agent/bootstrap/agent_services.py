@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from graph_agent.bootstrap.secret import signing_keys
-from graph_agent.bootstrap.stores import Stores, open_audit, open_stores
+from graph_agent.bootstrap.secret import chain_keys, signing_keys
+from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import conditions_of, open_tools
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.clock import RandomIds, SystemClock
@@ -20,6 +20,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolExecutor, ToolServer
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
@@ -67,7 +68,7 @@ async def open_services(
             config=AgentEngineConfig(timeout_seconds=settings.timeout_seconds),
             tools=tools,
             ports=EnginePorts(
-                await open_audit(settings, stores.database, clock),
+                DatabaseAuditWriter(stores.database, clock=clock, chain_key=chain_keys(settings)),
                 clock,
                 ids,
                 Signer(*signing_keys(settings)),

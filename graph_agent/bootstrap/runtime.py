@@ -20,7 +20,6 @@ from graph_agent.db.notifications import open_notifications
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.ports import Clock, IdSource, LLMAdapter
-from graph_agent.record.spool import SpoolingAuditWriter
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.task_server.store import TaskPages
@@ -81,7 +80,7 @@ async def open_runtime(
         opened = open_services(settings, clock=clock, ids=ids, user_headers=user_headers)
         services, stores = await stack.enter_async_context(opened)
         clock, ids, tools, audit = services.ports.clock, services.ports.ids, services.tools, services.ports.audit
-        assert isinstance(audit, SpoolingAuditWriter)
+        assert isinstance(audit, DatabaseAuditWriter)
         key = chain_keys(settings)
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
@@ -95,16 +94,13 @@ async def open_runtime(
         await engine.prepare()
         chat = ChatService(
             engine,
-            stores.database,
             clock=clock,
             ids=ids,
             turns_per_minute=settings.turns_per_minute,
             disclosure=settings.disclosed,
             processes=workers,
             endings=TurnEndings(open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)),
-            # The spool belongs to this process and its siblings; everything else to all processes of the database.
-            maintenance=[audit.drain],
-            shared_maintenance=maintenance_jobs(stores, tools, clock=clock, chain_key=key, days=settings.retention_days),
+            maintenance=maintenance_jobs(stores, tools, clock=clock, chain_key=key, days=settings.retention_days),
         )
         # After the turns have ended and before the database is closed.
         stack.push_async_callback(audit.sign_heads)

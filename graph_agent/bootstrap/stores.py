@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.db import Database, DatabaseUnavailableError, migrate
 from graph_agent.db.migrations import installed_revision
-from graph_agent.errors import ConfigurationError, RecordError
-from graph_agent.ports import Clock
-from graph_agent.record.spool import Spool, SpoolingAuditWriter
+from graph_agent.errors import ConfigurationError
 from graph_agent.settings import Settings
 
 _RECORD = "graph_agent.record"
@@ -38,6 +36,10 @@ class Stores:
 async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
     """Open and migrate the database, and open the replica of the record. Raises `ConfigurationError`."""
     create_home(settings)
+    spool = settings.home / "spool"
+    if spool.exists() and spool.stat().st_size:
+        text = "holds records that are not in the database: start the version that wrote it once more, which stores them"
+        raise ConfigurationError(f"{spool} {text}")
     if not settings.database_url and not settings.log_database_url and (settings.home / FORMER_LOG).exists():
         # Imported here, because it is needed once in the life of a home.
         from graph_agent.bootstrap.copying import join_home
@@ -76,16 +78,6 @@ def _joining_command(settings: Settings, database: Database) -> str | None:
         return None
     former = settings.home / FORMER_LOG
     return f"run `graph-agent db copy {f'sqlite:///{former}' if former.exists() else 'URL_OF_THE_RECORD'} {own}`"
-
-
-async def open_audit(settings: Settings, database: Database, clock: Clock) -> SpoolingAuditWriter:
-    """Return the writer of the record, after it has stored what is still in the spool."""
-    key = chain_keys(settings)
-    audit = SpoolingAuditWriter(database, Spool(settings.home / "spool", key), clock=clock, chain_key=key)
-    with suppress(RecordError):
-        # The database may still be down; the sweeper, or the next process, tries again.
-        await audit.drain()
-    return audit
 
 
 def create_home(settings: Settings) -> None:

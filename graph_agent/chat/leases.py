@@ -87,6 +87,6 @@ class LeaseKeeper:
                 lost = self._kept.get(claim.turn.decision_id) is claim
             else:
                 claim.since = started
-            if lost:
+            if lost and not claim.run.fenced:
                 _log.warning("the claim of turn %s is lost; it may no longer act", claim.turn.decision_id)
                 claim.run.fence()

@@ -1,6 +1,6 @@
 """The chat service: claims a turn for each message, lets the engine run it, and stores the answer.
 
-The order of the commits: claim and user message; the opening row; the calls of the turn; the terminal row; assistant message,
+The order of the commits: claim, user message and opening row together; the calls of the turn; terminal row, assistant message,
 answer and pending action together. If a process dies between two of them, the same request or the sweeper continues from
 there. A process that has lost its claim can no longer write.
 """
@@ -12,28 +12,32 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
 from graph_agent.chat.conversations.schedule import MaintenanceSchedule
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
-from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest, TurnStore, busy, in_progress
+from graph_agent.chat.conversations.turns import AnsweredTurn, TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
-from graph_agent.chat.recovery import TurnRecovery, run_on_log
+from graph_agent.chat.recovery import TurnRecovery
 from graph_agent.chat.refusal_limit import RefusalLimit
-from graph_agent.chat.session import ChatSession, ChatStores, not_recordable
+from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.db import Database
-from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
+from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.llm.loop_clients import LoopThrottle
-from graph_agent.models.decision import ConfirmationAnswer, OutcomeCategory, ShownQuestion, content_problem
+from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, OutcomeCategory, ShownQuestion, content_problem
+from graph_agent.models.record import DecisionOpening
+from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, IdSource
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.refused import write_refused
+from graph_agent.turn.run import OpenedTurn, TurnStart
 
 _log = logging.getLogger(__name__)
 
@@ -56,39 +60,41 @@ class ChatService:
     def __init__(
         self,
         engine: LLMAgentEngine,
-        database: Database,
         *,
         clock: Clock | None = None,
         ids: IdSource | None = None,
         turns_per_minute: int = 60,
         processes: int = 1,
         maintenance: Sequence[MaintenanceJob] = (),
-        shared_maintenance: Sequence[MaintenanceJob] = (),
         endings: TurnEndings | None = None,
         disclosure: str | None = None,
     ) -> None:
-        """`database` has the migrated tables of `graph_agent.chat.conversations`; the caller closes it.
+        """The database of the engine's record has the migrated tables of `graph_agent.chat.conversations` too.
 
-        `processes` is the number of processes that share the limit on logged refusals.
-        `maintenance` is what the sweeper does besides finishing turns, in this order; one job that fails stops no other. The
-        `shared_maintenance` is done by one of the processes of the database, at most once a minute. `endings` tells them when a
-        turn has ended. `disclosure` comes with the first answer of a conversation.
+        `processes` is the number of processes that share the limit on logged refusals. `maintenance` is what one of the
+        sweepers of the database does besides finishing turns, at most once a minute and in this order; one job that fails stops
+        no other. `endings` tells them when a turn has ended. `disclosure` comes with the first answer of a conversation.
+
+        Raises `ConfigurationError` for an engine with another audit writer.
         """
         self.endings = endings or TurnEndings()
         self._maintenance = tuple(maintenance)
-        self._shared_maintenance = tuple(shared_maintenance)
+        if not isinstance(engine.audit, DatabaseAuditWriter):
+            raise ConfigurationError("a chat service needs an engine whose audit writer is a DatabaseAuditWriter")
+        database = engine.audit.database
         self._engine = engine
+        self._audit = engine.audit
         self._clock = clock = clock or SystemClock()
         ids = ids or RandomIds()
         self._schedule = MaintenanceSchedule(database, clock=clock)
         self._conversations = ConversationStore(database)
-        self._turns = TurnStore(database, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
+        self._turns = TurnStore(self._audit, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
         self._leases = LeaseKeeper(self._turns, clock=clock)
-        self._stores = ChatStores(self._turns, self._leases, self.endings, LoopThrottle(), ids, disclosure)
+        self._stores = ChatStores(self._audit, self._turns, self._leases, self.endings, LoopThrottle(), clock, ids, disclosure)
         self._refused = RefusalLimit(clock, processes)
         self.refusals: Counter[OutcomeCategory] = Counter()
         """The messages for which this service started no turn, whether they were logged or only counted."""
-        self._recovery = TurnRecovery(engine, self._stores, clock=clock)
+        self._recovery = TurnRecovery(engine, self._stores)
 
     async def send(
         self,
@@ -109,8 +115,8 @@ class ChatService:
         the policy see the user's `roles`. The same `idem_key` with the same message gets the same answer, however often it is
         sent. If the caller is cancelled, the turn is ended and its record closed first.
         """
-        request = _request(user_id, content, conversation_id, answers, idem_key, shown)
-        started = await self._start(request, hooks, roles=roles)
+        request = _request(user_id, content, conversation_id, answers, idem_key, shown, roles)
+        started = await self._start(request, hooks)
         return started if isinstance(started, ChatAnswer) else await started.result()
 
     async def start(
@@ -131,9 +137,8 @@ class ChatService:
         The deadline counts from `arrived_at`, in seconds of the clock's monotonic time; by default from now. With `stepwise`
         each node but the first waits for `request_step`.
         """
-        started = await self._start(
-            _request(user_id, content, conversation_id, answers, idem_key, shown), arrived_at=arrived_at, roles=roles
-        )
+        request = _request(user_id, content, conversation_id, answers, idem_key, shown, roles)
+        started = await self._start(request, arrived_at=arrived_at)
         if not isinstance(started, ChatAnswer):
             # The turn has not taken a step yet, so no call is missed.
             started.follow_progress()
@@ -170,12 +175,11 @@ class ChatService:
     async def sweep(self) -> int:
         """Finish the turns and decisions that dead processes left open, without asking the model; return their number.
 
-        The maintenance comes first: a spooled record that is stored then is no longer open. Every process finishes turns, so
-        that the first of the others notices a dead one; the claim of a turn decides which process finishes it.
+        Every process finishes turns, so that the first of the others notices a dead one; the claim of a turn decides which
+        process finishes it.
         """
-        await _run_maintenance(self._maintenance)
-        if self._shared_maintenance and await self._schedule.claim():
-            await _run_maintenance(self._shared_maintenance)
+        if self._maintenance and await self._schedule.claim():
+            await _run_maintenance(self._maintenance)
         return await self._recovery.sweep()
 
     async def open_turns(self) -> int:
@@ -191,22 +195,35 @@ class ChatService:
         await self._engine.aclose()
 
     async def _start(
-        self,
-        request: TurnRequest,
-        hooks: Iterable[TurnHook] = (),
-        arrived_at: float | None = None,
-        roles: tuple[str, ...] = (),
+        self, request: TurnRequest, hooks: Iterable[TurnHook] = (), arrived_at: float | None = None
     ) -> TurnHandle[ChatAnswer] | ChatAnswer:
         since = self._clock.monotonic()
-        turn = await self._accept(request)
-        if isinstance(turn, AnsweredTurn):
-            return ChatAnswer.model_validate(turn.answer)
+        accepting = asyncio.ensure_future(self._accept(request))
+        try:
+            return self._run(await asyncio.shield(accepting), since, hooks, arrived_at)
+        except asyncio.CancelledError:
+            # The claim is committed in any case, and with it the opening row: the turn is ended and its record closed.
+            with suppress(ServiceError):
+                run = self._run(await accepting, since, hooks, arrived_at)
+                if not isinstance(run, ChatAnswer):
+                    run.cancel()
+                    await run.ended()
+            raise
 
-        session = ChatSession(self._stores, turn, since, roles)
-        start, user_id = session.start(), turn.user_id
+    def _run(
+        self,
+        accepted: tuple[ClaimedTurn, TurnStart] | AnsweredTurn,
+        since: float,
+        hooks: Iterable[TurnHook],
+        arrived_at: float | None,
+    ) -> TurnHandle[ChatAnswer] | ChatAnswer:
+        if isinstance(accepted, AnsweredTurn):
+            return ChatAnswer.model_validate(accepted.answer)
+        turn, start = accepted
+        session, user_id = ChatSession(self._stores, turn, since), turn.user_id
         return self._engine.start(start, session, turn.decision_id, user_id=user_id, hooks=hooks, arrived_at=arrived_at)
 
-    async def _accept(self, request: TurnRequest) -> ClaimedTurn | AnsweredTurn:
+    async def _accept(self, request: TurnRequest) -> tuple[ClaimedTurn, TurnStart] | AnsweredTurn:
         """Claim the turn of a message. A message that is refused for its content or the rate limit is logged."""
         if problem := content_problem(request.content):
             if request.conversation_id is not None:
@@ -220,18 +237,34 @@ class ChatService:
                 await self._refuse(request, OutcomeCategory.RATE_LIMITED, RATE_LIMIT_REPLY)
             raise
 
-    async def _claim(self, request: TurnRequest) -> ClaimedTurn | AnsweredTurn:
+    async def _claim(self, request: TurnRequest) -> tuple[ClaimedTurn, TurnStart] | AnsweredTurn:
         """Return the turn that `request` asks for: claimed, taken over from a dead process, or answered already."""
+        snapshot: PolicySnapshot | ConfigurationError
+        try:
+            snapshot = await self._engine.prepare()
+        except ConfigurationError as exc:
+            # A request that was answered before gets its answer in spite of it.
+            snapshot = exc
+        opened: list[OpenedTurn] = []
+
+        def open_record(decision_id: str, context: DecisionContext) -> DecisionOpening:
+            if isinstance(snapshot, ConfigurationError):
+                raise _not_ready() from snapshot
+            opened[:] = [OpenedTurn(self._engine.header(context, snapshot, decision_id), snapshot)]
+            return opened[0].opening
+
         for _ in range(3):
-            found = await self._turns.claim(request)
-            if not isinstance(found, AbandonedTurn):
+            found = await self._turns.claim(request, open_record)
+            if isinstance(found, AnsweredTurn):
                 return found
+            if isinstance(found, ClaimedTurn):
+                return found, TurnStart(opened[0])
             if self._leases.is_running(found.decision_id):
                 # It runs in this process, which is too busy to renew its lease in time.
                 raise in_progress() if found.same_request else busy()
             if found.same_request:
-                if (taken := await self._turns.take_over(found, request.shown)) is not None:
-                    return taken
+                if (taken := await self._turns.take_over(found)) is not None:
+                    return taken, TurnStart()
             else:
                 # It blocks the conversation: it is finished first, then this message gets its turn.
                 await self._recovery.finish_abandoned(found)
@@ -245,9 +278,9 @@ class ChatService:
         conversation_id = request.conversation_id or NO_CONVERSATION
         refusal = write_refused(self._engine, request.user_id, conversation_id, request.content, outcome, reply)
         try:
-            await run_on_log(refusal)
-        except ConfigurationError as exc:
-            raise not_recordable() from exc
+            await refusal
+        except (RecordUnavailableError, ConfigurationError) as exc:
+            raise service_unavailable() from exc
 
 
 async def _run_maintenance(jobs: Iterable[MaintenanceJob]) -> None:
@@ -258,6 +291,11 @@ async def _run_maintenance(jobs: Iterable[MaintenanceJob]) -> None:
             _log.warning("maintenance is postponed", exc_info=exc)
 
 
+def _not_ready() -> ServiceError:
+    text = "The service is not ready. Please try again later."
+    return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5)
+
+
 def _request(
     user_id: str,
     content: str | None,
@@ -265,6 +303,7 @@ def _request(
     answers: ConfirmationAnswer | None,
     idem_key: str | None,
     shown: ShownQuestion | None,
+    roles: tuple[str, ...],
 ) -> TurnRequest:
     """Return the request for a turn. Raises `ServiceError` VALIDATION_ERROR or INVALID_ID_FORMAT for invalid fields."""
     if conversation_id is not None:
@@ -276,7 +315,7 @@ def _request(
         content = "Yes." if answers.yes else "No."
     if content is None:
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A message or an answer must be given.")
-    return TurnRequest(user_id, content, conversation_id, idem_key, answers, shown)
+    return TurnRequest(user_id, content, conversation_id, idem_key, answers, shown, roles)
 
 
 def well_formed_id(text: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -52,7 +52,7 @@ class Database:
         self._backend = backend
 
     @classmethod
-    def open(cls, url: str, *, connections: int = CONNECTIONS) -> Database:
+    def open(cls, url: str, *, connections: int = CONNECTIONS) -> Self:
         """Open the database at a SQLAlchemy URL: `sqlite:///path`, `sqlite://` (in memory) or `postgresql://user@host/name`.
 
         Connects on first use, to PostgreSQL with at most so many `connections`. Raises `ConfigurationError`, whose text never

@@ -23,7 +23,6 @@ TOOL_TURN = (BUILD_REQUEST, INVOKE_LLM, CHECK_RESPONSE, EXECUTE_TOOLS, APPEND_RE
 """A turn with one tool round. A test checks that it is a path of the topology."""
 
 _MESSAGES: dict[str, tuple[tuple[str, str, str], ...]] = {
-    BUILD_REQUEST: ((_GRAPH, _RECORD, "opening row"),),
     INVOKE_LLM: (
         (_GRAPH, _MODEL, "messages and whitelisted tools"),
         (_MODEL, _GRAPH, "response"),
@@ -35,7 +34,7 @@ _MESSAGES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (_TOOLS, _GRAPH, "result, effect and ledger row committed"),
         (_GRAPH, _RECORD, "invocation"),
     ),
-    BUILD_DECISION: ((_GRAPH, _RECORD, "terminal row"), (_GRAPH, _USER, "decision, reply, receipts")),
+    BUILD_DECISION: ((_GRAPH, _RECORD, "terminal row and answer"), (_GRAPH, _USER, "decision, reply, receipts")),
 }
 
 
@@ -51,7 +50,7 @@ def state_machine(topology: Topology = TOPOLOGY) -> str:
 def tool_turn() -> str:
     """Return one turn with one tool round as a Mermaid sequence diagram."""
     lines = ["sequenceDiagram", *(f"    participant {name}" for name in (_USER, _GRAPH, _RECORD, _MODEL, _TOOLS))]
-    lines.append(f"    {_USER}->>{_GRAPH}: message")
+    lines += [f"    {_USER}->>{_GRAPH}: message", f"    {_GRAPH}->>{_RECORD}: message and opening row"]
     for state in TOOL_TURN:
         lines.append(f"    Note over {_GRAPH}: {state}")
         lines += [f"    {sender}->>{receiver}: {text}" for sender, receiver, text in _MESSAGES.get(state, ())]

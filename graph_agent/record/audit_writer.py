@@ -6,25 +6,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import DecisionOpening, DecisionRecord, LLMCall, OpenTurn, RecordEntry, ToolInvocation
 
 
 class AuditWriter(Protocol):
     """The writing side of the log. Every method commits before it returns, or raises `RecordUnavailableError`.
 
-    Derive from this class to inherit the two methods that take the fields of a row as keyword arguments.
+    Derive from this class to inherit `write_closed` and the two methods that take the fields of a row as keyword arguments.
     """
 
     async def write_opening(self, opening: DecisionOpening) -> None:
         """Insert the opening row. Raises `TurnTakenOverError` if the decision already has one."""
         ...
 
-    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> LLMResponse:
-        """Store a model's response before anything acts on it. Returns the stored one if another process was first.
-
-        Raises `TurnTakenOverError` if that process sent another request.
-        """
+    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> None:
+        """Store a model's response before anything acts on it. Raises `TurnTakenOverError` if another process was first."""
         ...
 
     async def write_tool_invocation(
@@ -38,8 +34,16 @@ class AuditWriter(Protocol):
         ...
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
-        """Make a PENDING row terminal. Return the stored record: this one, or the one that closed the row earlier."""
+        """Make a PENDING row terminal. Return the stored record: this one, or the one that closed the row earlier.
+
+        A call whose commit is not confirmed is repeated with the same record.
+        """
         ...
+
+    async def write_closed(self, opening: DecisionOpening, record: DecisionRecord) -> DecisionRecord:
+        """Store a decision that no turn was started for, closed at once; in one commit if the writer can do that."""
+        await self.write_opening(opening)
+        return await self.close_decision_log(record)
 
     async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:
         """Return the stored part of a turn: its record if it is closed, None if there is no such turn."""

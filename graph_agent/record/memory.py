@@ -39,15 +39,10 @@ class MemoryAuditWriter(AuditWriter):
             self.open[decision_id] = opening.header
         self.blobs.update(opening.texts)
 
-    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> LLMResponse:
+    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> None:
         self._require_open(decision_id)
-        key = decision_id, call.sequence
-        request_digest, stored = self.responses.setdefault(key, (call.request_digest, call.response))
-        if request_digest != call.request_digest:
-            raise TurnTakenOverError(f"decision {decision_id} was continued differently by another process")
-        if stored is call.response:
-            self._append(decision_id, entries)
-        return stored
+        self._append(decision_id, entries)
+        self.responses[decision_id, call.sequence] = call.request_digest, call.response
 
     async def write_tool_invocation(
         self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()

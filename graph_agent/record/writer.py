@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -17,7 +18,6 @@ from graph_agent.db.insert import insert_new, insert_or_replace
 from graph_agent.db.prepared import PreparedStatement
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import (
     DecisionOpening,
     DecisionRecord,
@@ -45,15 +45,6 @@ _log = logging.getLogger(__name__)
 _OPEN = PreparedStatement(insert(decision_logs))
 _CALL = PreparedStatement(insert(llm_call_logs))
 _ENTRY = PreparedStatement(insert(record_entries))
-_STORED_CALL = (
-    select(llm_call_logs.c.response, llm_call_logs.c.request_digest)
-    .join(decision_logs, decision_logs.c.decision_id == llm_call_logs.c.decision_id)
-    .where(
-        llm_call_logs.c.decision_id == bindparam("decision"),
-        llm_call_logs.c.sequence == bindparam("call_sequence"),
-        decision_logs.c.status == RecordStatus.PENDING,
-    )
-)
 # FOR SHARE, so that on PostgreSQL another process cannot close the row before this transaction ends. SQLite has one writer.
 _STILL_OPEN = PreparedStatement(
     select(decision_logs.c.decision_id)
@@ -75,19 +66,57 @@ _CLOSE = PreparedStatement(
 _DELETE_ENTRIES = PreparedStatement(delete(record_entries).where(record_entries.c.decision_id == bindparam("decision")))
 
 
+class JoinedTurn(Protocol):
+    """The state of a turn that is kept beside its record, in the same database, and changes in the same commits.
+
+    Locks are taken in this order everywhere: turn, decision, entries, message, conversation.
+    """
+
+    def begin_append(self, connection: Connection) -> None:
+        """Begin a transaction that appends entries. Raises `TurnTakenOverError` unless this process has the turn."""
+        ...
+
+    def begin_close(self, connection: Connection, record: DecisionRecord) -> bool:
+        """Begin the closing transaction; False if the turn is closed already. Raises `TurnTakenOverError` like the other."""
+        ...
+
+    def end_close(self, connection: Connection, record: DecisionRecord) -> None:
+        """Store what follows from the closed record."""
+        ...
+
+
 class DatabaseAuditWriter(AuditWriter):
     """Writes decisions to the log database; every method is one transaction."""
 
     def __init__(self, database: Database, *, clock: Clock | None = None, chain_key: ChainKey = None) -> None:
         """`chain_key` seals the chain of closed records (`chain.derive_chain_key`); without one it is a plain chain."""
-        self._database = database
+        self.database = database
         self._clock = clock or SystemClock()
         self.chain_key = chain_key
         self._sealer = Sealer(chain_key)
         self._chain = ChainWriter(chain_key, clock=self._clock)
         self._touched: dict[str, datetime] = {}
+        self._joined: JoinedTurn | None = None
+
+    def joined_with(self, turn: JoinedTurn) -> Self:
+        """Return a writer for one turn, which checks and changes `turn` in each of its transactions."""
+        writer = copy.copy(self)
+        writer._joined = turn
+        return writer
 
     async def write_opening(self, opening: DecisionOpening) -> None:
+        await self._write(
+            lambda connection: self.open(connection, opening), f"decision {opening.decision_id} was opened before"
+        )
+        self.remember_texts(opening)
+
+    async def write_closed(self, opening: DecisionOpening, record: DecisionRecord) -> DecisionRecord:
+        stored = await self._close(record, opening)
+        self.remember_texts(opening)
+        return stored
+
+    def open(self, connection: Connection, opening: DecisionOpening) -> None:
+        """Insert the opening row and its texts, in a transaction of the caller, who calls `remember_texts` after the commit."""
         header = opening.header
         started_at = header.started_at if header else self._clock.now()
         row: dict[str, Any] = {
@@ -107,23 +136,20 @@ class DatabaseAuditWriter(AuditWriter):
             "header": canonical_json(header.to_json()) if header else None,
         }
         row["opening_seal"] = self._sealer.opening(*(row[column.name] for column in SEALED_COLUMNS))
+        _OPEN.run(connection, row)
+        self._forget_hours_if_late(connection, opening.decision_id, started_at)
+        # Other decisions share these rows, so they are locked last.
         stale = {name: text for name, text in opening.texts.items() if not self._is_fresh(name, started_at)}
+        store_texts(connection, stale, started_at)
 
-        def work(connection: Connection) -> None:
-            store_texts(connection, stale, started_at)
-            _OPEN.run(connection, row)
-            self._forget_hours_if_late(connection, opening.decision_id, started_at)
+    def remember_texts(self, opening: DecisionOpening) -> None:
+        """Remember that the texts of `opening` are stored."""
+        started_at = opening.header.started_at if opening.header else self._clock.now()
+        self._touched.update((name, started_at) for name in opening.texts if not self._is_fresh(name, started_at))
 
-        await self._write(work, f"decision {opening.decision_id} was opened before")
-        self._touched.update(dict.fromkeys(stale, started_at))
-
-    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> LLMResponse:
+    async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> None:
         row = call_row(decision_id, call)
-        try:
-            await self._append(decision_id, entries, lambda connection: _CALL.run(connection, row))
-        except TurnTakenOverError:
-            return await self._stored_response(decision_id, call)
-        return call.response
+        await self._append(decision_id, entries, lambda connection: _CALL.run(connection, row))
 
     async def write_tool_invocation(
         self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
@@ -135,6 +161,11 @@ class DatabaseAuditWriter(AuditWriter):
         await self._append(decision_id, entries)
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
+        return await self._close(record)
+
+    async def _close(self, record: DecisionRecord, opening: DecisionOpening | None = None) -> DecisionRecord:
+        """Close the row, which is inserted first if `opening` is given."""
+        joined = self._joined
         decision_id = record.header.decision_id
         plain = record.to_json()
         text = canonical_json(plain)
@@ -150,17 +181,22 @@ class DatabaseAuditWriter(AuditWriter):
             return _CLOSE.run(connection, values) == 1
 
         def work(connection: Connection) -> str:
-            if not any(close(connection, sealer) for sealer in self._sealer.all):
-                stored = connection.execute(_STORED_DECISION, {"decision": decision_id}).one_or_none()
-                if stored is None or stored.record is None:
-                    raise TurnTakenOverError(f"decision {decision_id} has no opening row")
-                return str(stored.record)
-            insert_or_replace(connection, tool_invocation_logs, invocations)
-            insert_or_replace(connection, llm_call_logs, calls)
-            _DELETE_ENTRIES.run(connection, {"decision": decision_id})
-            self._chain.append(connection, decision_id, text)
-            self._forget_hours_if_late(connection, decision_id, record.header.started_at)
-            return text
+            if opening is not None:
+                self.open(connection, opening)
+            begun = joined is None or joined.begin_close(connection, record)
+            stored = text
+            if begun and any(close(connection, sealer) for sealer in self._sealer.all):
+                insert_or_replace(connection, tool_invocation_logs, invocations)
+                insert_or_replace(connection, llm_call_logs, calls)
+                _DELETE_ENTRIES.run(connection, {"decision": decision_id})
+                self._chain.append(connection, decision_id, text)
+                self._forget_hours_if_late(connection, decision_id, record.header.started_at)
+            else:
+                stored = _stored_record(connection, decision_id)
+            if begun and joined is not None:
+                # Also for a row that is closed already: earlier versions stored the answer in a commit after it.
+                joined.end_close(connection, record)
+            return stored
 
         try:
             with closing_writes():
@@ -202,10 +238,6 @@ class DatabaseAuditWriter(AuditWriter):
         wanted = select(record_blobs.c.digest, record_blobs.c.text).where(record_blobs.c.digest.in_(list(digests)))
         return await self._read(lambda connection: {row.digest: row.text for row in connection.execute(wanted)})
 
-    async def count_spooled(self) -> int:
-        """Return the number of terminal records that wait outside the database: none, without a spool."""
-        return 0
-
     async def open_decisions(self, before: datetime, limit: int = 100) -> list[str]:
         """Return the decisions that were opened before this time and are still PENDING, oldest first.
 
@@ -236,14 +268,6 @@ class DatabaseAuditWriter(AuditWriter):
         touched = self._touched.get(name)
         return touched is not None and at - touched < TOUCH_EVERY
 
-    async def _stored_response(self, decision_id: str, call: LLMCall) -> LLMResponse:
-        """Return the response that another process has stored for the same request. Raises `TurnTakenOverError`."""
-        key = {"decision": decision_id, "call_sequence": call.sequence}
-        stored = await self._read(lambda connection: connection.execute(_STORED_CALL, key).one_or_none())
-        if stored is None or stored.request_digest != call.request_digest:
-            raise TurnTakenOverError(f"decision {decision_id} was continued differently by another process")
-        return LLMResponse.model_validate(stored.response)
-
     async def _append(
         self, decision_id: str, entries: Sequence[RecordEntry], also: Callable[[Connection], object] | None = None
     ) -> None:
@@ -251,7 +275,10 @@ class DatabaseAuditWriter(AuditWriter):
         rows = [{"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()} for entry in entries]
 
         def work(connection: Connection) -> None:
-            _require_open(connection, decision_id)
+            if self._joined is not None:
+                self._joined.begin_append(connection)
+            else:
+                _require_open(connection, decision_id)
             if also is not None:
                 also(connection)
             _ENTRY.run_for_each(connection, rows)
@@ -260,7 +287,7 @@ class DatabaseAuditWriter(AuditWriter):
 
     async def _write(self, work: Callable[[Connection], T], conflict: str) -> T:
         try:
-            return await self._database.write(work)
+            return await self.database.write(work)
         except IntegrityError as exc:
             raise TurnTakenOverError(conflict) from exc
         except (DatabaseUnavailableError, SQLAlchemyError) as exc:
@@ -268,9 +295,17 @@ class DatabaseAuditWriter(AuditWriter):
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         try:
-            return await self._database.read(work)
+            return await self.database.read(work)
         except (DatabaseUnavailableError, SQLAlchemyError) as exc:
             raise RecordUnavailableError("the log database does not answer") from exc
+
+
+def _stored_record(connection: Connection, decision_id: str) -> str:
+    """Return the record of a closed decision. Raises `TurnTakenOverError` if there is none."""
+    stored = connection.execute(_STORED_DECISION, {"decision": decision_id}).one_or_none()
+    if stored is None or stored.record is None:
+        raise TurnTakenOverError(f"decision {decision_id} has no opening row")
+    return str(stored.record)
 
 
 def _require_open(connection: Connection, decision_id: str) -> None:

@@ -99,9 +99,6 @@ class WhatIfPorts:
     def interrupted(self) -> bool:
         return False
 
-    async def open(self) -> None:
-        """Do nothing: a what-if replay writes no row."""
-
     def now(self) -> datetime:
         recorded = self._next(EntryKind.CLOCK, None)
         self._last_time = self._last_time if recorded is None else datetime.fromisoformat(recorded)

@@ -159,7 +159,7 @@ class LLMAgentEngine:
 
         With `ask_model` it continues live, if that is possible; otherwise it ends as interrupted.
         """
-        return await self.start(TurnStart(None, resumes=True, asks_model=ask_model), PlainSession(), decision_id).result()
+        return await self.start(TurnStart(asks_model=ask_model), PlainSession(), decision_id).result()
 
     async def step(self, context: DecisionContext) -> AsyncIterator[Step]:
         """Run a turn and yield a step after each node; the next node waits until its step is requested.
@@ -242,7 +242,7 @@ class LLMAgentEngine:
 
     async def aclose(self) -> None:
         """End every turn that is still running, and wait until each is closed."""
-        # A turn that is refused may leave a run that closes its opening row.
+        # A request that was accepted meanwhile may have started another turn.
         while runs := list(self._setup.running):
             for run in runs:
                 run.cancel(InterruptReason.SHUTDOWN)

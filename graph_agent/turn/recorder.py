@@ -13,7 +13,6 @@ ordinary path to a decision.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -25,7 +24,6 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import (
     RECORD_VERSION,
-    DecisionOpening,
     EntryKind,
     InterruptReason,
     LLMCall,
@@ -70,10 +68,10 @@ class Recorder:
         external: ExternalPorts | None = None,
         writer: AuditWriter | None = None,
         replayed: Sequence[RecordEntry] = (),
-        saved: int | None = None,
+        saved: int = 0,
         hooks: HookList | None = None,
     ) -> None:
-        """`replayed` are the entries to replay; `saved` of them are in the log (None: it has no opening row yet)."""
+        """`replayed` are the entries to replay; `saved` of them are in the log."""
         self.header = header
         self.snapshot = snapshot
         self.entries = list(replayed)
@@ -82,7 +80,7 @@ class Recorder:
         self._writer = writer
         self.interrupted = False
         self.saved = saved
-        """The number of entries that are in the log; None while there is no opening row."""
+        """The number of entries that are in the log."""
         self._next = 0
         self._hooks = HookList() if hooks is None else hooks
         self._model_calls = 0
@@ -90,8 +88,6 @@ class Recorder:
         self._lost_call: tuple[str, str] | None = None
         self._resumed_at = len(replayed) if replayed and external is not None else None
         self._fenced = False
-        self.opening: asyncio.Future[None] | None = None
-        """The write of the opening row, once it was begun."""
 
     @property
     def finished(self) -> bool:
@@ -119,15 +115,6 @@ class Recorder:
             reason = InterruptReason.CRASH
         result = {"reason": reason, "in_flight": in_flight}
         return [*entries, RecordEntry(n=len(entries), kind=EntryKind.INTERRUPT, result=result)]
-
-    async def open(self) -> None:
-        if self._writer is None or self.saved is not None:
-            return
-        self._require_current()
-        # Shielded, because a write that was begun can be committed after this turn has given up: the engine then waits for it.
-        self.opening = asyncio.ensure_future(self._writer.write_opening(DecisionOpening.of(self.header, self.snapshot.texts)))
-        await asyncio.shield(self.opening)
-        self.saved = 0
 
     def now(self) -> datetime:
         return datetime.fromisoformat(self._value(EntryKind.CLOCK, None, lambda: self._clock.now().isoformat()))
@@ -171,10 +158,7 @@ class Recorder:
         calls_tools = any(call.name not in REPLY_FORMS for call in response.function_calls or [])
         if self._writer is not None and calls_tools:
             call = LLMCall(sequence=self._model_calls, response=response, request_digest=question, duration_ms=ms)
-            stored = await self._writer.write_llm_call(self.header.decision_id, call, self._unsaved())
-            if stored != response:
-                self.entries[-1] = self.entries[-1].replace(result=stored.to_json())
-                response = stored
+            await self._writer.write_llm_call(self.header.decision_id, call, self._unsaved())
             self._mark_saved()
         return response
 
@@ -320,7 +304,7 @@ class Recorder:
             raise TurnTakenOverError("this run of the turn has ended")
 
     def _unsaved(self) -> list[RecordEntry]:
-        return self.entries[self.saved or 0 :]
+        return self.entries[self.saved :]
 
     def _mark_saved(self) -> None:
         self.saved = len(self.entries)

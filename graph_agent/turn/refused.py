@@ -47,7 +47,6 @@ def refusal(decision_id: str, outcome: OutcomeCategory, reply: str) -> AgentDeci
 async def _write(engine: LLMAgentEngine, context: DecisionContext, outcome: OutcomeCategory, reply: str) -> DecisionRecord:
     snapshot = await engine.prepare()
     header = engine.header(context, snapshot)
-    await engine.audit.write_opening(DecisionOpening.of(header, snapshot.texts))
     record = DecisionRecord(
         header=header,
         entries=[],
@@ -58,7 +57,7 @@ async def _write(engine: LLMAgentEngine, context: DecisionContext, outcome: Outc
         ended_at=header.started_at,
         duration_ms=0,
     )
-    return await engine.audit.close_decision_log(record)
+    return await engine.audit.write_closed(DecisionOpening.of(header, snapshot.texts), record)
 
 
 def _storable(message: str) -> str:

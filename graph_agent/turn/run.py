@@ -12,21 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from typing import Any, Generic, TypeVar
 
 from graph_agent.clock import ignore_result, run_with_timeout, turn_deadline
 from graph_agent.errors import (
     ConfigurationError,
-    GraphAgentError,
-    RecordError,
     RecordUnavailableError,
     ServiceError,
     ServiceErrorCode,
     TurnTakenOverError,
     outcome_unknown,
 )
+from graph_agent.graph.state import Turn
 from graph_agent.graph.stepping import Step
 from graph_agent.graph.topology import START
 from graph_agent.models.decision import DecisionContext
@@ -41,6 +41,7 @@ from graph_agent.models.record import (
     RecordHeader,
 )
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.ports import Confirmations
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.turn.finished import FinishedTurn, compose_record
 from graph_agent.turn.handle import TurnHandle
@@ -51,23 +52,34 @@ from graph_agent.turn.setup import TurnSetup
 _log = logging.getLogger(__name__)
 
 _MIN_SECONDS_TO_CLOSE = 2.0
-_LATE_OPENING_SECONDS = 30.0
-"""The time after the refusal of a turn within which its opening row may be committed, so that this process still closes it."""
-_LATE_CLOSE_SECONDS = (1.0, 2.0, 4.0)
-"""The waits between the attempts to close an opening row whose commit is not known."""
+_CLOSE_AGAIN_SECONDS = (0.25, 0.5)
+"""The first waits between the attempts to close a row while the log is not available; further ones take a second."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class TurnStart:
-    """The start of a run. Without a context it finishes what is recorded under its decision id."""
+class OpenedTurn:
+    """A new turn whose opening row is committed."""
 
-    context: DecisionContext | None = None
+    header: RecordHeader
+    snapshot: PolicySnapshot
+
+    @property
+    def opening(self) -> DecisionOpening:
+        """The opening row."""
+        return DecisionOpening.of(self.header, self.snapshot.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    """The start of a run: of a new turn, or, without one, of what is recorded under the decision id."""
+
+    new: DecisionContext | OpenedTurn | None = None
     resumes: bool = False
-    """True to continue from the record, if there is one."""
+    """True to continue from the record, if there is one, instead of beginning the new turn."""
     asks_model: bool = True
-    """False to end the turn at the end of its record, as interrupted."""
+    """False to end a recorded turn at the end of its record, as interrupted."""
 
 
 class TurnSession(Generic[T]):
@@ -75,6 +87,8 @@ class TurnSession(Generic[T]):
 
     writer: AuditWriter | None = None
     """Writes the record of this turn instead of the engine's writer."""
+    confirmations: Confirmations | None = None
+    """Uses up the confirmations of this turn instead of the engine's store."""
 
     @asynccontextmanager
     async def surround(self, run: TurnRun[Any]) -> AsyncGenerator[None]:  # noqa: ARG002 (for subclasses)
@@ -110,11 +124,13 @@ class TurnRun(TurnHandle[T]):
         hooks: Iterable[TurnHook] = (),
         arrived_at: float | None = None,
     ) -> None:
-        super().__init__(decision_id, user_id, hooks, arrived_at)
+        super().__init__(decision_id, user_id, hooks, setup.ports.clock.monotonic() if arrived_at is None else arrived_at)
         self._setup = setup
         self._start = start
         self._session = session
         self._writer = session.writer or setup.ports.audit
+        own = session.confirmations
+        self._external = setup.external if own is None else replace(setup.external, confirmations=own)
 
     def begin(self) -> None:
         """Start the owner task."""
@@ -123,28 +139,35 @@ class TurnRun(TurnHandle[T]):
     async def _own(self) -> T:
         async with self._session.surround(self):
             try:
-                return await self._session.complete(await self._finish(self._start))
+                return await self._session.complete(await self._run())
             except BaseException as exc:  # a cancellation too: the session then ends the turn as far as that is still possible
                 return await self._session.fail(self, exc)
 
-    async def end_interrupted(self) -> FinishedTurn | None:
-        """End the turn from its record, without asking the model. Its opening row is written if it is missing."""
-        return await self._finish(TurnStart(self._start.context, resumes=True, asks_model=False))
-
-    async def _finish(self, start: TurnStart) -> FinishedTurn | None:
-        """Run the turn to its closing row; None if there is neither a record nor a context."""
-        if start.resumes and (stored := await self._writer.load(self.decision_id)) is not None:
-            return await self._resume(stored, asks_model=start.asks_model)
-        if start.context is None:
+    async def _run(self) -> FinishedTurn | None:
+        """Run the turn to its closing row; None if there is neither a new turn nor a record."""
+        new = self._start.new
+        if new is None or self._start.resumes:
+            stored = await self._writer.load(self.decision_id)
+            if stored is not None:
+                return await self._resume(stored, asks_model=self._start.asks_model)
+        if new is None:
             return None
+        if isinstance(new, OpenedTurn):
+            return await self._run_to_end(self._recorder(new.header, new.snapshot))
         snapshot = await self._setup.prepare()
-        header = self._setup.header(start.context, snapshot, self.decision_id)
-        if start.asks_model:
-            return await self._run_to_end(self._recorder(header, snapshot))
-        # The earlier owner can then no longer write the row. If it has written it meanwhile, that row is used.
-        with suppress(TurnTakenOverError):
-            await self._writer.write_opening(DecisionOpening.of(header, snapshot.texts))
-        return await self._finish(TurnStart(resumes=True, asks_model=False))
+        turn = OpenedTurn(self._setup.header(new, snapshot, self.decision_id), snapshot)
+        return await self._run_to_end(self._recorder(turn.header, snapshot), opening=turn.opening)
+
+    async def _open(self, opening: DecisionOpening, timeout_seconds: float) -> None:
+        """Commit the opening row. Raises `ServiceError` SERVICE_UNAVAILABLE if that is not possible: nothing is called."""
+        try:
+            seconds = self.arrived_at + timeout_seconds - self._setup.ports.clock.monotonic()
+            await run_with_timeout(seconds, self._writer.write_opening(opening))
+        except TurnTakenOverError:
+            raise
+        except Exception as exc:
+            text = "The request cannot be recorded right now. Please try again later."
+            raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text) from exc
 
     async def _resume(self, stored: OpenTurn | DecisionRecord, *, asks_model: bool) -> FinishedTurn:
         """Replay the recorded entries under the recorded policy snapshot.
@@ -153,7 +176,10 @@ class TurnRun(TurnHandle[T]):
         version of the record is the same; otherwise it ends there as interrupted.
         """
         if isinstance(stored, DecisionRecord):
-            return FinishedTurn(stored)
+            if self._session.writer is None:
+                return FinishedTurn(stored)
+            # What the session stores with the closing row may be missing: earlier versions stored it in a commit after it.
+            return await self._close_in(self._setup.config.timeout_seconds, self._close(stored))
         if not stored.sealed:
             # Its entries would be trusted, and its calls settled: a row that was added from outside must not start either.
             raise outcome_unknown(self.decision_id)
@@ -174,23 +200,27 @@ class TurnRun(TurnHandle[T]):
         return await self._run_to_end(recorder, cancellable=asks_model)
 
     def _recorder(
-        self, header: RecordHeader, snapshot: PolicySnapshot, replayed: Sequence[RecordEntry] = (), saved: int | None = None
+        self, header: RecordHeader, snapshot: PolicySnapshot, replayed: Sequence[RecordEntry] = (), saved: int = 0
     ) -> Recorder:
         """Return a recorder around the real ports; for `replayed` and `saved` see there."""
         return Recorder(
             header,
             snapshot,
             clock=self._setup.ports.clock,
-            external=self._setup.external,
+            external=self._external,
             writer=self._writer,
             replayed=replayed,
             saved=saved,
             hooks=self.hooks,
         )
 
-    async def _run_to_end(self, recorder: Recorder, *, cancellable: bool = True) -> FinishedTurn:
+    async def _run_to_end(
+        self, recorder: Recorder, *, opening: DecisionOpening | None = None, cancellable: bool = True
+    ) -> FinishedTurn:
         self.hooks.notify(TurnHook.before_turn, recorder.header)
         try:
+            if opening is not None:
+                await self._open(opening, recorder.snapshot.config.timeout_seconds)
             finished = await self._drive(recorder, cancellable)
         except BaseException as exc:
             self.hooks.notify(TurnHook.after_turn, exc)
@@ -202,18 +232,16 @@ class TurnRun(TurnHandle[T]):
         """Run the graph in the driver task, and close the record whatever ends it."""
         clock, reserve = self._setup.ports.clock, _reserve(recorder)
         now = clock.monotonic()
-        self.deadline = (now if self.arrived_at is None else self.arrived_at) + recorder.snapshot.config.timeout_seconds
+        self.deadline = self.arrived_at + recorder.snapshot.config.timeout_seconds
         with turn_deadline(clock, self.deadline - reserve):
             driver = asyncio.create_task(self._walk(recorder))
         reason = await self._wait_for(driver, max(0.0, self.deadline - reserve - now), cancellable=cancellable)
         if driver.done() and not driver.cancelled():
             failure = driver.exception()
             if failure is None:
-                return await self._close_in(self.deadline - clock.monotonic(), self._close(recorder, self.steps))
-            if recorder.saved is None:
-                self._close_late_opening(recorder)
-            if recorder.saved is None or isinstance(failure, TurnTakenOverError):
-                raise _refusal(failure) from failure
+                return await self._close_in(self.deadline - clock.monotonic(), self._compose_and_close(recorder, self.steps))
+            if isinstance(failure, TurnTakenOverError):
+                raise failure
             _log.error("a turn ended in an exception", exc_info=failure)
             unavailable = isinstance(failure, RecordUnavailableError)
             reason = InterruptReason.RECORD if unavailable else InterruptReason.FAILURE
@@ -247,11 +275,11 @@ class TurnRun(TurnHandle[T]):
 
     async def _interrupt(self, recorder: Recorder, reason: InterruptReason) -> FinishedTurn:
         """End a turn that did not end by itself. Its ending has its own time limit, beyond the deadline."""
-        if recorder.saved is None:
-            self._close_late_opening(recorder)
-            raise _refusal(RecordUnavailableError("the turn ended before its opening row"))
         # Settling a call in flight gets extra time, so that its outcome does not stay unknown for lack of time.
         seconds = max(_reserve(recorder), _MIN_SECONDS_TO_CLOSE) + self._setup.external.settle_seconds
+        if reason is InterruptReason.RECORD:
+            # The log may be available again before the deadline; until then nothing else can be done.
+            seconds = max(seconds, self.deadline - self._setup.ports.clock.monotonic())
         # Many turns may reach their deadline together. They are closed in batches, and the time of each begins with
         # its batch; otherwise all of them would wait for each other until their time is over.
         async with self._setup.closing:
@@ -274,7 +302,7 @@ class TurnRun(TurnHandle[T]):
                 again.fence()
                 passed = again.ended_by(InterruptReason.CRASH, only_passed=True)
                 entries = passed if len(passed) < len(entries) else [passed[-1].replace(n=0)]
-        finished = await self._close(again, steps)
+        finished = await self._compose_and_close(again, steps)
         self.add_missing_steps(steps)
         return finished
 
@@ -285,46 +313,19 @@ class TurnRun(TurnHandle[T]):
         except TimeoutError as exc:
             raise outcome_unknown(self.decision_id) from exc
 
-    async def _close(self, recorder: Recorder, steps: Sequence[Step]) -> FinishedTurn:
-        """Make the row terminal."""
+    async def _compose_and_close(self, recorder: Recorder, steps: Sequence[Step]) -> FinishedTurn:
         record = compose_record(recorder, steps, self._setup.ports.clock.now())
-        try:
-            return FinishedTurn(await self._writer.close_decision_log(record), steps[-1].turn)
-        except RecordUnavailableError as exc:
-            raise outcome_unknown(self.decision_id) from exc
+        return await self._close(record, steps[-1].turn)
 
-    def _close_late_opening(self, recorder: Recorder) -> None:
-        """Close the opening row of a turn that was refused because the row was not committed, if it is committed after all."""
-        if (opening := recorder.opening) is not None:
-            start = TurnStart(resumes=True, asks_model=False)
-            late = TurnRun(self._setup, start, PlainSession(), self.decision_id, None)
-            late.start(late._finish_opened(opening), self._setup.running)
-
-    async def _finish_opened(self, opening: asyncio.Future[None]) -> FinishedTurn | None:
-        await self._wait_for(opening, _LATE_OPENING_SECONDS)
-        # Also at a shutdown the write gets some time.
-        await asyncio.wait({opening}, timeout=_MIN_SECONDS_TO_CLOSE)
-        failure = opening.exception() if opening.done() else None
-        if failure is not None and not getattr(failure.__cause__, "unknown", False):
-            return None
-        for seconds in _LATE_CLOSE_SECONDS if opening.done() else ():
-            with suppress(RecordError, ServiceError):
-                return await self._finish(self._start)
-            if self.cancelled_for is not None:
-                break
-            await asyncio.sleep(seconds)
-        _log.warning("the sweeper will close decision %s, if it was opened", self.decision_id)
-        return None
-
-
-def _refusal(failure: BaseException) -> GraphAgentError:
-    if isinstance(failure, TurnTakenOverError):
-        return failure
-    if isinstance(failure, RecordUnavailableError):
-        text = "The request cannot be recorded right now. Please try again later."
-        return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text)
-    _log.error("a turn failed before its opening row", exc_info=failure)
-    return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, "The request cannot be served right now.")
+    async def _close(self, record: DecisionRecord, turn: Turn | None = None) -> FinishedTurn:
+        """Make the row terminal, as soon as the log is available. The caller limits the time."""
+        waits = chain(_CLOSE_AGAIN_SECONDS, repeat(1.0))
+        while True:
+            try:
+                return FinishedTurn(await self._writer.close_decision_log(record), turn)
+            except RecordUnavailableError:
+                _log.warning("the log does not take the end of decision %s yet", self.decision_id)
+            await asyncio.sleep(next(waits))
 
 
 def _reserve(recorder: Recorder) -> float:

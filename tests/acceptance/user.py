@@ -44,4 +44,4 @@ class User:
         return Outcome(answer.decision, await self.tasks())
 
     async def _stored(self) -> list[Task]:
-        return await self._environment.tasks.read(lambda connection: list_newest_first(connection, self._id))
+        return await self._environment.database.read(lambda connection: list_newest_first(connection, self._id))

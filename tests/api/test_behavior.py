@@ -121,7 +121,8 @@ async def test_users_get_the_records_of_their_own_decisions_only(guarded: httpx.
 
 async def test_a_timeline_divides_the_metrics(environment: Environment, client: httpx.AsyncClient) -> None:
     hours = (1, 3, 4)
-    store_records(environment.log, *(make_record(hour, at=NOON + timedelta(hours=hour), user=LOCAL_USER) for hour in hours))
+    records = (make_record(hour, at=NOON + timedelta(hours=hour), user=LOCAL_USER) for hour in hours)
+    store_records(environment.database, *records)
     params: dict[str, Any] = {"since": NOON.isoformat(), "until": (NOON + timedelta(hours=6)).isoformat(), "parts": 3}
     parts = (await client.get("/api/metrics/timeline", params=params)).json()
     assert [part["total"] for part in parts] == [1, 1, 1]
@@ -130,13 +131,13 @@ async def test_a_timeline_divides_the_metrics(environment: Environment, client: 
 
 
 async def test_drift_is_measured_against_a_baseline(environment: Environment, client: httpx.AsyncClient) -> None:
-    store_records(environment.log, *(make_record(number) for number in range(1, 101)))
-    service = BaselineService(environment.log)
+    store_records(environment.database, *(make_record(number) for number in range(1, 101)))
+    service = BaselineService(environment.database)
     await service.create_baseline("march", NOON, NOON + WEEK)
     await service.create_baseline("again", NOON, NOON + WEEK)
     later, failed = NOON + WEEK, OutcomeCategory.TOOL_INVOCATION
     changed = (make_record(number, at=later + timedelta(minutes=number), outcome=failed) for number in range(200, 300))
-    store_records(environment.log, *changed)
+    store_records(environment.database, *changed)
     report = (await client.get("/api/drift", params={"baseline": "march"})).json()
     assert (report["drift_detected"], report["decisions"]) == (True, 100)
     [group] = report["groups"]
@@ -157,7 +158,7 @@ async def test_the_record_verifies_and_an_edit_is_found(environment: Environment
     assert (last[0], last[1]["intact"], last[1]["records"]) == ("report", True, 2)
 
     statement = f"UPDATE decision_logs SET response_text = 'forged' WHERE decision_id = '{edited}'"
-    await environment.log.write(lambda connection: connection.exec_driver_sql(statement) and None)
+    await environment.database.write(lambda connection: connection.exec_driver_sql(statement) and None)
     assert (await client.get(f"/api/decisions/{kept}")).json()["violations"] == []
     [violation] = (await client.get(f"/api/decisions/{edited}")).json()["violations"]
     assert (violation["kind"], violation["decision_id"]) == ("projection", edited)

@@ -11,12 +11,15 @@ import httpx
 
 from graph_agent.api.turn_admission import MAX_TURNS_IN_FLIGHT
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.chat.leases import LEASE
+from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import LLMErrorCode, LLMResponse
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.chat.environment import Environment, GatedModel, LosingModel, calls, says
+from tests.frozen_clock import pass_time
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
@@ -121,18 +124,17 @@ async def test_a_rate_limited_turn_gets_retry_after_and_is_logged(environment: E
     ] * 3
 
 
-async def test_without_the_log_database_nothing_is_called(environment: Environment, served: Served, tmp_path: Path) -> None:
+async def test_without_the_database_nothing_is_called(environment: Environment, served: Served, tmp_path: Path) -> None:
     gone = Database.open(f"sqlite:///{tmp_path}/gone.db")
     gone.close_now()
     model = ScriptedAdapter([])
-    client = served(environment.runtime(model, log=gone))
+    client = served(environment.runtime(model, database=gone))
     for content in ("hello", " "):
         refused = await client.post("/api/chat", json={"content": content})
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
         assert int(refused.headers["retry-after"]) >= 1
     assert model.requests == []
     assert await environment.turns() == []
-    assert (await client.get("/api/conversations")).json()["conversations"] == []
 
 
 async def test_a_turn_above_the_admission_limit_is_refused_at_once(environment: Environment, served: Served) -> None:
@@ -150,15 +152,18 @@ _JSON = {"Content-Type": "application/json"}
 
 
 async def test_an_unknown_outcome_is_a_504_with_the_decision_that_the_same_key_continues(
-    environment: Environment, served: Served, tmp_path: Path
+    environment: Environment, served: Served
 ) -> None:
-    log = Database.open(f"sqlite:///{tmp_path}/graph_agent.db")
-    model = LosingModel([calls("add_task", description="milk"), says("Added.")], log)
+    environment.clock = clock = ManualClock()
+    lost = Database.open(environment.settings.database)
+    model = LosingModel([calls("add_task", description="milk"), says("Added.")], lost)
     keyed = {"Idempotency-Key": "k"}
-    unknown = await served(environment.runtime(model, log=log)).post("/api/chat", json={"content": "add milk"}, headers=keyed)
+    client = served(environment.runtime(model, database=lost))
+    unknown = await pass_time(clock, client.post("/api/chat", json={"content": "add milk"}, headers=keyed))
     error = unknown.json()["error"]
     assert (unknown.status_code, error["code"], unknown.headers["retry-after"]) == (504, "OUTCOME_UNKNOWN", "1")
     assert "ask again with the same key" in error["message"]
+    clock.advance(seconds=LEASE.total_seconds())
     again = await served(environment.runtime(ScriptedAdapter([says("Added.")]))).post(
         "/api/chat", json={"content": "add milk"}, headers=keyed
     )

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from graph_agent.api import sse
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.chat.leases import LEASE
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -24,7 +25,7 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMMessage, LLMRe
 from graph_agent.models.record import InterruptReason
 from tests.api.event_client import Heard, hear, heard, listening
 from tests.chat.environment import Environment, GatedModel, LosingModel, calls, says
-from tests.frozen_clock import freeze_loop_time
+from tests.frozen_clock import freeze_loop_time, pass_time
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
@@ -181,7 +182,7 @@ async def test_what_is_known_before_the_turn_is_an_ordinary_answer(
     assert await status(content="x") == (429, "RATE_LIMITED")
     gone = Database.open(f"sqlite:///{tmp_path}/gone.db")
     gone.close_now()
-    without_log = served(environment.runtime(ScriptedAdapter([]), log=gone))
+    without_log = served(environment.runtime(ScriptedAdapter([]), database=gone))
     assert await status(without_log, content="x") == (503, "SERVICE_UNAVAILABLE")
     assert (await without_log.get(f"/api/decisions/{NOBODYS}/events")).status_code == 503
 
@@ -324,12 +325,14 @@ async def test_a_shutdown_ends_the_stream_with_the_interrupted_decision(environm
 
 
 async def test_a_turn_that_breaks_off_says_so_and_the_same_key_goes_on_with_it(
-    environment: Environment, served: Served, tmp_path: Path
+    environment: Environment, served: Served
 ) -> None:
-    lost = Database.open(f"sqlite:///{tmp_path}/graph_agent.db")
+    environment.clock = clock = ManualClock()
+    lost = Database.open(environment.settings.database)
     model = LosingModel([calls("add_task", description="milk"), says("Added.")], lost)
     keyed = {"Idempotency-Key": "k"}
-    events = await _stream(served(environment.runtime(model, log=lost)), "add milk", keyed)
+    events = await pass_time(clock, _stream(served(environment.runtime(model, database=lost)), "add milk", keyed))
+    clock.advance(seconds=LEASE.total_seconds())
     *way, end = events
     assert (end.event, end.id, end.data["error"]["code"]) == ("error", None, "OUTCOME_UNKNOWN")
     again = await _stream(served(environment.runtime(ScriptedAdapter([says("Added.")]))), "add milk", keyed)
@@ -425,4 +428,4 @@ async def test_a_running_turn_is_hidden_from_other_users(environment: Environmen
 
 async def _open_decisions(environment: Environment) -> list[str]:
     query = "SELECT decision_id FROM decision_logs WHERE status = 'PENDING'"
-    return await environment.log.read(lambda connection: list(connection.exec_driver_sql(query).scalars()))
+    return await environment.database.read(lambda connection: list(connection.exec_driver_sql(query).scalars()))

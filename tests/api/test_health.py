@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 
 import httpx
 import pytest
 
-from graph_agent.api.app import create_app
 from graph_agent.api.health import WriteCheck
-from graph_agent.bootstrap.runtime import Runtime, open_runtime
+from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.record.tamper.verify import verify_log
-from graph_agent.settings import Settings
 from tests.chat.environment import Environment
 
 Served = Callable[[Runtime], httpx.AsyncClient]
@@ -32,16 +29,6 @@ async def test_a_database_that_can_only_be_read_is_not_ready(
     monkeypatch.setattr(runtime.database, "write", _refuse_writes)
     answer = await served(runtime).get("/readyz")
     assert (answer.status_code, answer.json()["error"]["message"]) == (503, "Not ready: database.")
-
-
-async def test_a_spool_that_cannot_be_written_is_not_ready(tmp_path: Path) -> None:
-    async with open_runtime(Settings(GRAPH_AGENT_HOME=tmp_path), model="rules") as runtime:
-        client = httpx.AsyncClient(transport=httpx.ASGITransport(create_app(runtime)), base_url="http://localhost")
-        assert (await client.get("/readyz")).status_code == 200
-        (tmp_path / "spool").unlink()
-        (tmp_path / "spool").mkdir()
-        answer = await client.get("/readyz")
-    assert (answer.status_code, answer.json()["error"]["message"]) == (503, "Not ready: spool.")
 
 
 async def test_the_write_is_made_once_a_second_until_it_fails() -> None:
@@ -71,5 +58,5 @@ async def test_repeated_checks_leave_one_row(environment: Environment) -> None:
     async def count(database: Database, table: str) -> int:
         return await database.read(lambda c: int(c.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()))
 
-    assert await count(environment.tasks, "turn_limits") == 1
-    assert (await verify_log(environment.log, key=None)).violations == []
+    assert await count(environment.database, "turn_limits") == 1
+    assert (await verify_log(environment.database, key=None)).violations == []

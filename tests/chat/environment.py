@@ -1,4 +1,4 @@
-"""A complete installation for tests: databases, the task server over MCP, and chat services of several simulated processes."""
+"""A complete installation for tests: a database, the task server over MCP, chat services of several simulated processes."""
 
 from __future__ import annotations
 
@@ -36,11 +36,10 @@ from tests.scripted_turns import grouped
 
 @dataclass
 class Environment:
-    """The databases and tools that all simulated processes share."""
+    """The database and tools that all simulated processes share."""
 
     settings: Settings
-    tasks: Database
-    log: Database
+    database: Database
     tools: McpServerGroup
     clock: Clock
     chain_key: bytes | None = None
@@ -50,7 +49,7 @@ class Environment:
         self,
         model: LLMAdapter | None = None,
         timeout_seconds: float = 30,
-        log: Database | None = None,
+        database: Database | None = None,
         graph: Any = None,
         conditions: ConditionsFile | None = None,
     ) -> LLMAgentEngine:
@@ -61,10 +60,10 @@ class Environment:
             Constitution.load(None).text,
             **grouped(
                 config=AgentEngineConfig(timeout_seconds=timeout_seconds),
-                audit=DatabaseAuditWriter(log or self.log, clock=self.clock, chain_key=self.chain_key),
+                audit=DatabaseAuditWriter(database or self.database, clock=self.clock, chain_key=self.chain_key),
                 clock=self.clock,
                 signer=Signer(b"a key for tests only"),
-                confirmations=ConfirmationStore(self.tasks),
+                confirmations=ConfirmationStore(self.database),
                 graph=graph,
                 conditions=conditions,
             ),
@@ -74,7 +73,7 @@ class Environment:
 
     def chat(self, model: LLMAdapter | None = None, turns_per_minute: int = 1000, **engine: Any) -> ChatService:
         """Return the chat service of another process."""
-        return ChatService(self.engine(model, **engine), self.tasks, clock=self.clock, turns_per_minute=turns_per_minute)
+        return ChatService(self.engine(model, **engine), clock=self.clock, turns_per_minute=turns_per_minute)
 
     def runtime(self, model: LLMAdapter | None = None, **choices: Any) -> Runtime:
         """Return the runtime of another process, as the API uses it."""
@@ -88,41 +87,42 @@ class Environment:
             settings=settings,
             clock=self.clock,
             ids=RandomIds(),
-            database=self.tasks,
-            log_reads=choices.get("log", self.log),
+            database=self.database,
+            log_reads=choices.get("database", self.database),
             tools=self.tools,
             adapter=model,
             adapter_reason="a test's",
             audit=audit,
             engine=engine,
-            chat=ChatService(engine, self.tasks, clock=self.clock, turns_per_minute=turns_per_minute),
-            tasks=TaskPages(self.tasks),
+            chat=ChatService(engine, clock=self.clock, turns_per_minute=turns_per_minute),
+            tasks=TaskPages(self.database),
         )
 
     async def decisions(self) -> list[tuple[str, str, str]]:
         """Return decision type, outcome and status of every row, in order."""
-        return await _rows(self.log, "SELECT decision_type, outcome_category, status FROM decision_logs ORDER BY created_at")
+        query = "SELECT decision_type, outcome_category, status FROM decision_logs ORDER BY created_at"
+        return await _rows(self.database, query)
 
     async def records(self) -> list[DecisionRecord]:
         """Return the records of the closed decisions, in order."""
-        rows = await _rows(self.log, "SELECT record FROM decision_logs WHERE record IS NOT NULL ORDER BY created_at")
+        rows = await _rows(self.database, "SELECT record FROM decision_logs WHERE record IS NOT NULL ORDER BY created_at")
         return [DecisionRecord.model_validate_json(record) for (record,) in rows]
 
     async def descriptions(self, user: str = "ann") -> list[str]:
         """Return the user's tasks, oldest first."""
-        found = await _rows(self.tasks, f"SELECT description FROM tasks WHERE user_id = '{user}' ORDER BY number")
+        found = await _rows(self.database, f"SELECT description FROM tasks WHERE user_id = '{user}' ORDER BY number")
         return [description for (description,) in found]
 
     async def task_id(self, description: str) -> str:
-        [(task_id,)] = await _rows(self.tasks, f"SELECT id FROM tasks WHERE description = '{description}'")
+        [(task_id,)] = await _rows(self.database, f"SELECT id FROM tasks WHERE description = '{description}'")
         return str(task_id)
 
     async def turns(self) -> list[tuple[str, int]]:
         """Return state and attempt of every turn."""
-        return await _rows(self.tasks, "SELECT state, attempt FROM turns ORDER BY created_at")
+        return await _rows(self.database, "SELECT state, attempt FROM turns ORDER BY created_at")
 
     async def said(self) -> list[str]:
-        found = await _rows(self.tasks, "SELECT content FROM messages ORDER BY number")
+        found = await _rows(self.database, "SELECT content FROM messages ORDER BY number")
         return [content for (content,) in found]
 
 
@@ -133,28 +133,16 @@ async def migrated(folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def open_environment(folder: Path, template: Path, clock: Clock | None = None) -> AsyncGenerator[Environment]:
-    """Yield an installation in `folder` with a copy of the database in `template`."""
-    shutil.copytree(template, folder, dirs_exist_ok=True)
-    found = Settings(GRAPH_AGENT_HOME=folder)
+async def open_environment(
+    folder: Path, template: Path | None, clock: Clock | None = None, url: str = ""
+) -> AsyncGenerator[Environment]:
+    """Yield an installation in `folder` with a copy of the database in `template`, or with the empty one at `url`."""
+    if template is not None:
+        shutil.copytree(template, folder, dirs_exist_ok=True)
+    found = Settings(GRAPH_AGENT_HOME=folder, DATABASE_URL=url)
     clock = clock or SystemClock()
     async with open_stores(found) as stores, open_tools(stores.database, clock=clock) as tools:
-        # Opened twice, so that a test can take the record away alone.
-        log = Database.open(found.database)
-        environment = Environment(found, stores.database, log, tools, clock)
-        yield environment
-        for engine in environment.engines:
-            await engine.aclose()
-        await log.close()
-
-
-@asynccontextmanager
-async def open_postgresql_environment(settings: Settings, url: str) -> AsyncGenerator[Environment]:
-    """Yield an installation whose database is an empty one of PostgreSQL."""
-    found = settings.model_copy(update={"database_url": url})
-    clock = SystemClock()
-    async with open_stores(found) as stores, open_tools(stores.database, clock=clock) as tools:
-        environment = Environment(found, stores.database, stores.database, tools, clock)
+        environment = Environment(found, stores.database, tools, clock)
         yield environment
         for engine in environment.engines:
             await engine.aclose()

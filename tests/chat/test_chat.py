@@ -151,37 +151,20 @@ async def test_a_key_is_short_and_printable(environment: Environment, key: str) 
     assert (await _refused(environment.chat(), "hello", idem_key=key)).code == ServiceErrorCode.VALIDATION_ERROR
 
 
-async def test_without_the_log_nothing_is_called_and_the_same_request_runs_later(
-    environment: Environment, tmp_path: object
-) -> None:
-    model = ScriptedAdapter([says("hi")])
-    gone = Database.open(f"sqlite:///{tmp_path}/gone.db")
-    gone.close_now()
-    refused = await _refused(environment.chat(model, log=gone), "hello", idem_key="k")
-    assert refused.code == ServiceErrorCode.SERVICE_UNAVAILABLE
-    assert model.requests == []
-    answer = await environment.chat(model).send("ann", "hello", idem_key="k")
-    assert answer.reply == "hi"
-    assert await environment.said() == ["hello", "hi"]
-    assert await environment.decisions() == [("RESPOND_ONLY", "SUCCESS:RESPONSE_GIVEN", "completed")]
-
-
-async def test_a_conversation_continues_after_the_log_was_unavailable(environment: Environment, tmp_path: object) -> None:
-    chat = environment.chat(ScriptedAdapter([says("one"), says("two")]))
-    conversation = (await chat.send("ann", "hi")).conversation_id
-    gone = Database.open(f"sqlite:///{tmp_path}/gone.db")
-    gone.close_now()
-    await _refused(environment.chat(log=gone), "lost", conversation_id=conversation)
-    assert (await chat.send("ann", "found", conversation_id=conversation)).reply == "two"
-    assert await environment.said() == ["hi", "one", "found", "two"]
-
-
-async def test_without_the_conversation_database_nothing_is_called(environment: Environment) -> None:
-    model = ScriptedAdapter([])
+async def test_without_the_database_nothing_is_called_and_the_same_request_runs_later(environment: Environment) -> None:
+    model = ScriptedAdapter([says("one"), says("two"), says("hi")])
     chat = environment.chat(model)
-    environment.tasks.close_now()
-    assert (await _refused(chat, "hello")).code == ServiceErrorCode.SERVICE_UNAVAILABLE
-    assert await environment.decisions() == []
+    conversation = (await chat.send("ann", "hi")).conversation_id
+    gone = Database.open(environment.settings.database)
+    gone.close_now()
+    for request in ({"conversation_id": conversation}, {"idem_key": "k"}):
+        refused = await _refused(environment.chat(model, database=gone), "hello", **request)
+        assert refused.code == ServiceErrorCode.SERVICE_UNAVAILABLE
+    assert len(model.requests) == 1
+    assert (await chat.send("ann", "found", conversation_id=conversation)).reply == "two"
+    assert (await chat.send("ann", "hello", idem_key="k")).reply == "hi"
+    assert await environment.said() == ["hi", "one", "found", "two", "hello", "hi"]
+    assert len(await environment.decisions()) == 3
 
 
 async def test_a_cancelled_caller_leaves_a_closed_record_and_an_answer(environment: Environment) -> None:

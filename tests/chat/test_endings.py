@@ -12,9 +12,8 @@ from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.stream import NumberedEvent, TurnStream
 from graph_agent.db.notifications import open_notifications
-from graph_agent.settings import Settings
 from graph_agent.turn.handle import TurnHandle
-from tests.chat.environment import Environment, GatedModel, open_postgresql_environment, says
+from tests.chat.environment import Environment, GatedModel, open_environment, says
 
 NEVER = 3600.0
 """Seconds: a test that waits for this long has failed before."""
@@ -22,14 +21,14 @@ NEVER = 3600.0
 
 @pytest.fixture
 async def shared(tmp_path: Path, fresh_postgresql_url: str) -> AsyncGenerator[Environment]:
-    async with open_postgresql_environment(Settings(GRAPH_AGENT_HOME=tmp_path), fresh_postgresql_url) as environment:
+    async with open_environment(tmp_path, None, url=fresh_postgresql_url) as environment:
         yield environment
 
 
 def process(environment: Environment, url: str, model: GatedModel | None = None) -> ChatService:
     """Return the chat service of another process, which trusts notifications alone once they arrive."""
-    endings = TurnEndings(open_notifications(environment.tasks, url, "test"), safety_seconds=NEVER)
-    return ChatService(environment.engine(model), environment.tasks, clock=environment.clock, endings=endings)
+    endings = TurnEndings(open_notifications(environment.database, url, "test"), safety_seconds=NEVER)
+    return ChatService(environment.engine(model), clock=environment.clock, endings=endings)
 
 
 async def begin(chat: ChatService, model: GatedModel) -> TurnHandle[object]:

@@ -25,7 +25,7 @@ async def _advance(environment: Environment, clock: ManualClock, seconds: float)
                 await asyncio.to_thread(time.sleep, 0.001)
             # A database writes in the order of the calls, so a renewal that was started has ended now.
             with suppress(DatabaseUnavailableError):
-                await environment.tasks.write(lambda _: None)
+                await environment.database.write(lambda _: None)
 
 
 async def test_a_turn_that_runs_longer_than_a_lease_keeps_its_claim(environment: Environment, clock: ManualClock) -> None:
@@ -45,7 +45,7 @@ async def test_a_turn_whose_claim_is_lost_neither_acts_nor_writes(environment: E
     model = GatedModel([calls("add_task", description="milk"), says("Added.")])
     running = asyncio.create_task(environment.chat(model).send("ann", "add milk", idem_key="k"))
     await model.asked.acquire()
-    await environment.tasks.write(lambda connection: connection.exec_driver_sql("UPDATE turns SET attempt = 2") and None)
+    await environment.database.write(lambda connection: connection.exec_driver_sql("UPDATE turns SET attempt = 2") and None)
     await _advance(environment, clock, 3)
     model.gate.set()
     with pytest.raises(ServiceError) as refused:
@@ -62,7 +62,7 @@ async def test_a_turn_that_cannot_renew_its_lease_is_fenced_and_its_outcome_is_u
     model = GatedModel([says("hi")])
     running = asyncio.create_task(environment.chat(model).send("ann", "hello"))
     await model.asked.acquire()
-    await asyncio.to_thread(environment.tasks.close_now)
+    await asyncio.to_thread(environment.database.close_now)
     await _advance(environment, clock, LEASE.total_seconds() + 1)
     with pytest.raises(ServiceError) as unknown:
         await running

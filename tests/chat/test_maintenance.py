@@ -11,16 +11,9 @@ class Jobs:
     """Counts what each of several simulated processes has done."""
 
     def __init__(self, environment: Environment, processes: int) -> None:
-        self.own = [0] * processes
-        self.shared = [0] * processes
+        self.done = [0] * processes
         self.services = [
-            ChatService(
-                environment.engine(),
-                environment.tasks,
-                clock=environment.clock,
-                maintenance=[_counted(self.own, number)],
-                shared_maintenance=[_failing, _counted(self.shared, number)],
-            )
+            ChatService(environment.engine(), clock=environment.clock, maintenance=[_failing, _counted(self.done, number)])
             for number in range(processes)
         ]
 
@@ -37,17 +30,17 @@ async def _failing() -> int:
     raise OSError("this job always fails")
 
 
-async def test_one_process_does_the_shared_maintenance_of_a_minute(environment: Environment, clock: ManualClock) -> None:
+async def test_one_process_does_the_maintenance_of_a_minute(environment: Environment, clock: ManualClock) -> None:
     jobs = Jobs(environment, 3)
     for number in (1, 0, 2):
         await jobs.services[number].sweep()
-    assert (jobs.own, jobs.shared) == ([1, 1, 1], [0, 1, 0])
+    assert jobs.done == [0, 1, 0]
 
     # The process that did it has died: another one does it in the next minute.
     clock.advance(seconds=61)
     for number in (2, 0):
         await jobs.services[number].sweep()
-    assert (jobs.own, jobs.shared) == ([2, 1, 2], [0, 1, 1])
+    assert jobs.done == [0, 1, 1]
 
 
 async def test_a_clock_that_was_set_back_does_not_stop_the_maintenance(environment: Environment, clock: ManualClock) -> None:
@@ -55,4 +48,4 @@ async def test_a_clock_that_was_set_back_does_not_stop_the_maintenance(environme
     await jobs.services[0].sweep()
     clock.advance(days=-1)
     await jobs.services[0].sweep()
-    assert jobs.shared == [2]
+    assert jobs.done == [2]

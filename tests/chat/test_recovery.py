@@ -17,7 +17,10 @@ from graph_agent.db import Database
 from graph_agent.db.backend import Work
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import DecisionContext, DecisionType
+from graph_agent.models.record import DecisionOpening
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import FAILURE_REPLY
+from graph_agent.turn.run import OpenedTurn
 from tests.chat.environment import Environment
 
 T = TypeVar("T")
@@ -25,6 +28,11 @@ T = TypeVar("T")
 _AFTER_THE_LEASE = {"seconds": 36}
 _COMMITS = 40
 """An upper bound of the commits of a turn; the loops below end before."""
+
+
+@pytest.fixture
+def environment(each_environment: Environment) -> Environment:
+    return each_environment
 
 
 class Stop:
@@ -41,35 +49,33 @@ class Stop:
 
 
 class StoppingDatabase(Database):
-    """A database of a process that stops just before or just after its n-th commit here; it then writes nothing."""
+    """The database of a process that stops just before or just after its n-th commit; it then writes nothing."""
 
-    def __init__(self, database: Database, stop: Stop, n: int, *, after: bool) -> None:
-        super().__init__(database._backend)
-        self._stop = stop
-        self._n = n
-        self._after = after
+    stop: Stop
+    n: int
+    after: bool
 
     async def write(self, work: Work[T]) -> T:
-        await self._stop.wait()
-        self._n -= 1
-        if self._n != 0:
+        await self.stop.wait()
+        self.n -= 1
+        if self.n != 0:
             return await super().write(work)
-        result = await super().write(work) if self._after else None
-        self._stop.stopped.set()
-        await self._stop.wait()
+        result = await super().write(work) if self.after else None
+        self.stop.stopped.set()
+        await self.stop.wait()
         return await super().write(work) if result is None else result
 
 
 class Stopped:
     """A process that is stopped in `send`, unless the turn has fewer commits."""
 
-    def __init__(self, environment: Environment, side: str, n: int, *, after: bool) -> None:
+    def __init__(self, environment: Environment, n: int, *, after: bool) -> None:
         self.stop = Stop()
-        # Both stop: otherwise the process would renew its lease, which depends on the time that the test takes.
-        log = StoppingDatabase(environment.log, self.stop, n if side == "log" else 0, after=after)
-        tasks = StoppingDatabase(environment.tasks, self.stop, n if side == "tasks" else 0, after=after)
-        self.chat = ChatService(environment.engine(log=log), tasks, clock=environment.clock)
-        self.sending: asyncio.Task[ChatAnswer] | None = None
+        self._database = StoppingDatabase.open(environment.settings.database)
+        self._database.stop, self._database.n, self._database.after = self.stop, n, after
+        self.engine = environment.engine(database=self._database)
+        self.chat = ChatService(self.engine, clock=environment.clock)
+        self.sending: asyncio.Task[Any] | None = None
 
     async def send(self, user: str, content: str, **wish: Any) -> bool:
         """True if it was stopped."""
@@ -84,24 +90,29 @@ class Stopped:
         self.stop.wakes_up.set()
         assert self.sending is not None
         try:
-            return await self.sending
+            answer: ChatAnswer = await self.sending
+            return answer
         except ServiceError as refused:
             return refused
+        finally:
+            await self.engine.aclose()
+            await self._database.close()
 
 
-@pytest.fixture(params=[("log", False), ("log", True), ("tasks", False), ("tasks", True)], ids=str)
-def side(request: pytest.FixtureRequest) -> tuple[str, bool]:
-    found: tuple[str, bool] = request.param
+@pytest.fixture(params=[False, True], ids=["before", "after"])
+def after(request: pytest.FixtureRequest) -> bool:
+    found: bool = request.param
     return found
 
 
 async def test_the_same_request_continues_where_a_process_stopped(
-    environment: Environment, clock: ManualClock, side: tuple[str, bool]
+    environment: Environment, clock: ManualClock, after: bool
 ) -> None:
     for n in range(1, _COMMITS):
         user = f"user{n}"
-        left = Stopped(environment, side[0], n, after=side[1])
+        left = Stopped(environment, n, after=after)
         if not await left.send(user, "add milk", idem_key="k"):
+            await left.wake_up()
             break
         clock.advance(**_AFTER_THE_LEASE)
         chat = environment.chat()
@@ -123,12 +134,13 @@ async def test_the_same_request_continues_where_a_process_stopped(
 
 
 async def test_the_sweeper_finishes_an_abandoned_turn_and_reports_what_was_done(
-    environment: Environment, clock: ManualClock, side: tuple[str, bool]
+    environment: Environment, clock: ManualClock, after: bool
 ) -> None:
     for n in range(1, _COMMITS):
         user = f"user{n}"
-        left = Stopped(environment, side[0], n, after=side[1])
+        left = Stopped(environment, n, after=after)
         if not await left.send(user, "add milk", idem_key="k"):
+            await left.wake_up()
             break
         chat = environment.chat()
         assert await chat.sweep() == 0
@@ -151,10 +163,17 @@ async def test_the_sweeper_finishes_an_abandoned_turn_and_reports_what_was_done(
 
 
 async def test_one_sweep_finishes_every_turn_that_was_left_open(environment: Environment, clock: ManualClock) -> None:
-    turns = TurnStore(environment.tasks, clock=clock, ids=RandomIds(), lease=timedelta(seconds=5), turns_per_minute=1000)
+    engine = environment.engine()
+    snapshot = await engine.prepare()
+    audit = DatabaseAuditWriter(environment.database, clock=clock)
+    turns = TurnStore(audit, clock=clock, ids=RandomIds(), lease=timedelta(seconds=5), turns_per_minute=1000)
+
+    def opening(decision_id: str, context: DecisionContext) -> DecisionOpening:
+        return OpenedTurn(engine.header(context, snapshot, decision_id), snapshot).opening
+
     # More than the sweeper reads at a time.
     for number in range(120):
-        assert isinstance(await turns.claim(TurnRequest(f"user{number}", "add milk")), ClaimedTurn)
+        assert isinstance(await turns.claim(TurnRequest(f"user{number}", "add milk"), opening), ClaimedTurn)
     assert await turns.count_open() == 120
     clock.advance(**_AFTER_THE_LEASE)
     assert await environment.chat().sweep() == 120
@@ -163,7 +182,7 @@ async def test_one_sweep_finishes_every_turn_that_was_left_open(environment: Env
 
 
 async def test_a_confirmed_deletion_happens_once_wherever_a_process_stops(
-    environment: Environment, clock: ManualClock, side: tuple[str, bool]
+    environment: Environment, clock: ManualClock, after: bool
 ) -> None:
     chat = environment.chat()
     for n in range(1, _COMMITS):
@@ -172,9 +191,10 @@ async def test_a_confirmed_deletion_happens_once_wherever_a_process_stops(
         await chat.send(user, "add bread", conversation_id=conversation)
         asks = await chat.send(user, "delete the milk task", conversation_id=conversation)
         assert asks.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
-        left = Stopped(environment, side[0], n, after=side[1])
+        left = Stopped(environment, n, after=after)
         stopped = await left.send(user, "yes", conversation_id=conversation, idem_key="k")
         if not stopped:
+            await left.wake_up()
             break
         clock.advance(**_AFTER_THE_LEASE)
         answer = await chat.send(user, "yes", conversation_id=conversation, idem_key="k")
@@ -191,7 +211,7 @@ async def test_another_message_finishes_the_abandoned_turn_of_its_conversation(
 ) -> None:
     chat = environment.chat()
     conversation = (await chat.send("ann", "hello")).conversation_id
-    left = Stopped(environment, "log", 2, after=True)
+    left = Stopped(environment, 2, after=True)
     assert await left.send("ann", "add milk", conversation_id=conversation)
     with pytest.raises(ServiceError) as busy:
         await chat.send("ann", "add eggs", conversation_id=conversation)
@@ -204,15 +224,14 @@ async def test_another_message_finishes_the_abandoned_turn_of_its_conversation(
     assert await environment.descriptions() == ["eggs"]
 
 
-async def test_a_caller_cancelled_before_the_opening_row_leaves_a_closed_record_and_an_answer(environment: Environment) -> None:
-    process = Stopped(environment, "log", 1, after=False)
+async def test_a_caller_cancelled_during_the_claim_leaves_a_closed_record_and_an_answer(environment: Environment) -> None:
+    process = Stopped(environment, 1, after=False)
     assert await process.send("ann", "add milk", idem_key="k")
     assert process.sending is not None
-    # The process goes on, without its caller.
-    process.stop.stopped.clear()
     process.sending.cancel()
+    # The process goes on, without its caller.
     with pytest.raises(asyncio.CancelledError):
-        await process.sending
+        await process.wake_up()
     assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
     assert await environment.turns() == [("done", 1)]
     assert (await environment.chat().send("ann", "add milk", idem_key="k")).reply == FAILURE_REPLY
@@ -220,8 +239,8 @@ async def test_a_caller_cancelled_before_the_opening_row_leaves_a_closed_record_
 
 
 async def test_a_decision_without_a_turn_is_closed_once_it_is_old(environment: Environment, clock: ManualClock) -> None:
-    left = Stopped(environment, "log", 2, after=False)
-    steps = left.chat._engine.step(_context())
+    left = Stopped(environment, 2, after=False)
+    steps = left.engine.step(_context())
     walking = asyncio.create_task(_to_the_end(steps))
     await left.stop.stopped.wait()
     chat = environment.chat()
@@ -231,9 +250,10 @@ async def test_a_decision_without_a_turn_is_closed_once_it_is_old(environment: E
     assert await chat.sweep() == 1
     assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
     # The stopped process continues: its commit comes too late.
-    left.stop.wakes_up.set()
+    left.sending = walking
     walking.cancel()
-    await asyncio.wait({walking})
+    with pytest.raises(asyncio.CancelledError):
+        await left.wake_up()
     assert len(await environment.decisions()) == 1
 
 

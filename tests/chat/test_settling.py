@@ -38,18 +38,18 @@ async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the
         server.setattr(environment.tools, "settle", not_learned)
         model = ScriptedAdapter([calls("add_task", description="milk"), says("I do not know.")])
         answer = await environment.chat(model).send("ann", "add milk")
-        settler = OutcomeSettler(environment.tools, environment.log, clock=clock)
+        settler = OutcomeSettler(environment.tools, environment.database, clock=clock)
         assert await settler.settle_unknown() == 0
     record = await environment.engines[0].audit.load(answer.decision_id)
     assert [await settler.settle_unknown() for _ in range(2)] == [1, 0]
-    trace = await LogQueryService(environment.log).get_decision_trace(answer.decision_id)
+    trace = await LogQueryService(environment.database).get_decision_trace(answer.decision_id)
     [settlement] = trace.settlements
     assert (settlement.sequence, settlement.result.success) == (1, performed)
     effect = "it took effect" if performed else "it did not take effect and never will"
     assert f"The outcome of call 1 was settled by the ledger at 2026-01-05 09:00:00 UTC: {effect}." in findings(trace)
     assert await environment.descriptions() == (["milk"] if performed else [])
     assert trace.record == record
-    assert (await verify_log(environment.log, key=None)).violations == []
+    assert (await verify_log(environment.database, key=None)).violations == []
 
 
 async def test_a_confirmed_call_is_settled_under_the_id_of_its_action(
@@ -71,8 +71,8 @@ async def test_a_confirmed_call_is_settled_under_the_id_of_its_action(
         server.setattr(environment.tools, "execute", lose_reply)
         server.setattr(environment.tools, "settle", not_learned)
         confirmed = await environment.chat(ScriptedAdapter([])).send("ann", "yes", conversation_id=asked.conversation_id)
-    settler = OutcomeSettler(environment.tools, environment.log, clock=clock)
+    settler = OutcomeSettler(environment.tools, environment.database, clock=clock)
     assert [await settler.settle_unknown() for _ in range(2)] == [1, 0]
-    [settlement] = (await LogQueryService(environment.log).get_decision_trace(confirmed.decision_id)).settlements
+    [settlement] = (await LogQueryService(environment.database).get_decision_trace(confirmed.decision_id)).settlements
     assert (settlement.sequence, settlement.result.success) == (1, True)
     assert await environment.descriptions() == []

@@ -59,7 +59,7 @@ PREPARED = {
     ),
     "docs/langchain.md": "python3 -m venv venv",
     "docs/measuring.md": "CHAT",
-    "docs/operations.md": "graph-agent ask 'add a task to buy milk' && touch ~/.graph_agent/spool && mkdir backup elsewhere",
+    "docs/operations.md": "graph-agent ask 'add a task to buy milk' && mkdir backup elsewhere",
     "docs/page.md": "SERVE",
     "docs/policy.md": "python3 -m venv venv",
     "docs/record.md": "graph-agent ask 'add a task to buy milk' && graph-agent constitution show > stricter.md",

@@ -60,8 +60,7 @@ def test_a_node_a_file_and_a_function_are_one_word() -> None:
 
 
 async def test_an_outcome_that_is_not_in_the_table_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def astray(turn: Turn, runtime: TurnRuntime) -> Turn:
-        await runtime.ports.open()
+    async def astray(turn: Turn, _: TurnRuntime) -> Turn:
         return turn.to("sideways")
 
     monkeypatch.setattr(build, "NODES", {**build.NODES, topology.BUILD_REQUEST: astray})

@@ -59,9 +59,6 @@ class NodePorts:
     def interrupted(self) -> bool:
         return self._answers.interrupted
 
-    async def open(self) -> None:
-        return None
-
     def now(self) -> datetime:
         return ManualClock().now() + timedelta(minutes=10 if self._answers.late else 0)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from graph_agent.clock import ManualClock
 from graph_agent.errors import RecordUnavailableError, ServiceError, TurnTakenOverError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionContext
@@ -18,6 +19,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.frozen_clock import pass_time
 from tests.invariants.adversary import Adversary
 from tests.invariants.calls import ADD, LIST, VOIDED
 from tests.invariants.checks import CANARY, CONFIRMED_TOOL
@@ -190,9 +192,9 @@ async def test_a_recovery_sends_a_change_again_only_to_a_server_with_a_ledger(le
             self.available = False
             raise RecordUnavailableError("gone")
 
-    audit, server = FailsAfterTheCall(), TableServer(ledger=ledger)
+    audit, server, clock = FailsAfterTheCall(), TableServer(ledger=ledger), ManualClock()
     with pytest.raises(ServiceError):
-        await engine_of(calls(ADD), server=server, audit=audit).run(asks())
+        await pass_time(clock, engine_of(calls(ADD), server=server, audit=audit, clock=clock).run(asks()))
     (decision_id,) = audit.open
     recovered = MemoryAuditWriter()
     recovered.open, recovered.entries, recovered.responses, recovered.blobs = (

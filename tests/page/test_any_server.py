@@ -64,14 +64,14 @@ def shop_runtime(environment: Environment, script: Sequence[LLMResponse] = SCRIP
         constitution(),
         max_iterations=1,
         **grouped(
-            audit=DatabaseAuditWriter(environment.log, clock=environment.clock),
+            audit=DatabaseAuditWriter(environment.database, clock=environment.clock),
             clock=environment.clock,
             signer=Signer(b"a key for tests only"),
-            confirmations=ConfirmationStore(environment.tasks),
+            confirmations=ConfirmationStore(environment.database),
         ),
     )
     environment.engines.append(engine)
-    chat = ChatService(engine, environment.tasks, clock=environment.clock, turns_per_minute=1000)
+    chat = ChatService(engine, clock=environment.clock, turns_per_minute=1000)
     other: Any = tools
     return dataclasses.replace(environment.runtime(), tools=other, engine=engine, adapter=model, chat=chat, tasks=None)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from sqlalchemy import select
 
@@ -13,7 +12,6 @@ from graph_agent.db import Database
 from graph_agent.models.record import DecisionOpening
 from graph_agent.record.chain import ChainKey, Sealer, derive_chain_key
 from graph_agent.record.chain_tables import record_chains
-from graph_agent.record.spool import Spool
 from graph_agent.record.tamper.heads import sign_heads
 from graph_agent.record.tamper.pruned import mark_pruned
 from graph_agent.record.tamper.verify import verify_log
@@ -60,9 +58,3 @@ async def test_old_chains_are_pruned_with_the_new_key_and_compared_with_old_head
     report = await verify_log(log, key=BOTH, heads=heads)
     assert (report.violations, report.pruned) == ([], 1)
     assert not (await verify_log(log, key=OLD)).intact
-
-
-async def test_a_spool_that_was_written_before_the_rotation_is_read(tmp_path: Path) -> None:
-    Spool(tmp_path / "spool", OLD).append("one")
-    Spool(tmp_path / "spool", BOTH).append("two")
-    assert Spool(tmp_path / "spool", BOTH).records() == ["one", "two"]

@@ -31,7 +31,7 @@ class CrashingDatabase(Database):
 
 if __name__ == "__main__":
     database = CrashingDatabase.open(sys.argv[1])
-    database.mark = Path(sys.argv[2])  # type: ignore[attr-defined]  # the return type of `open` is the base class
+    database.mark = Path(sys.argv[2])
     migrate(database, "graph_agent.task_server")
     asyncio.run(build_task_server(database).run_stdio_async())
     database.close_now()

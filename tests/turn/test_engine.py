@@ -28,7 +28,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
-from tests.frozen_clock import freeze_loop_time
+from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, grouped, says
 
 ADD = ("add_task", {"description": "call mom"})
@@ -454,9 +454,11 @@ async def test_when_the_log_goes_away_in_mid_turn_no_further_change_is_sent() ->
         return done()
 
     server = TableServer({"add_task": go_away})
-    engine = engine_of(calls(ADD, ("add_task", {"description": "second"})), server=server, audit=audit)
-    with pytest.raises(ServiceError):
-        await engine.process_message(asks())
+    clock = ManualClock()
+    engine = engine_of(calls(ADD, ("add_task", {"description": "second"})), server=server, audit=audit, clock=clock)
+    with pytest.raises(ServiceError) as unknown:
+        await pass_time(clock, engine.process_message(asks()))
+    assert unknown.value.code is ServiceErrorCode.OUTCOME_UNKNOWN
     assert len(server.sent) == 1
 
 

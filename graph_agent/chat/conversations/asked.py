@@ -6,7 +6,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select
 
-from graph_agent.chat.conversations.tables import asked_confirmations, turns, used_confirmations
+from graph_agent.chat.conversations.confirmations import used_by
+from graph_agent.chat.conversations.tables import asked_confirmations, turns
 from graph_agent.db.insert import insert_new
 from graph_agent.models.decision import AnswerState, DecisionType, PendingAction, ShownQuestion
 
@@ -70,8 +71,7 @@ def shown_question(
 
 def _answered(connection: Connection, pending_id: str) -> bool:
     """True if a turn used the question up by a yes or a no; a new request uses it up as well, but answers nothing."""
-    used_by = select(used_confirmations.c.decision_id).where(used_confirmations.c.pending_id == pending_id)
-    decision_id = connection.execute(used_by).scalar_one_or_none()
+    decision_id = used_by(connection, pending_id)
     if decision_id is None:
         return False
     answer = connection.execute(select(turns.c.answer).where(turns.c.id == decision_id)).scalar_one_or_none()

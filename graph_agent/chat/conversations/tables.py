@@ -52,8 +52,6 @@ turns = Table(
     Column("lease_until", UtcDateTime, nullable=False),
     Column("answer", JsonText),
     Column("created_at", UtcDateTime, nullable=False),
-    # The message's `ConfirmationAnswer`: a pending action's id, yes or no, and the action's state when the turn was claimed.
-    Column("answers", JsonText),
     CheckConstraint("(state = 'done') = (answer IS NOT NULL)", name="answer_iff_done"),
     # NULLs are distinct in a unique index: a turn without a key is never a repetition.
     Index("uq_turns_user_id_idem_key", "user_id", "idem_key", unique=True),

@@ -8,7 +8,7 @@ A process whose attempt is no longer the current one can no longer write to the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -21,11 +21,12 @@ from graph_agent.chat.conversations.reading import owned_conversation
 from graph_agent.chat.conversations.tables import Role, TurnState, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.clock import RandomIds
-from graph_agent.db import Database, closing_writes
-from graph_agent.errors import ServiceError, ServiceErrorCode, TurnTakenOverError
+from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import digest
-from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, Message, PendingAction, ShownQuestion
+from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, Message, PendingAction, ShownQuestion
+from graph_agent.models.record import DecisionOpening
 from graph_agent.ports import Clock, IdSource
+from graph_agent.record.writer import DatabaseAuditWriter
 
 _TITLE_LENGTH = 80
 _NO_USER = ""
@@ -44,6 +45,8 @@ class TurnRequest:
     answers: ConfirmationAnswer | None = None
     shown: ShownQuestion | None = None
     """The question that the client shows; None if it does not say so."""
+    roles: tuple[str, ...] = ()
+    """The user's roles, for the conditions of the policy."""
 
     @property
     def body_digest(self) -> str:
@@ -72,40 +75,49 @@ class AbandonedTurn:
     same_request: bool = False
 
 
+OpenRecord = Callable[[str, DecisionContext], DecisionOpening]
+"""Returns the opening row of a decision, by its id and its context. Called in a transaction, which an exception rolls back."""
+
+
 class TurnStore:
     """The turns table, with the messages of each turn.
 
     Every method is one transaction, and raises `ServiceError` SERVICE_UNAVAILABLE if the database does not answer.
     """
 
-    def __init__(self, database: Database, *, clock: Clock, ids: IdSource, lease: timedelta, turns_per_minute: int) -> None:
-        self._database = database
+    def __init__(
+        self, audit: DatabaseAuditWriter, *, clock: Clock, ids: IdSource, lease: timedelta, turns_per_minute: int
+    ) -> None:
+        self._database = audit.database
+        self._audit = audit
         self._clock = clock
         self._ids = ids
         self._lease = lease
         self._turns_per_minute = turns_per_minute
         self._owner = RandomIds().new()
 
-    async def claim(self, request: TurnRequest) -> ClaimedTurn | AnsweredTurn | AbandonedTurn:
+    async def claim(self, request: TurnRequest, open_record: OpenRecord) -> ClaimedTurn | AnsweredTurn | AbandonedTurn:
         """Insert the turn of `request` with its user message, or return the turn that exists in its place.
 
-        Raises `ServiceError`: CONVERSATION_NOT_FOUND, ACCESS_DENIED, RATE_LIMITED, IDEMPOTENCY_KEY_REUSED,
-        REQUEST_IN_PROGRESS, CONVERSATION_BUSY.
+        The opening row of a new turn, which `open_record` composes, is inserted in the same commit. Raises `ServiceError`:
+        CONVERSATION_NOT_FOUND, ACCESS_DENIED, RATE_LIMITED, IDEMPOTENCY_KEY_REUSED, REQUEST_IN_PROGRESS, CONVERSATION_BUSY.
         """
         for _ in range(_TRIES):
             try:
-                return await statements.write(self._database, lambda connection: self._claim(connection, request))
+                claimed, opening = await statements.write(
+                    self._database, lambda connection: self._claim(connection, request, open_record)
+                )
             except _ConflictError:
                 found = await statements.read(self._database, lambda connection: _conflicting_turn(connection, request))
                 if found is not None:
                     return self._resolve(found, request)
+            else:
+                self._audit.remember_texts(opening)
+                return claimed
         raise busy()
 
-    async def take_over(self, turn: AbandonedTurn, shown: ShownQuestion | None = None) -> ClaimedTurn | None:
-        """Claim the next attempt of a turn; None if another process was faster, or the lease has been renewed.
-
-        `shown` is that of the request, which is not stored with its turn.
-        """
+    async def take_over(self, turn: AbandonedTurn) -> ClaimedTurn | None:
+        """Claim the next attempt of a turn; None if another process was faster, or the lease has been renewed."""
         now = self._clock.now()
         lease_until = now + self._lease
         attempted = {"turn": turn.decision_id, "claimed_attempt": turn.attempt, "now": now, "longest": lease_until}
@@ -115,71 +127,10 @@ class TurnStore:
             if connection.execute(turn_rows.TAKE_OVER, {**attempted, **lease}).rowcount != 1:
                 return None
             row = connection.execute(turn_rows.FIND, attempted).one()
-            number, content = connection.execute(turn_rows.MESSAGE_OF_TURN, attempted).one()
-            stored = connection.execute(turn_rows.PENDING, {"conversation": row.conversation_id}).scalar_one()
-            pending = turn_rows.pending_action(stored)
-            return ClaimedTurn(
-                decision_id=row.id,
-                user_id=row.user_id,
-                conversation_id=row.conversation_id,
-                attempt=row.attempt,
-                content=content,
-                history=turn_rows.history(connection, row.conversation_id, number),
-                pending=pending,
-                answers=None if row.answers is None else ConfirmationAnswer.model_validate(row.answers),
-                shown=shown or asked.shown_question(connection, row.conversation_id, pending, now),
-            )
+            claimed = ClaimedTurn(row.id, row.user_id, row.conversation_id, row.attempt)
+            return None if turn_rows.delete_without_record(connection, claimed) else claimed
 
         return await statements.write(self._database, work)
-
-    async def complete(
-        self, turn: ClaimedTurn, message_id: str, decision: AgentDecision, answer: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Store the answer, the assistant's message and the pending action; return the stored answer.
-
-        Raises `TurnTakenOverError` if another process has claimed the turn and has not answered it yet.
-        """
-        now = self._clock.now()
-        pending = turn.pending if turn.keeps_pending else decision.pending_action
-        message = {
-            "id": message_id,
-            "conversation_id": turn.conversation_id,
-            "role": Role.ASSISTANT,
-            "content": decision.reply,
-            "effects": decision.effects or None,
-            "notices": decision.notices or None,
-            "authors": None if decision.authors is None else decision.authors.to_json(),
-            "decision_id": turn.decision_id,
-            "decision_type": decision.decision_type,
-            "created_at": now,
-        }
-
-        waiting = None if pending is None else pending.to_json()
-
-        def work(connection: Connection) -> dict[str, Any]:
-            if turn_rows.ANSWER.run(connection, {**turn.key, "given": answer}) != 1:
-                earlier = _stored_answer(connection, turn.decision_id)
-                if earlier is None:
-                    raise TurnTakenOverError(f"turn {turn.decision_id} is claimed by another process")
-                return earlier
-            turn_rows.INSERT_MESSAGE.run(connection, message)
-            turn_rows.UPDATE_CONVERSATION.run(connection, {**turn.key, "waiting": waiting, "now": now})
-            if pending is not None:
-                asked.store(connection, turn.user_id, turn.conversation_id, pending)
-            return answer
-
-        with closing_writes():
-            return await statements.write(self._database, work)
-
-    async def release(self, turn: ClaimedTurn) -> None:
-        """Undo a claim: delete the turn, its user message, and the conversation if it was created for it."""
-
-        def work(connection: Connection) -> None:
-            if connection.execute(turn_rows.DELETE, turn.key).rowcount == 1:
-                connection.execute(turn_rows.DELETE_MESSAGES, turn.key)
-                connection.execute(turn_rows.DELETE_IF_EMPTY, turn.key)
-
-        await statements.write(self._database, work)
 
     async def expire(self, turn: ClaimedTurn) -> None:
         """Expire the lease now, so that a repeated request need not wait for it."""
@@ -198,7 +149,7 @@ class TurnStore:
 
     async def answer(self, decision_id: str) -> dict[str, Any] | None:
         """Return the answer of a turn; None if it has none."""
-        return await statements.read(self._database, lambda connection: _stored_answer(connection, decision_id))
+        return await statements.read(self._database, lambda connection: turn_rows.stored_answer(connection, decision_id))
 
     async def abandoned(self, limit: int = 100) -> list[AbandonedTurn]:
         """Return the running turns whose lease has expired, oldest first."""
@@ -225,10 +176,12 @@ class TurnStore:
         wanted = select(turns.c.id).where(turns.c.id.in_(list(decision_ids)), turns.c.state == TurnState.RUNNING)
         return await statements.read(self._database, lambda connection: set(connection.execute(wanted).scalars()))
 
-    def _claim(self, connection: Connection, request: TurnRequest) -> ClaimedTurn:
+    def _claim(
+        self, connection: Connection, request: TurnRequest, open_record: OpenRecord
+    ) -> tuple[ClaimedTurn, DecisionOpening]:
         now = self._clock.now()
         decision_id = self._ids.new()
-        history: tuple[Message, ...] = ()
+        history: list[Message] = []
         pending: PendingAction | None = None
         answers = request.answers
         asked_in = request.conversation_id
@@ -256,7 +209,6 @@ class TurnStore:
             "owner": self._owner,
             "attempt": 1,
             "lease_until": now + self._lease,
-            "answers": None if answers is None else answers.to_json(),
             "created_at": now,
         }
         if turn_rows.CLAIM.first(connection, turn) is None:
@@ -273,7 +225,19 @@ class TurnStore:
             "created_at": now,
         }
         turn_rows.INSERT_MESSAGE.run(connection, message)
-        return ClaimedTurn(decision_id, request.user_id, conversation_id, 1, request.content, history, pending, answers, shown)
+        context = DecisionContext(
+            user_id=request.user_id,
+            message=request.content,
+            conversation_id=conversation_id,
+            message_history=history,
+            pending_confirmation=pending,
+            answers=answers,
+            shown=shown,
+            roles=request.roles,
+        )
+        opening = open_record(decision_id, context)
+        self._audit.open(connection, opening)
+        return ClaimedTurn(decision_id, request.user_id, conversation_id, 1), opening
 
     def _resolve(self, found: Row[Any], request: TurnRequest) -> AnsweredTurn | AbandonedTurn:
         """Return the existing turn as the result of a claim. Raises `ServiceError` if the request must wait."""
@@ -303,11 +267,6 @@ def _conflicting_turn(connection: Connection, request: TurnRequest) -> Row[Any] 
     if found is None and request.conversation_id is not None:
         found = connection.execute(turn_rows.FIND_RUNNING, {"conversation": request.conversation_id}).one_or_none()
     return found
-
-
-def _stored_answer(connection: Connection, decision_id: str) -> dict[str, Any] | None:
-    answer: dict[str, Any] | None = connection.execute(turn_rows.FIND_ANSWER, {"turn": decision_id}).scalar_one_or_none()
-    return answer
 
 
 def in_progress() -> ServiceError:

@@ -1,4 +1,4 @@
-"""BUILD_REQUEST: writes the opening row, reads the user's answer to a pending confirmation, builds the model request.
+"""BUILD_REQUEST: reads the user's answer to a pending confirmation and builds the model request.
 
 A decision without a model has its calls already: they go to EXECUTE_TOOLS at once.
 """
@@ -15,7 +15,6 @@ from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 
 async def build_request(turn: Turn, runtime: TurnRuntime) -> Turn:
-    await runtime.ports.open()
     if turn.context.called:
         return turn.to("called")
     turn = turn.to("request_built", request=_request(turn, runtime))

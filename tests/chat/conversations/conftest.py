@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from graph_agent.chat.conversations.reading import ConversationStore
+from graph_agent.chat.conversations.turn_claim import TurnClaim
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
-from graph_agent.chat.conversations.turns import TurnRequest, TurnStore
+from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest, TurnStore
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database, migrate
-from graph_agent.models.decision import AgentDecision, DecisionType, PendingAction
+from graph_agent.models.decision import AgentDecision, DecisionContext, DecisionType, PendingAction
+from graph_agent.models.record import SNAPSHOT_TEXTS, DecisionOpening, DecisionRecord, RecordHeader, RecordStatus
+from graph_agent.record.writer import DatabaseAuditWriter
 
 LEASE = timedelta(seconds=35)
 
@@ -24,18 +27,48 @@ class StoreClient:
     def __init__(self, database: Database, clock: ManualClock, turns_per_minute: int) -> None:
         self.database = database
         self.clock = clock
-        self.turns = TurnStore(database, clock=clock, ids=RandomIds(), lease=LEASE, turns_per_minute=turns_per_minute)
+        self.audit = DatabaseAuditWriter(database, clock=clock)
+        self.contexts: dict[str, DecisionContext] = {}
+        """The context of each claimed turn."""
+        self.turns = TurnStore(self.audit, clock=clock, ids=RandomIds(), lease=LEASE, turns_per_minute=turns_per_minute)
         self.reading = ConversationStore(database)
 
+    async def request(self, request: TurnRequest) -> ClaimedTurn | AnsweredTurn | AbandonedTurn:
+        return await self.turns.claim(request, self._open)
+
     async def claim(self, content: str = "hello", user: str = "ann", **fields: Any) -> ClaimedTurn:
-        claimed = await self.turns.claim(TurnRequest(user, content, **fields))
+        claimed = await self.request(TurnRequest(user, content, **fields))
         assert isinstance(claimed, ClaimedTurn)
         return claimed
 
-    async def answer(self, turn: ClaimedTurn, reply: str = "hi", pending: PendingAction | None = None) -> dict[str, object]:
+    async def answer(self, turn: ClaimedTurn, reply: str = "hi", pending: PendingAction | None = None) -> str:
+        """Close the turn and return the reply that is stored."""
         kind = DecisionType.REQUEST_CONFIRMATION if pending else DecisionType.RESPOND_ONLY
         decision = AgentDecision(decision_type=kind, response_text=reply, pending_action=pending)
-        return await self.turns.complete(turn, RandomIds().new(), decision, {"reply": reply})
+        claim = TurnClaim(self.database, turn, RandomIds().new(), clock=self.clock, disclosure=None)
+        record = DecisionRecord(
+            header=self._header(turn.decision_id),
+            entries=[],
+            status=RecordStatus.COMPLETED,
+            states=[],
+            iterations=0,
+            decision=decision,
+            ended_at=self.clock.now(),
+            duration_ms=0,
+        )
+        await self.audit.joined_with(claim).close_decision_log(record)
+        assert claim.answer is not None
+        return claim.answer.reply
+
+    def _open(self, decision_id: str, context: DecisionContext) -> DecisionOpening:
+        self.contexts[decision_id] = context
+        return DecisionOpening.of(self._header(decision_id), {})
+
+    def _header(self, decision_id: str) -> RecordHeader:
+        texts: dict[str, Any] = dict.fromkeys(SNAPSHOT_TEXTS, "digest")
+        context = self.contexts[decision_id]
+        started_at = datetime(2026, 1, 1, tzinfo=UTC)
+        return RecordHeader(decision_id=decision_id, context=context, started_at=started_at, model="none", **texts)
 
     async def say(self, content: str, reply: str = "hi", user: str = "ann", **fields: Any) -> ClaimedTurn:
         turn = await self.claim(content, user, **fields)
@@ -57,7 +90,8 @@ def clock() -> ManualClock:
 @pytest.fixture
 def store_with_limit(database: Database, clock: ManualClock) -> Callable[[int], StoreClient]:
     """Several simulated processes on one empty database and one clock."""
-    migrate(database, "graph_agent.chat.conversations")
+    for package in ("graph_agent.record", "graph_agent.chat.conversations"):
+        migrate(database, package)
     return lambda turns_per_minute: StoreClient(database, clock, turns_per_minute)
 
 

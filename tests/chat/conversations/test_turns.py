@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import bindparam, text
 
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest
@@ -25,7 +26,7 @@ def _pending(clock: ManualClock) -> PendingAction:
 
 async def _refusal(store: StoreClient, request: TurnRequest) -> ServiceErrorCode:
     with pytest.raises(ServiceError) as refused:
-        await store.turns.claim(request)
+        await store.request(request)
     return refused.value.code
 
 
@@ -34,7 +35,8 @@ async def test_a_claim_creates_a_conversation_titled_by_its_message(store: Store
     conversation = await store.reading.one("ann", claimed.conversation_id)
     assert conversation.title == ("add a task to call mom " + "x" * 100)[:80]
     assert [(message.role, message.decision_id) for message in conversation.messages] == [("user", claimed.decision_id)]
-    assert (claimed.attempt, claimed.history, claimed.pending) == (1, (), None)
+    context = store.contexts[claimed.decision_id]
+    assert (claimed.attempt, context.message_history, context.pending_confirmation) == (1, [], None)
 
 
 async def test_a_turn_sees_the_last_twenty_messages_before_its_own_in_order(store: StoreClient) -> None:
@@ -42,15 +44,18 @@ async def test_a_turn_sees_the_last_twenty_messages_before_its_own_in_order(stor
     for n in range(1, 12):
         await store.say(f"m{n}", f"r{n}", conversation_id=first.conversation_id)
     claimed = await store.claim("now", conversation_id=first.conversation_id)
-    assert [message.content for message in claimed.history] == [f"{who}{n}" for n in range(2, 12) for who in "mr"]
-    assert {message.role for message in claimed.history[::2]} == {"user"}
+    history = store.contexts[claimed.decision_id].message_history
+    assert [message.content for message in history] == [f"{who}{n}" for n in range(2, 12) for who in "mr"]
+    assert {message.role for message in history[::2]} == {"user"}
 
 
 async def test_the_same_key_gets_the_same_answer_and_adds_no_row(store: StoreClient) -> None:
     turn = await store.claim("add milk", idem_key="k")
     await store.answer(turn, "added")
     counts = [await store.rows(table) for table in ("turns", "messages", "conversations")]
-    assert await store.turns.claim(TurnRequest("ann", "add milk", idem_key="k")) == AnsweredTurn({"reply": "added"})
+    again = await store.request(TurnRequest("ann", "add milk", idem_key="k"))
+    assert isinstance(again, AnsweredTurn)
+    assert (again.answer["decision_id"], again.answer["reply"]) == (turn.decision_id, "added")
     assert [await store.rows(table) for table in ("turns", "messages", "conversations")] == counts
 
 
@@ -79,7 +84,7 @@ async def test_a_conversation_has_one_running_turn(store: StoreClient) -> None:
     again = TurnRequest("ann", "two", conversation_id=turn.conversation_id)
     assert await _refusal(store, again) == ServiceErrorCode.CONVERSATION_BUSY
     await store.answer(turn)
-    assert isinstance(await store.turns.claim(again), ClaimedTurn)
+    assert isinstance(await store.request(again), ClaimedTurn)
 
 
 @pytest.mark.parametrize("user", ["bob", "ann "])
@@ -99,17 +104,12 @@ async def test_a_turn_is_taken_over_once_its_lease_has_expired(store: StoreClien
     claimed = await store.claim("add milk", idem_key="k")
     request = TurnRequest("ann", "add milk", idem_key="k")
     clock.advance(**_AFTER_THE_LEASE)
-    found = await store.turns.claim(request)
+    found = await store.request(request)
     assert found == AbandonedTurn(claimed.decision_id, 1, same_request=True)
     assert await store.turns.abandoned() == [AbandonedTurn(claimed.decision_id, 1)]
     taken = await store.turns.take_over(found)
     assert taken is not None
-    assert (taken.decision_id, taken.conversation_id, taken.content, taken.attempt) == (
-        claimed.decision_id,
-        claimed.conversation_id,
-        "add milk",
-        2,
-    )
+    assert taken == ClaimedTurn(claimed.decision_id, "ann", claimed.conversation_id, 2)
     assert await store.turns.take_over(found) is None
     assert await store.turns.abandoned() == []
 
@@ -129,17 +129,16 @@ async def test_a_process_that_lost_its_claim_gets_the_stored_answer(store: Store
     assert fast is not None
     with pytest.raises(TurnTakenOverError):
         await store.answer(slow, "slow")
-    assert await store.answer(fast, "fast") == {"reply": "fast"}
-    assert await store.answer(slow, "slow") == {"reply": "fast"}
+    assert await store.answer(fast, "fast") == "fast"
+    assert await store.answer(slow, "slow") == "fast"
     conversation = await store.reading.one("ann", slow.conversation_id)
     assert [message.content for message in conversation.messages] == ["add milk", "fast"]
 
 
-async def test_a_process_that_lost_its_claim_can_neither_release_nor_expire_it(store: StoreClient, clock: ManualClock) -> None:
+async def test_a_process_that_lost_its_claim_cannot_expire_it(store: StoreClient, clock: ManualClock) -> None:
     slow = await store.claim("add milk")
     clock.advance(**_AFTER_THE_LEASE)
     assert await store.turns.take_over(AbandonedTurn(slow.decision_id, 1)) is not None
-    await store.turns.release(slow)
     await store.turns.expire(slow)
     assert await store.turns.running([slow.decision_id]) == {slow.decision_id}
     assert await store.turns.abandoned() == []
@@ -148,21 +147,20 @@ async def test_a_process_that_lost_its_claim_can_neither_release_nor_expire_it(s
 async def test_an_abandoned_turn_is_returned_to_a_claim_on_its_conversation(store: StoreClient, clock: ManualClock) -> None:
     claimed = await store.claim("one")
     clock.advance(**_AFTER_THE_LEASE)
-    found = await store.turns.claim(TurnRequest("ann", "two", claimed.conversation_id))
+    found = await store.request(TurnRequest("ann", "two", claimed.conversation_id))
     assert found == AbandonedTurn(claimed.decision_id, 1, same_request=False)
 
 
-async def test_releasing_a_turn_deletes_its_rows(store: StoreClient) -> None:
-    await store.turns.release(await store.claim("hello", idem_key="k"))
-    assert [await store.rows(table) for table in ("turns", "messages", "conversations")] == [0, 0, 0]
-    await store.claim("hello", idem_key="k")
-
-
-async def test_releasing_a_turn_keeps_an_older_conversation(store: StoreClient) -> None:
+async def test_a_turn_of_an_earlier_version_that_has_no_record_is_deleted(store: StoreClient, clock: ManualClock) -> None:
     first = await store.say("hello")
-    await store.turns.release(await store.claim("again", conversation_id=first.conversation_id))
-    conversation = await store.reading.one("ann", first.conversation_id)
-    assert [message.content for message in conversation.messages] == ["hello", "hi"]
+    unrecorded = [await store.claim("again", conversation_id=first.conversation_id), await store.claim("alone", idem_key="k")]
+    ids = {"ids": tuple(turn.decision_id for turn in unrecorded)}
+    lost = text("DELETE FROM decision_logs WHERE decision_id IN :ids").bindparams(bindparam("ids", expanding=True))
+    await store.database.write(lambda connection: connection.execute(lost, ids).close())
+    clock.advance(**_AFTER_THE_LEASE)
+    assert [await store.turns.take_over(found) for found in await store.turns.abandoned()] == [None, None]
+    assert [await store.rows(table) for table in ("turns", "messages", "conversations")] == [1, 2, 1]
+    await store.claim("alone", idem_key="k")
 
 
 async def test_the_pending_action_goes_to_the_next_turn_only(store: StoreClient, clock: ManualClock) -> None:
@@ -170,15 +168,16 @@ async def test_the_pending_action_goes_to_the_next_turn_only(store: StoreClient,
     await store.answer(asks, "sure?", _pending(clock))
     assert (await store.reading.one("ann", asks.conversation_id)).pending_action == _pending(clock)
     answers = await store.claim("what?", conversation_id=asks.conversation_id)
-    assert answers.pending == _pending(clock)
+    assert store.contexts[answers.decision_id].pending_confirmation == _pending(clock)
     await store.answer(answers)
     assert (await store.reading.one("ann", asks.conversation_id)).pending_action is None
-    assert (await store.claim("yes", conversation_id=asks.conversation_id)).pending is None
+    late = await store.claim("yes", conversation_id=asks.conversation_id)
+    assert store.contexts[late.decision_id].pending_confirmation is None
 
 
 async def test_one_of_many_claims_with_one_key_succeeds(store_with_limit: Callable[[int], StoreClient]) -> None:
     stores = [store_with_limit(100) for _ in range(12)]
-    claims = (store.turns.claim(TurnRequest("ann", "add milk", idem_key="k")) for store in stores)
+    claims = (store.request(TurnRequest("ann", "add milk", idem_key="k")) for store in stores)
     found = await asyncio.gather(*claims, return_exceptions=True)
     assert len([turn for turn in found if isinstance(turn, ClaimedTurn)]) == 1
     refused = {one.code for one in found if isinstance(one, ServiceError)}
@@ -189,7 +188,7 @@ async def test_one_of_many_claims_with_one_key_succeeds(store_with_limit: Callab
 async def test_one_of_many_claims_on_one_conversation_succeeds(store_with_limit: Callable[[int], StoreClient]) -> None:
     stores = [store_with_limit(100) for _ in range(12)]
     first = await stores[0].say("hello")
-    claims = (store.turns.claim(TurnRequest("ann", f"m{n}", first.conversation_id)) for n, store in enumerate(stores))
+    claims = (store.request(TurnRequest("ann", f"m{n}", first.conversation_id)) for n, store in enumerate(stores))
     found = await asyncio.gather(*claims, return_exceptions=True)
     assert len([turn for turn in found if isinstance(turn, ClaimedTurn)]) == 1
     assert {one.code for one in found if isinstance(one, ServiceError)} == {ServiceErrorCode.CONVERSATION_BUSY}
@@ -215,7 +214,7 @@ async def test_a_repetition_is_not_counted(store_with_limit: Callable[[int], Sto
     store = store_with_limit(1)
     await store.say("add milk", idem_key="k")
     for _ in range(3):
-        assert isinstance(await store.turns.claim(TurnRequest("ann", "add milk", idem_key="k")), AnsweredTurn)
+        assert isinstance(await store.request(TurnRequest("ann", "add milk", idem_key="k")), AnsweredTurn)
 
 
 async def test_a_clock_that_was_set_back_locks_no_user_out(
@@ -229,7 +228,7 @@ async def test_a_clock_that_was_set_back_locks_no_user_out(
 
 async def test_replicas_count_together(store_with_limit: Callable[[int], StoreClient]) -> None:
     stores = [store_with_limit(5) for _ in range(20)]
-    claims = (store.turns.claim(TurnRequest("ann", "hello")) for store in stores)
+    claims = (store.request(TurnRequest("ann", "hello")) for store in stores)
     found = await asyncio.gather(*claims, return_exceptions=True)
     assert len([turn for turn in found if isinstance(turn, ClaimedTurn)]) == 5
     assert {one.code for one in found if isinstance(one, ServiceError)} == {ServiceErrorCode.RATE_LIMITED}
@@ -239,7 +238,7 @@ async def test_a_lease_from_a_clock_that_was_wrong_counts_as_expired(store: Stor
     clock.advance(hours=1)
     turn = await store.claim("hello", idem_key="k")
     clock.advance(hours=-1)
-    found = await store.turns.claim(TurnRequest("ann", "hello", idem_key="k"))
+    found = await store.request(TurnRequest("ann", "hello", idem_key="k"))
     assert isinstance(found, AbandonedTurn)
     assert await store.turns.abandoned() == [AbandonedTurn(turn.decision_id, 1)]
     assert await store.turns.take_over(found) is not None
