@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, RowMapping, Table, func, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Table, case, func, select
 
 from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.decision import DecisionType
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 from graph_agent.record.settlements import Settlement, settlements_of
@@ -48,13 +49,25 @@ class LoggedDecision(Frozen):
     states: list[str] | None
     refused_calls: int
     """The number of tool calls that code refused. The outcome does not depend on it if other calls succeeded."""
+    action: str | None
+    """The action that the user confirmed or declined with this message; None for any other decision."""
 
     @classmethod
     def of(cls, row: RowMapping) -> LoggedDecision:
         """Convert a row that has at least `ROW_COLUMNS`."""
-        columns = {name: row[name] for name in cls.model_fields if name != "usage"}
+        columns = {name: row[name] for name in cls.model_fields if name not in ("usage", "action")}
         tokens = {name: row[name] or 0 for name in _TOKENS}
-        return cls.model_validate({**columns, "usage": None if row["total_tokens"] is None else tokens})
+        usage = None if row["total_tokens"] is None else tokens
+        return cls.model_validate({**columns, "usage": usage, "action": _pending_action(row["header_of_answer"])})
+
+
+def _pending_action(header: str | None) -> str | None:
+    """Return the description of the action that waited when a turn began. None also for a header that cannot be read."""
+    try:
+        pending = None if header is None else RecordHeader.model_validate_json(header).context.pending_confirmation
+    except ValueError:
+        return None
+    return None if pending is None else pending.description
 
 
 _REFUSED_CALLS: ColumnElement[int] = (
@@ -64,9 +77,14 @@ _REFUSED_CALLS: ColumnElement[int] = (
     .scalar_subquery()
     .label("refused_calls")
 )
+_HEADER_OF_ANSWER: ColumnElement[str | None] = case(
+    (decision_logs.c.decision_type.in_([DecisionType.EXECUTE_PENDING, DecisionType.CANCEL_PENDING]), decision_logs.c.header)
+).label("header_of_answer")
+_COMPUTED = ("usage", "refused_calls", "action")
 ROW_COLUMNS = [
-    *(decision_logs.c[name] for name in (*LoggedDecision.model_fields, *_TOKENS) if name not in ("usage", "refused_calls")),
+    *(decision_logs.c[name] for name in (*LoggedDecision.model_fields, *_TOKENS) if name not in _COMPUTED),
     _REFUSED_CALLS,
+    _HEADER_OF_ANSWER,
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack
 from typing import IO, Annotated, Any
 
@@ -18,7 +18,6 @@ from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import (
-    DONE,
     FAILED,
     AsJson,
     ConstitutionFile,
@@ -37,12 +36,12 @@ from graph_agent.cli.running import (
     wrong_usage,
 )
 from graph_agent.cli.runtime import open_command_runtime
-from graph_agent.cli.sending import answer_to, send_with_key
+from graph_agent.cli.sending import send_with_key
 from graph_agent.cli.show import json_line, print_answer, stdout_console
 from graph_agent.cli.terminal import ShownConversation, last_shown, remember
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer
-from graph_agent.models.record import DecisionRecord
+from graph_agent.models.record import DecisionRecord, OpenTurn
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.reply.text import quoted, whole_line
 from graph_agent.settings import Settings
@@ -110,50 +109,63 @@ def ask(
         with open_command_runtime(settings, model=model, timeout=timeout, announce=named) as (runtime, run):
             content = _from_stdin() if text == "-" else text
             if go_on:
-                conversation, answers = run(_open_question(runtime.chat, user, content or "", before))
+                conversation = run(_last_conversation(runtime.chat, user, before))
             # A yes answers the question of this terminal, and no later one of another client.
             shown = None if before is None else before.question_in(user, conversation)
             sending = send_with_key(runtime.chat, user, content, conversation_id=conversation, answers=answers, shown=shown)
-            try:
-                answer = run(sending)
-            except ServiceError as exc:
-                if as_json:
-                    typer.echo(json_line(_error(exc)))
-                raise
+            answer = _ask_one(run, sending, as_json=as_json)
             pending = answer.decision.pending_action
             remember(settings, ShownConversation(user_id=user, conversation_id=answer.conversation_id, pending=pending))
-            if as_json:
-                typer.echo(json_line(_answer(answer)))
-            else:
-                print_answer(stdout_console(), answer.decision)
-            if pending is not None and pending.by_id_only:
-                print_stderr(f"to read all of it, and how to confirm it: --show --conversation {answer.conversation_id}")
-            elif pending is not None:
-                by_id = f"; by id: --yes {pending.id} or --no {pending.id}" if verbose else ""
-                print_stderr(f"to answer: graph-agent ask -c yes, or graph-agent ask -c no{by_id}")
-            if named:
-                print_stderr(f"conversation: {answer.conversation_id}")
+            _print_hints(answer, named=named, verbose=verbose)
             if conversation is None and answers is None and read_consent(content or "") in _ANSWERS:
                 print_stderr(_NO_QUESTION)
-            if not failed(answer.decision):
-                raise typer.Exit(DONE)
-            record = run(runtime.audit.load(answer.decision_id))
-            if isinstance(record, DecisionRecord) and (cause := failure_cause(record)) is not None:
-                print_stderr(f"the cause: {cause}")
-            print_stderr("the reason: graph-agent log show last")
-            raise typer.Exit(FAILED)
+            if failed(answer.decision):
+                _print_reason(run(runtime.audit.load(answer.decision_id)))
+                raise typer.Exit(FAILED)
 
 
-async def _open_question(
-    chat: ChatService, user: str, text: str, shown: ShownConversation | None
-) -> tuple[str, ConfirmationAnswer | None]:
-    """Return the conversation that this terminal showed last, else the user's last one, and the answer that `text` is in it."""
-    if shown is not None and shown.user_id == user:
-        return shown.conversation_id, answer_to(shown.pending, text)
+def _ask_one(run: Run[ChatAnswer], sending: Coroutine[Any, Any, ChatAnswer], *, as_json: bool) -> ChatAnswer:
+    """Send one message, print its answer, and return it."""
+    try:
+        answer = run(sending)
+    except ServiceError as exc:
+        if as_json:
+            typer.echo(json_line(_error(exc)))
+        raise
+    if as_json:
+        typer.echo(json_line(_answer(answer)))
+    else:
+        print_answer(stdout_console(), answer.decision)
+    return answer
+
+
+def _print_hints(answer: ChatAnswer, *, named: bool, verbose: bool) -> None:
+    """Print how to answer the question of an answer, and its conversation if it is `named`."""
+    pending = answer.decision.pending_action
+    if pending is not None and pending.by_id_only:
+        print_stderr(f"to read all of it, and how to confirm it: --show --conversation {answer.conversation_id}")
+    elif pending is not None:
+        by_id = f"; by id: --yes {pending.id} or --no {pending.id}" if verbose else ""
+        print_stderr(f"to answer: graph-agent ask -c yes, or graph-agent ask -c no{by_id}")
+    if named:
+        print_stderr(f"conversation: {answer.conversation_id}")
+
+
+def _print_reason(record: OpenTurn | DecisionRecord | None) -> None:
+    """Print why a message could not be served."""
+    if isinstance(record, DecisionRecord) and (cause := failure_cause(record)) is not None:
+        print_stderr(f"the cause: {cause}")
+    print_stderr("the reason: graph-agent log show last")
+
+
+async def _last_conversation(chat: ChatService, user: str, before: ShownConversation | None) -> str:
+    """Return the conversation that this terminal showed last, else the user's last one."""
+    if before is not None and before.user_id == user:
+        return before.conversation_id
     page = await chat.conversations(user, limit=1)
     if not page.conversations:
         raise ServiceError(ServiceErrorCode.CONVERSATION_NOT_FOUND, "There is no conversation to continue yet.")
-    return page.conversations[0].id, None
+    return page.conversations[0].id
 
 
 def _answer_by_id(yes: str | None, no: str | None) -> ConfirmationAnswer | None:

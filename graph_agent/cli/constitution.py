@@ -7,7 +7,7 @@ import typer
 from graph_agent.bootstrap.definitions import draft_constitution, explain_constitution
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.files import command_settings
-from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, open_in_loop, print_stderr
+from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, open_in_loop, print_error
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.text import visible
 
@@ -32,7 +32,7 @@ def new(mcp: Mcp = None) -> None:
         text, left_out = run(draft_constitution(settings, stores.database))
     typer.echo(text, nl=False)
     for name, reason in left_out.items():
-        print_stderr(f"graph-agent: the tool {name!a} is left out: {reason}")
+        print_error(f"the tool {name!a} is left out: {reason}")
 
 
 def check(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
@@ -46,6 +46,6 @@ def check(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
     for line in lines:
         typer.echo(visible(line))
     for problem in problems:
-        print_stderr(f"graph-agent: {problem}")
+        print_error(str(problem))
     if problems:
         raise typer.Exit(FAILED)

@@ -14,7 +14,7 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.cli.filters import filter_by, open_log, open_queries
-from graph_agent.cli.running import FAILED, AsJson, import_extra, open_file, option, print_stderr, wrong_usage
+from graph_agent.cli.running import FAILED, AsJson, import_extra, open_file, option, print_error, wrong_usage
 from graph_agent.cli.show import escape_json, json_line
 from graph_agent.settings import read_settings
 
@@ -64,7 +64,7 @@ def import_decisions(
     else:
         typer.echo(f"{report.imported} decisions imported, {report.present} existed already")
     for decision_id in report.differing:
-        print_stderr(f"graph-agent: {decision_id} exists here with another record and was not changed")
+        print_error(f"{decision_id} exists here with another record and was not changed")
     if report.differing:
         raise typer.Exit(FAILED)
 

@@ -79,9 +79,9 @@ def _json_fields(seconds: float, level: str, logger: str, message: str) -> dict[
     return {"time": at, "level": level, "logger": logger, "message": message}
 
 
-def json_message(text: str) -> str:
+def json_message(text: str, level: str) -> str:
     """Return a message of the command as a line of JSON. Nothing is left out of it: the link of the page has its token."""
-    return json.dumps(_json_fields(time.time(), "info", "graph_agent.serve", text))
+    return json.dumps(_json_fields(time.time(), level, "graph_agent.serve", text))
 
 
 class JsonFormatter(logging.Formatter):
@@ -93,6 +93,11 @@ class JsonFormatter(logging.Formatter):
             fields["exception"] = self.formatException(record.exc_info)
         redacted = {name: without_credentials(text) for name, text in fields.items()}
         return json.dumps({**redacted, **getattr(record, "fields", {})})
+
+
+def writes_json() -> bool:
+    """True if this process writes its log lines as JSON."""
+    return any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
 
 
 _FORMATTERS: dict[LogFormat, Callable[[], logging.Formatter]] = {

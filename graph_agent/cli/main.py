@@ -13,13 +13,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from graph_agent.cli.failures import PROGRAM, report_failures
-from graph_agent.cli.running import configure_logging, import_extra
+from graph_agent.cli.running import DONE, configure_logging, import_extra
 
 
 class Command(NamedTuple):
@@ -171,11 +172,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line. An exception becomes one sentence on stderr, unless --traceback is given."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     show_traceback = given[:1] == ["--traceback"]
-    configure_logging(verbose=show_traceback)
+    # Read here, because also an error about another option is a line of JSON then.
+    as_json = "--log-format=json" in given or ("--log-format", "json") in pairwise(given)
+    configure_logging(verbose=show_traceback, as_json=as_json)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that cannot show a character shows a question mark instead.
             stream.reconfigure(errors="replace")
     with report_failures(show_traceback=show_traceback):
-        app(given, prog_name=PROGRAM)
-    sys.exit(0)
+        sys.exit(app(given, prog_name=PROGRAM, standalone_mode=not as_json) or DONE)

@@ -16,7 +16,14 @@ from typing import IO, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from graph_agent.cli.log_lines import MCP_LIBRARIES, RedactingFormatter, quiet_libraries
+from graph_agent.cli.log_lines import (
+    MCP_LIBRARIES,
+    JsonFormatter,
+    RedactingFormatter,
+    json_message,
+    quiet_libraries,
+    writes_json,
+)
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.reply.text import visible
 
@@ -65,9 +72,14 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the model 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def print_stderr(text: str) -> None:
-    """Print a message on stderr, with the characters escaped that could control a terminal."""
-    typer.echo(visible(text), err=True)
+def print_stderr(text: str, level: str = "info") -> None:
+    """Print a message on stderr, with the characters escaped that could control a terminal; as JSON if log lines are JSON."""
+    typer.echo(json_message(text, level) if writes_json() else visible(text), err=True)
+
+
+def print_error(text: str) -> None:
+    """Print on stderr what has failed."""
+    print_stderr(f"graph-agent: {text}", "error")
 
 
 def open_file(path: str | Path, mode: str = "r") -> IO[Any]:
@@ -89,7 +101,7 @@ def read_text(path: Path, limit: int = -1) -> str:
 
 def wrong_usage(text: str) -> NoReturn:
     """Print `text` on stderr and exit with the code of a usage error."""
-    print_stderr(f"graph-agent: {text}")
+    print_error(text)
     raise typer.Exit(WRONG_USAGE)
 
 
@@ -106,10 +118,10 @@ def exit_code(exc: Exception) -> int:
     return WRONG_USAGE if isinstance(exc, ServiceError) and exc.code in _USAGE_CODES else FAILED
 
 
-def configure_logging(*, verbose: bool = False) -> None:
+def configure_logging(*, verbose: bool = False, as_json: bool = False) -> None:
     """Discard log records, because commands report failures themselves; with `verbose` print them on stderr."""
     handler = logging.StreamHandler(sys.stderr) if verbose else logging.NullHandler()
-    handler.setFormatter(RedactingFormatter())
+    handler.setFormatter(JsonFormatter() if as_json else RedactingFormatter())
     logging.basicConfig(force=True, level=logging.INFO if verbose else logging.CRITICAL, handlers=[handler])
     quiet_libraries(MCP_LIBRARIES)
 

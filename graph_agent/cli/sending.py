@@ -9,20 +9,10 @@ from typing import Any
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.models.decision import ConfirmationAnswer, PendingAction
-from graph_agent.policy.consent import Consent, read_consent
 
 _WAITS = (0.5, 1.0, 2.0)
 """Seconds before each repetition."""
 _REPEATED = frozenset({ServiceErrorCode.OUTCOME_UNKNOWN, ServiceErrorCode.REQUEST_IN_PROGRESS})
-
-
-def answer_to(pending: PendingAction | None, text: str) -> ConfirmationAnswer | None:
-    """Bind a plain yes or no to the question that was shown, so that it cannot answer a later question of another client."""
-    consent = read_consent(text)
-    if pending is None or consent not in (Consent.YES, Consent.NO):
-        return None
-    return ConfirmationAnswer(pending_action=pending.id, yes=consent is Consent.YES)
 
 
 async def send_with_key(chat: ChatService, user_id: str, content: str | None, **fields: Any) -> ChatAnswer:

@@ -17,7 +17,7 @@ from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.listening import open_listener
 from graph_agent.cli.log_lines import LogFormat, LogLevel
-from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, PolicyFile, wrong_usage
+from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, PolicyFile, print_stderr, wrong_usage
 from graph_agent.cli.server_process import ServerOptions, run_server
 from graph_agent.cli.worker import run_worker
 from graph_agent.cli.workers import WorkerGroup
@@ -95,14 +95,14 @@ def serve(
 def _announce(options: ServerOptions, host: str, listener: socket.socket, model: str) -> None:
     """Print the model, the address and the link of the page."""
     url = _url(host, listener)
-    options.print(f"model: {model}")
-    options.print(f"serving {url} ({_users(options)}{'' if options.workers == 1 else f', {options.workers} workers'})")
+    print_stderr(f"model: {model}")
+    print_stderr(f"serving {url} ({_users(options)}{'' if options.workers == 1 else f', {options.workers} workers'})")
     if options.metrics_listener is not None:
-        options.print(f"metrics: {_url(host, options.metrics_listener)}/metrics")
+        print_stderr(f"metrics: {_url(host, options.metrics_listener)}/metrics")
     if options.session is not None:
-        options.print(f"programs send the header in {token_file(options.settings)}")
+        print_stderr(f"programs send the header in {token_file(options.settings)}")
     if options.with_page:
-        options.print(_how_to_open(options.session, url))
+        print_stderr(_how_to_open(options.session, url))
 
 
 def _url(host: str, listener: socket.socket) -> str:

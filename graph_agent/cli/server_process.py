@@ -19,8 +19,8 @@ from graph_agent.api.services import services_of
 from graph_agent.api.static_page import read_page
 from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.cli.listening import serve_until_stopped
-from graph_agent.cli.log_lines import LogFormat, LogLevel, json_message, log_to_collector, log_to_stderr
-from graph_agent.cli.running import DONE, FAILED, print_stderr
+from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
+from graph_agent.cli.running import DONE, FAILED, print_error
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.settings import Settings
 
@@ -46,10 +46,6 @@ class ServerOptions:
     """The folder through which several workers exchange their metrics."""
     metrics_listener: socket.socket | None = None
     """The listening socket on which the metrics are served, if they are."""
-
-    def print(self, text: str) -> None:
-        """Print a message on stderr, in the format of the log lines."""
-        print_stderr(json_message(text) if self.log_format is LogFormat.JSON else text)
 
 
 def run_server(
@@ -95,7 +91,7 @@ def run_server(
             run(_serve(server, listeners, stopped_by))
         count = services.open_turns
     if count != 0:
-        options.print(f"graph-agent: {'an unknown number of' if count is None else count} turns were left open")
+        print_error(f"{'an unknown number of' if count is None else count} turns were left open")
         return FAILED
     return DONE
 

@@ -33,6 +33,7 @@ from graph_agent.cli.running import (
     User,
     open_in_loop,
     option,
+    print_error,
     print_stderr,
     wrong_usage,
 )
@@ -58,7 +59,7 @@ def list_tools(mcp: Mcp = None, constitution: ConstitutionFile = None, as_json: 
     with open_in_loop(open_stores(settings)) as (stores, run):
         checked = run(served_policy(settings, stores.database))
     for problem in checked.problems:
-        print_stderr(f"graph-agent: {problem}")
+        print_error(str(problem))
     policy = checked.policy
     console = stdout_console()
     for name, rule in policy.rules.items():

@@ -11,13 +11,14 @@ from typing import NoReturn
 import typer
 
 from graph_agent.cli.failures import report_failures
+from graph_agent.cli.log_lines import LogFormat
 from graph_agent.cli.running import configure_logging
 from graph_agent.cli.server_process import ServerOptions, run_server
 
 
 def run_worker(options: ServerOptions, number: int, listener: socket.socket, report: Connection[str, None]) -> NoReturn:
     """Serve until the parent sends a signal or dies; send the chosen model to the parent once requests are answered."""
-    configure_logging()
+    configure_logging(as_json=options.log_format is LogFormat.JSON)
     parent = parent_process()
     assert parent is not None
     with report_failures():

@@ -15,7 +15,7 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any
 
-from graph_agent.cli.running import DONE, FAILED, print_stderr
+from graph_agent.cli.running import DONE, FAILED, print_error
 
 MAX_FAILED_STARTS = 5
 """The parent ends if this many workers in a row, in whichever place, end before they serve."""
@@ -160,14 +160,14 @@ class WorkerGroup:
                 self._stop()
                 return
             if self._failed_starts >= MAX_FAILED_STARTS:
-                print_stderr(f"graph-agent: {MAX_FAILED_STARTS} workers in a row have {_end(code)} before they could serve")
+                print_error(f"{MAX_FAILED_STARTS} workers in a row have {_end(code)} before they could serve")
                 self._exit_code = FAILED
                 self._stop()
                 return
         quick = not worker.serves or time.monotonic() - worker.started_at < _STABLE_SECONDS
         self._quick_ends[number] = self._quick_ends.get(number, 0) + 1 if quick else 0
         delay = min(MAX_RESTART_SECONDS, FIRST_RESTART_SECONDS * 2 ** self._quick_ends[number])
-        print_stderr(f"graph-agent: worker {number} has {_end(code)} and is restarted in {delay:g} s")
+        print_error(f"worker {number} has {_end(code)} and is restarted in {delay:g} s")
         self._due[number] = time.monotonic() + delay
 
 

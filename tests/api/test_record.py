@@ -50,6 +50,24 @@ async def said(client: httpx.AsyncClient, content: str, **more: Any) -> str:
     return str(answer.json()["decision_id"])
 
 
+@pytest.mark.parametrize(("answer", "type_"), [("yes", "EXECUTE_PENDING"), ("no", "CANCEL_PENDING")])
+async def test_a_typed_answer_is_listed_with_the_action_that_it_is_about(
+    client: httpx.AsyncClient, environment: Environment, answer: str, type_: str
+) -> None:
+    await said(client, "add a task to call mom")
+    asked = (await client.post("/api/chat", json={"content": "delete call mom"})).json()
+    await client.post("/api/chat", json={"content": answer, "conversation_id": asked["conversation_id"]})
+    listed = (await client.get("/api/decisions")).json()["items"]
+    assert [(item["decision_type"], item["action"]) for item in listed] == [
+        (type_, "Delete 'call mom'"),
+        ("REQUEST_CONFIRMATION", None),
+        ("INVOKE_TOOL", None),
+    ]
+    # A row that was changed by hand is still listed.
+    await environment.log.write(lambda connection: connection.exec_driver_sql("UPDATE decision_logs SET header = '{'"))
+    assert [item["action"] for item in (await client.get("/api/decisions")).json()["items"]] == [None, None, None]
+
+
 async def test_decisions_are_listed_newest_first_by_filter(client: httpx.AsyncClient) -> None:
     first, second = await said(client, "add a task to call mom"), await said(client, "what's the weather?")
     page = (await client.get("/api/decisions")).json()
@@ -87,7 +105,7 @@ async def test_a_turn_with_refused_calls_is_found_whatever_its_outcome(environme
     notices = (await client.get(f"/api/decisions/{first}")).json()["result"]["notices"]
     assert notices == [
         "Not done: 1 action. Not in the constitution.",
-        "Not done: list tasks: user_id = bob. Only your own data can be used.",
+        "Not done: list tasks: user_id = 'bob'. Only your own data can be used.",
     ]
 
 

@@ -15,19 +15,24 @@ from tests.scripted_turns import says
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
+async def begin(client: httpx.AsyncClient, model: GatedModel) -> tuple[asyncio.Task[httpx.Response], str]:
+    """Send a message, wait until the model is asked, and return the request and its decision's id."""
+    turn = asyncio.create_task(client.post("/api/chat", json={"content": "hello"}))
+    await model.asked.acquire()
+    [running] = (await client.get("/api/decisions")).json()["items"]
+    return turn, running["decision_id"]
+
+
 async def test_a_stopped_turn_ends_as_interrupted_and_is_answered(
     environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
 ) -> None:
     model = GatedModel([says("too late")])
     async with served(environment.runtime(model)) as client:
-        turn = asyncio.create_task(client.post("/api/chat", json={"content": "hello"}))
-        await model.asked.acquire()
-        [running] = (await client.get("/api/decisions")).json()["items"]
-        stopped = await client.post(f"/api/decisions/{running['decision_id']}/stop")
-        assert stopped.status_code == 204
+        turn, decision = await begin(client, model)
+        assert (await client.post(f"/api/decisions/{decision}/stop")).status_code == 204
         answer = await turn
         assert answer.json()["decision"]["outcome_category"] == "ERROR:RESPONSE_GENERATION"
-        detail = (await client.get(f"/api/decisions/{running['decision_id']}")).json()
+        detail = (await client.get(f"/api/decisions/{decision}")).json()
         assert detail["status"] == "interrupted"
         assert detail["findings"][0].startswith("The turn was cancelled: the user stopped it")
 
@@ -44,10 +49,8 @@ async def test_only_a_turn_of_this_process_can_be_stopped(
 ) -> None:
     model = GatedModel([says("done")])
     async with served(environment.runtime(model)) as other:
-        turn = asyncio.create_task(other.post("/api/chat", json={"content": "hello"}))
-        await model.asked.acquire()
-        [running] = (await client.get("/api/decisions")).json()["items"]
-        refused = await client.post(f"/api/decisions/{running['decision_id']}/stop")
+        turn, decision = await begin(other, model)
+        refused = await client.post(f"/api/decisions/{decision}/stop")
         assert (refused.status_code, refused.json()["error"]["code"]) == (409, "REQUEST_IN_PROGRESS")
         model.gate.set()
         assert (await turn).json()["reply"] == "done"

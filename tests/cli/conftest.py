@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from graph_agent.cli.main import main
+from graph_agent.cli.running import configure_logging
 from graph_agent.settings import Settings
 
 
@@ -60,7 +61,7 @@ def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
     """`cli("ask", "hi", stdin=b"...")` runs a command as the console script would."""
 
     def run(*arguments: str, stdin: bytes = b"") -> Ended:
@@ -71,7 +72,9 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         captured = capsys.readouterr()
         return Ended(int(ended.value.code or 0), captured.out, captured.err)
 
-    return run
+    yield run
+    # The next test may run a part of a command without `main`.
+    configure_logging()
 
 
 @pytest.fixture

@@ -144,6 +144,23 @@ def test_a_question_that_another_terminal_asked_is_shown_here_before_a_yes_confi
     assert "✓ deleted 'call mom'" in cli("ask", *here, words).out
 
 
+def test_a_yes_in_one_terminal_does_not_answer_a_later_question_of_another_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("ask", "add a task to call mom")
+    cli("ask", "add a task to feed the cat")
+    conversation = conversation_of(cli("ask", "delete call mom", "-v").err)
+    with monkeypatch.context() as other_terminal:
+        other_terminal.setattr(os, "getsid", lambda _: 1)
+        cli("ask", "delete feed the cat", "--conversation", conversation)
+
+    again = cli("ask", "-c", "yes").out
+    assert again.startswith("Your answer may belong to another question, so nothing was done.")
+    assert "Delete 'feed the cat'" in again
+    assert "✓ deleted 'feed the cat'" in cli("ask", "-c", "yes").out
+    assert "call mom" in cli("ask", "show my tasks").out
+
+
 def test_a_new_terminal_continues_the_last_conversation_of_the_user(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("ask", "add a task to call mom", "--user", "ann")
     conversation = conversation_of(cli("ask", "delete call mom", "--user", "ann", "-v").err)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -56,6 +57,36 @@ def test_without_authentication_only_loopback_is_served(cli: Cli, host: str) -> 
 
     assert (ended.code, ended.out) == (2, "")
     assert "GRAPH_AGENT_JWT_SECRET" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--no-such-option",), 2, "graph-agent: No such option: --no-such-option"),
+        (("--port", "x"), 2, "graph-agent: Invalid value for '--port': "),
+        (("--host", "0.0.0.0"), 2, "graph-agent: without authentication only loopback addresses are served"),
+        (("--constitution", "missing.md"), 1, "graph-agent: the constitution missing.md cannot be read"),
+        (("--host", "192.0.2.7.example", "--no-token"), 2, "graph-agent: without authentication"),
+    ],
+)
+@pytest.mark.parametrize("option", [("--log-format", "json"), ("--log-format=json",)])
+def test_with_json_log_lines_every_error_is_one(
+    cli: Cli, option: tuple[str, ...], arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    ended = cli("serve", *option, *arguments)
+
+    assert (ended.code, ended.out) == (code, "")
+    [line] = [json.loads(line) for line in ended.err.splitlines()]
+    assert (line["level"], line["logger"]) == ("error", "graph_agent.serve")
+    assert line["message"].startswith(message)
+
+
+def test_an_invalid_setting_is_a_json_line_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_TIMEOUT_SECONDS", "soon")
+    ended = cli("serve", "--log-format", "json")
+
+    assert ended.code != 0
+    assert "GRAPH_AGENT_TIMEOUT_SECONDS" in json.loads(ended.err)["message"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"])

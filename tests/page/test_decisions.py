@@ -52,7 +52,7 @@ def test_a_turn_with_refused_calls_says_why_and_is_found(browser: Browser, tmp_p
         expect(page.locator(".notice")).to_have_text(
             [
                 "Not done: 1 action. Not in the constitution.",
-                "Not done: list tasks: user_id = bob. Only your own data can be used.",
+                "Not done: list tasks: user_id = 'bob'. Only your own data can be used.",
             ]
         )
         say(page, "hello")
@@ -179,3 +179,11 @@ def test_the_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_pa
             page.reload()
             expect(page.locator(".row-text")).to_have_text(["add a task to call mom"])
     assert [problem for problem in site.problems if "ERR_CONNECTION_REFUSED" not in problem] == []
+
+
+def test_a_typed_yes_is_listed_as_the_action(site: Site) -> None:
+    with site.page() as page:
+        for text in ("add a task to call mom", "delete call mom", "yes"):
+            say(page, text)
+        page.get_by_role("link", name="Decisions", exact=True).click()
+        expect(page.locator(".row").first).to_contain_text("Confirmed: Delete 'call mom'")

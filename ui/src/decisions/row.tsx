@@ -33,12 +33,10 @@ export function decisionRow(item: LoggedDecision, { href = `/decisions/${item.de
 const ANSWERS: Readonly<Record<string, string>> = { EXECUTE_PENDING: "Confirmed", CANCEL_PENDING: "Declined" };
 
 /** The message, or for an answer to a question the action that it was about. */
-export function titleOf({ decision_type, message, response_text }: LoggedDecision): string {
-  const answered = ANSWERS[decision_type];
-  if (!answered) return message;
-  const [, action] = /^(?:Yes|No): (.+)$/s.exec(message) ?? [];
+export function titleOf({ decision_type, message, action }: LoggedDecision): string {
+  if (action === null) return message;
   // The question has an argument on each line; a title has one line.
-  return `${answered}: ${action ?? response_text ?? message}`.replace(":\n", ": ").replaceAll("\n", ", ");
+  return `${ANSWERS[decision_type]}: ${action}`.replace(":\n", ": ").replaceAll("\n", ", ");
 }
 
 /** The outcome in words; its color repeats the category. A question waits for the user, whatever its category. */
