@@ -64,7 +64,7 @@ async def test_a_typed_answer_is_listed_with_the_action_that_it_is_about(
         ("INVOKE_TOOL", None),
     ]
     # A row that was changed by hand is still listed.
-    await environment.log.write(lambda connection: connection.exec_driver_sql("UPDATE decision_logs SET header = '{'"))
+    await environment.database.write(lambda connection: connection.exec_driver_sql("UPDATE decision_logs SET header = '{'"))
     assert [item["action"] for item in (await client.get("/api/decisions")).json()["items"]] == [None, None, None]
 
 
