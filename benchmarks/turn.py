@@ -58,20 +58,18 @@ class OneToolModel:
 
 @asynccontextmanager
 async def full_engine(folder: Path, model: LLMAdapter | None = None) -> AsyncIterator[LLMAgentEngine]:
-    """Open an engine on new databases in `folder`, with the shipped task server in this process."""
-    tasks, log = (Database.open(f"sqlite:///{folder / name}") for name in ("tasks.db", "log.db"))
-    migrate(tasks, "graph_agent.task_server")
-    migrate(tasks, "graph_agent.chat.conversations")
-    migrate(log, "graph_agent.record")
-    async with McpToolExecutor(build_task_server(tasks)) as tools:
+    """Open an engine on a new database in `folder`, with the shipped task server in this process."""
+    database = Database.open(f"sqlite:///{folder / 'graph_agent.db'}")
+    for package in ("graph_agent.record", "graph_agent.task_server", "graph_agent.chat.conversations"):
+        migrate(database, package)
+    async with McpToolExecutor(build_task_server(database)) as tools:
         yield LLMAgentEngine(
             model or OneToolModel(),
             tools,
             Constitution.load().text,
-            **grouped(audit=DatabaseAuditWriter(log), confirmations=ConfirmationStore(tasks)),
+            **grouped(audit=DatabaseAuditWriter(database), confirmations=ConfirmationStore(database)),
         )
-    await tasks.close()
-    await log.close()
+    await database.close()
 
 
 def context_of(number: int) -> DecisionContext:

@@ -77,7 +77,15 @@ def _joining_command(settings: Settings, database: Database) -> str | None:
     if installed_revision(database, _CONVERSATIONS) is None or installed_revision(database, _RECORD) is not None:
         return None
     former = settings.home / FORMER_LOG
-    return f"run `graph-agent db copy {f'sqlite:///{former}' if former.exists() else 'URL_OF_THE_RECORD'} {own}`"
+    if not former.exists():
+        return f"run `graph-agent db copy URL_OF_THE_RECORD {own}`"
+    record = Database.open(f"sqlite:///{former}")
+    try:
+        # A copy only reads its source, so it refuses an older schema.
+        migrate(record, _RECORD, chain_key=lambda: chain_keys(settings))
+    finally:
+        record.close_now()
+    return f"run `graph-agent db copy sqlite:///{former} {own}`"
 
 
 def create_home(settings: Settings) -> None:

@@ -23,7 +23,7 @@ _closing: ContextVar[bool] = ContextVar("closing", default=False)
 
 @contextmanager
 def closing_writes() -> Iterator[None]:
-    """Give the writes in this context their own queue: they end turns, and do not wait for the starts of others."""
+    """Give the writes in this context, which end turns or keep their claims, a queue that does not wait for other writes."""
     token = _closing.set(True)
     try:
         yield

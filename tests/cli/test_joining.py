@@ -109,10 +109,13 @@ def test_two_urls_are_refused_with_the_command_that_joins_them(
     assert "deleted 'buy milk'" in cli("ask", "--yes", pending).out
 
 
-def test_a_record_in_the_home_beside_another_database_is_refused_with_the_command_that_joins_them(
+def test_an_older_record_in_the_home_beside_another_database_is_refused_with_the_command_that_joins_them(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pending = split(cli, home)
+    drop(home / "log.db", ["metrics_hours"])
+    with closing(sqlite3.connect(home / "log.db")) as former, former:
+        former.execute("UPDATE audit_version SET version_num = '0009'")
     (home / "graph_agent.db").rename(home / "other.db")
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{home / 'other.db'}")
 

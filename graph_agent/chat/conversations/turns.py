@@ -21,6 +21,7 @@ from graph_agent.chat.conversations.reading import owned_conversation
 from graph_agent.chat.conversations.tables import Role, TurnState, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.clock import RandomIds
+from graph_agent.db import closing_writes
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, Message, PendingAction, ShownQuestion
@@ -138,14 +139,18 @@ class TurnStore:
         await statements.write(self._database, lambda connection: connection.execute(turn_rows.EXPIRE, row).close())
 
     async def renew(self, claimed: Sequence[ClaimedTurn]) -> set[str]:
-        """Renew the leases of these attempts in one transaction; return the ids of those that are still claimed."""
+        """Renew the leases of these attempts in one transaction; return the ids of those that are still claimed.
+
+        It does not wait behind the writes of the turns themselves, which may be many.
+        """
         lease_until = self._clock.now() + self._lease
 
         def work(connection: Connection) -> set[str]:
             renewal = {turn.decision_id: {**turn.key, "new_lease": lease_until} for turn in claimed}
             return {name for name, row in renewal.items() if connection.execute(turn_rows.RENEW, row).rowcount == 1}
 
-        return await statements.write(self._database, work)
+        with closing_writes():
+            return await statements.write(self._database, work)
 
     async def answer(self, decision_id: str) -> dict[str, Any] | None:
         """Return the answer of a turn; None if it has none."""

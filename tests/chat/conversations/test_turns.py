@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import bindparam, text
+from sqlalchemy import Connection, bindparam, select, text
 
+from graph_agent.chat.conversations.tables import turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest
 from graph_agent.clock import ManualClock, RandomIds
@@ -242,3 +244,26 @@ async def test_a_lease_from_a_clock_that_was_wrong_counts_as_expired(store: Stor
     assert isinstance(found, AbandonedTurn)
     assert await store.turns.abandoned() == [AbandonedTurn(turn.decision_id, 1)]
     assert await store.turns.take_over(found) is not None
+
+
+async def test_a_renewal_does_not_wait_behind_other_writes(store: StoreClient, clock: ManualClock) -> None:
+    turn = await store.claim()
+    clock.advance(seconds=1)
+    goes_on = threading.Event()
+    leases = []
+
+    def read_lease(connection: Connection) -> None:
+        goes_on.wait(10)
+        leases.append(connection.execute(select(turns.c.lease_until)).scalar_one())
+
+    # More than one commit takes on SQLite, and more than there are connections to PostgreSQL.
+    others = [asyncio.ensure_future(store.database.write(read_lease)) for _ in range(100)]
+    await asyncio.sleep(0)
+    renewal = asyncio.ensure_future(store.turns.renew([turn]))
+    await asyncio.sleep(0)
+    if store.database.dialect == "postgresql":
+        assert await renewal == {turn.decision_id}
+    goes_on.set()
+    await asyncio.gather(renewal, *others)
+    # On SQLite the renewal is in the second of the commits.
+    assert leases[0 if store.database.dialect == "postgresql" else -1] == clock.now() + LEASE
