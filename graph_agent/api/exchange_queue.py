@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
+from weakref import WeakValueDictionary
 
 from fastapi import Request
 
@@ -15,14 +15,7 @@ from graph_agent.api.errors import busy
 MAX_RUNNING = 8
 MAX_RUNNING_OF_ADDRESS = 2
 """The others of an address wait for these, and take no place from other addresses meanwhile."""
-MAX_REQUESTS_OF_ADDRESS = 64
 QUEUE_SECONDS = 10.0
-
-
-@dataclass(slots=True)
-class _Address:
-    running: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_RUNNING_OF_ADDRESS))
-    requests: int = 0
 
 
 class ExchangeQueue:
@@ -30,29 +23,21 @@ class ExchangeQueue:
 
     def __init__(self) -> None:
         self._running = asyncio.Semaphore(MAX_RUNNING)
-        self._addresses: dict[str, _Address] = {}
+        # Kept by the requests that run or wait, so that an address without one takes no memory.
+        self._of_address: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def place(self, request: Request) -> AsyncGenerator[None]:
-        """Wait for a place. Raises `ServiceError` SERVICE_UNAVAILABLE if the wait or the queue of the address is too long."""
-        address = _address(request)
-        own = self._addresses.setdefault(address, _Address())
-        if own.requests >= MAX_REQUESTS_OF_ADDRESS:
-            raise busy()
-        own.requests += 1
-        try:
-            async with AsyncExitStack() as held:
-                try:
-                    async with asyncio.timeout(QUEUE_SECONDS):
-                        await held.enter_async_context(own.running)
-                        await held.enter_async_context(self._running)
-                except TimeoutError:
-                    raise busy() from None
-                yield
-        finally:
-            own.requests -= 1
-            if not own.requests:
-                del self._addresses[address]
+        """Wait for a place. Raises `ServiceError` SERVICE_UNAVAILABLE if that takes too long."""
+        own = self._of_address.setdefault(_address(request), asyncio.Semaphore(MAX_RUNNING_OF_ADDRESS))
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(QUEUE_SECONDS):
+                    await held.enter_async_context(own)
+                    await held.enter_async_context(self._running)
+            except TimeoutError:
+                raise busy() from None
+            yield
 
 
 def _address(request: Request) -> str:

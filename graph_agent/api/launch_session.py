@@ -41,10 +41,6 @@ class LaunchSession:
         """True if the request comes from a browser that has opened the link."""
         return is_same(SESSION.read(request), self._cookie)
 
-    def is_opened_by(self, token: str) -> bool:
-        """True for the token of the link."""
-        return is_same(token, self.token)
-
     def sign_in(self, request: Request, answer: Response) -> None:
         """Give the cookie to the browser that gets `answer`. It outlives a restart, as the token does."""
         SESSION.set(request, answer, self._cookie)

@@ -96,13 +96,6 @@ class PendingSignIn:
     def code_verifier(self) -> str:
         return self._derive("code verifier")
 
-    @property
-    def code_challenge(self) -> str:
-        return _base64(hashlib.sha256(self.code_verifier.encode()).digest())
-
-    def has_state(self, state: str) -> bool:
-        return is_same(state, self.state)
-
     def _derive(self, purpose: str) -> str:
         return _base64(hmac.digest(self.key, f"{purpose} {self.number}".encode(), "sha256"))
 
@@ -139,7 +132,7 @@ class OidcIssuer:
             client_id=self._client_id,
             scope=self._scope,
             state=pending.state,
-            code_challenge=pending.code_challenge,
+            code_challenge=_base64(hashlib.sha256(pending.code_verifier.encode()).digest()),
         )
 
     async def exchange(self, sent: AuthorizationCode, pending: PendingSignIn) -> str:
@@ -260,7 +253,7 @@ async def exchange(request: Request) -> Response:
         raise invalid("A sign-in needs a code, its state and its redirect_uri.") from None
     pending = issuer.sign_in(SIGN_IN.read(request))
     # Requests of clients that have begun no sign-in end here: they reach no issuer and wait in no queue.
-    if not pending.number or not pending.has_state(sent.state):
+    if not pending.number or not is_same(sent.state, pending.state):
         raise _refused()
     answer = Response(status_code=204)
     SIGN_IN.delete(request, answer)

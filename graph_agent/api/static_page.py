@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from graph_agent.api.launch_session import LaunchSession
+from graph_agent.net.bearer_tokens import is_same
 
 PAGE_FOLDER = Path(__file__).parent / "page"
 
@@ -119,7 +120,7 @@ def page_router(page: Page, way: SignInWay, session: LaunchSession | None = None
         early = {"Link": ", ".join(map(_preload, requests))} if requests and session is not None else {}
 
         async def view(request: Request) -> Response:
-            if session is not None and session.is_opened_by(request.query_params.get("token", "")):
+            if session is not None and is_same(request.query_params.get("token", ""), session.token):
                 # The redirect removes the token from the address bar.
                 answer = RedirectResponse(request.url.path, status_code=303)
                 session.sign_in(request, answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from graph_agent.models.canonical import canonical_json, digest
@@ -23,7 +24,7 @@ def describe_action(rule: ToolRule, arguments: dict[str, Any], preview: ToolResu
     cut to `limit` characters on its own and says so, so that a long one cannot hide the others.
     """
     text = _preview_text(preview)
-    listed = ", ".join(f"{_key(key, limit)} = {_value(value, limit)}" for key, value in arguments.items())
+    listed = ", ".join(list_arguments(arguments, limit))
     if text is None:
         return f"{one_line(rule.title)}: {listed or '(no arguments)'}"
     return f"{_action(rule)} {quoted(text, limit)}" + ("" if len(arguments) <= 1 else f" ({listed})")
@@ -35,14 +36,12 @@ def describe_in_full(rule: ToolRule, arguments: dict[str, Any], preview: ToolRes
     A text is always quoted, and a value is complete up to 4,000 characters: `is_shown_in_full` says if all of them are.
     """
     text = _preview_text(preview)
-    head = f"{one_line(rule.title)}:" if text is None else f"{_action(rule)} {_quoted_in_full(text)}"
+    head = f"{one_line(rule.title)}:" if text is None else f"{_action(rule)} {quoted(text, _line_limit(text))}"
     if not arguments:
         return f"{head} (no arguments)" if text is None else head
     if text is not None and len(arguments) == 1:
         return head
-    keys = (key if _PLAIN_KEY.fullmatch(key) else _quoted_in_full(key) for key in arguments)
-    values = map(_value_in_full, arguments.values())
-    return "\n".join([head, *(f"{key} = {value}" for key, value in zip(keys, values, strict=True))])
+    return "\n".join([head, *list_arguments(arguments)])
 
 
 def is_shown_in_full(arguments: dict[str, Any], preview: ToolResult | None) -> bool:
@@ -69,29 +68,22 @@ def unshown_text(preview: ToolResult | None) -> str:
     return text if len(text) > _MAX_SHOWN else ""
 
 
-def _value_in_full(value: Any) -> str:
-    if isinstance(value, str):
-        return _quoted_in_full(value)
-    text = canonical_json(value)
-    return exact(text, _line_limit(text))
+def list_arguments(arguments: dict[str, Any], limit: int | None = None) -> Iterator[str]:
+    """Yield `name = value` for each argument; a text longer than `limit`, or than a question shows, is cut.
 
-
-def _quoted_in_full(text: str) -> str:
-    return quoted(text, _line_limit(text))
+    A text is always in quotes: it must not pass for another receipt or argument.
+    """
+    for key, value in arguments.items():
+        plain = _PLAIN_KEY.fullmatch(key) and len(key) <= (limit or _MAX_SHOWN)
+        name = key if plain else quoted(key, limit or _line_limit(key))
+        text = value if isinstance(value, str) else canonical_json(value)
+        shown = (quoted if isinstance(value, str) else exact)(text, limit or _line_limit(text))
+        yield f"{name} = {shown}"
 
 
 def _line_limit(text: str) -> int:
     """Return the limit for the line that shows `text`."""
     return _MAX_SHOWN if len(text) > _MAX_SHOWN else whole_line(text)
-
-
-def _key(key: str, limit: int) -> str:
-    return key if _PLAIN_KEY.fullmatch(key) and len(key) <= limit else quoted(key, limit)
-
-
-def _value(value: Any, limit: int) -> str:
-    """Return the value of an argument. A text is always in quotes: it must not pass for another receipt or argument."""
-    return quoted(value, limit) if isinstance(value, str) else exact(canonical_json(value), limit)
 
 
 def _preview_text(preview: ToolResult | None) -> str | None:

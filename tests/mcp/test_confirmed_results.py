@@ -73,7 +73,7 @@ def test_a_call_that_is_too_long_for_its_question_is_confirmed_by_the_id_that_it
     assert f"--show --conversation {conversation}" in asked.err
     answer = ("--conversation", conversation, *files, "--model", script(SAID))
     whole = cli("ask", "--show", *answer)
-    assert f"'name' = 'b.txt'\n'text' = '{text}'" in whole.out
+    assert f"name = 'b.txt'\ntext = '{text}'" in whole.out
     identified = whole.err.split("--yes ")[1].split()[0]
     for unread in (["yes"], ["--yes", identified.partition(":")[0]]):
         assert "a typed yes does not confirm it" in cli("ask", *unread, *answer).out
