@@ -21,8 +21,8 @@ A package with tables (for example `graph_agent.record`) uses it like this:
     await database.write(lambda connection: connection.execute(insert(logs), row).close())
 """
 
+from graph_agent.db.backend import DatabaseUnavailableError
 from graph_agent.db.database import Database, closing_writes, dialect_of
-from graph_agent.db.errors import DatabaseUnavailableError
 from graph_agent.db.migrations import migrate
 from graph_agent.db.types import JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
 

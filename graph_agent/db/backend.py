@@ -1,12 +1,14 @@
-"""The interface of a database backend: it runs functions on its own threads and returns futures."""
+"""The interface of a database backend, which runs functions on its own threads and returns futures, and its error."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from sqlalchemy import Connection
+
+from graph_agent.errors import GraphAgentError
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -31,3 +33,23 @@ class Backend(Protocol):
     def close(self) -> None:
         """Finish the submitted work, then release threads and connections."""
         ...
+
+
+class DatabaseUnavailableError(GraphAgentError):
+    """The database is locked, full, read-only, unreachable or out of connections; a retry may succeed.
+
+    `unknown` is true if a commit was sent and not answered: the transaction may have taken effect. Otherwise it was
+    rolled back.
+    A violated constraint is reported by `sqlalchemy.exc.IntegrityError` instead.
+    """
+
+    def __init__(self, message: str = "the database is not available", *, unknown: bool = False) -> None:
+        self.unknown = unknown
+        super().__init__(message)
+
+    @classmethod
+    def caused_by(cls, error: BaseException, *, unknown: bool = False) -> Self:
+        """Return the error for a driver's exception, which becomes its cause."""
+        unavailable = cls(unknown=unknown)
+        unavailable.__cause__ = error
+        return unavailable

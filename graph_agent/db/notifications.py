@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy import make_url, text
 
+from graph_agent.db.backend import DatabaseUnavailableError
 from graph_agent.db.database import Database, dialect_of
-from graph_agent.db.errors import DatabaseUnavailableError
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from sqlalchemy import URL, create_engine
 from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from graph_agent.db.backend import Work
-from graph_agent.db.errors import DatabaseUnavailableError
+from graph_agent.db.backend import DatabaseUnavailableError, Work
 from graph_agent.errors import ConfigurationError
 
 T = TypeVar("T")

@@ -19,10 +19,8 @@ from sqlalchemy import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from graph_agent.db.backend import Work
-from graph_agent.db.errors import DatabaseUnavailableError
-from graph_agent.db.sqlite_engine import driver_connection, require_folder, sqlite_engine, translated_error
-from graph_agent.db.sqlite_file import SqliteFile
+from graph_agent.db.backend import DatabaseUnavailableError, Work
+from graph_agent.db.sqlite_engine import SqliteFile, driver_connection, require_folder, sqlite_engine, translated_error
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""SQLite engines and errors: pragmas, explicit transactions, and the translation of error codes.
+"""SQLite engines, files and errors: pragmas, explicit transactions, and the translation of error codes.
 
 Transactions are started by the engine's `begin` event, not by the driver (`isolation_level=None`). The writer starts with
 BEGIN IMMEDIATE: a transaction that will write never starts as a reader, which SQLite could refuse to upgrade.
@@ -6,7 +6,11 @@ BEGIN IMMEDIATE: a transaction that will write never starts as a reader, which S
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
 import sqlite3
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,8 +18,14 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
-from graph_agent.db.errors import DatabaseUnavailableError
+from graph_agent.db.backend import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError
+
+_log = logging.getLogger(__name__)
+
+_MODE = 0o600
+_SIDE_FILES = ("-wal", "-shm")
+"""SQLite creates them with the mode of the database."""
 
 BUSY_TIMEOUT_MS = 5000
 """The longest wait of a write for another process that writes to the same file."""
@@ -101,3 +111,50 @@ def translated_error(error: BaseException) -> BaseException:
     if isinstance(original, sqlite3.Error) and code is not None and code & 0xFF in _UNAVAILABLE:
         return DatabaseUnavailableError.caused_by(error)
     return error
+
+
+class SqliteFile:
+    """A database file, identified by device and inode since its first use.
+
+    A connection to a file that was removed or replaced reports no error, but its writes are lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opening = threading.Lock()
+        self._identity: tuple[int, int] | None = None
+        self._reported = False
+
+    def check(self) -> None:
+        """Create the file if this is its first use. Raises `DatabaseUnavailableError` if it was removed or replaced since."""
+        with self._opening:
+            if self._identity is None:
+                self._make_private()
+                self._identity = self._current()
+                return
+        if self._current() != self._identity:
+            self._report()
+            raise DatabaseUnavailableError("the database file was removed or replaced")
+
+    def _make_private(self) -> None:
+        # Errors are left to SQLite, which reports them when it opens the file.
+        with contextlib.suppress(OSError):
+            # An existing file is not opened: closing this descriptor would release the POSIX locks of SQLite's connections.
+            if not self._path.exists():
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE))
+        for path in (self._path, *(self._path.with_name(self._path.name + suffix) for suffix in _SIDE_FILES)):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mode & 0o077:
+                    path.chmod(_MODE)
+
+    def _current(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _report(self) -> None:
+        if not self._reported:
+            self._reported = True
+            _log.error("the database file %s was removed or replaced while it was in use: restart this process", self._path)
