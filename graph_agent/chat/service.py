@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
@@ -28,6 +29,7 @@ from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.llm.loop_clients import LoopThrottle
 from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, OutcomeCategory, ShownQuestion, content_problem
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, IdSource
@@ -117,6 +119,27 @@ class ChatService:
         """
         request = _request(user_id, content, conversation_id, answers, idem_key, shown, roles)
         started = await self._start(request, hooks)
+        return started if isinstance(started, ChatAnswer) else await started.result()
+
+    async def call(
+        self,
+        user_id: str,
+        called: Sequence[FunctionCall],
+        *,
+        conversation_id: str | None = None,
+        idem_key: str | None = None,
+        roles: tuple[str, ...] = (),
+    ) -> ChatAnswer:
+        """Make a decision without a model in a conversation, or in a new one; see `LLMAgentEngine.call`.
+
+        A question that waits for the user in the conversation goes on waiting, unless a call asks another one.
+        """
+        try:
+            content = DecisionContext.for_calls(user_id, called, conversation_id or NO_CONVERSATION).message
+        except (ValueError, TypeError, RecursionError) as exc:
+            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The calls cannot be recorded.") from exc
+        request = _request(user_id, content, conversation_id, None, idem_key, None, roles)
+        started = await self._start(replace(request, called=tuple(called)))
         return started if isinstance(started, ChatAnswer) else await started.result()
 
     async def start(

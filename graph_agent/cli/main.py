@@ -41,6 +41,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "serve": Command(
             "serve:serve", "Serve the chat API and the page until Ctrl-C or SIGTERM; running turns are finished first."
         ),
+        "gateway": Command(
+            "gateway:gateway", "Serve the tools of MCP servers to any MCP client, judged, confirmed and recorded."
+        ),
         "step": Command("step:step", "Send one message and print each state with its outcome and changes, then the reply."),
         "demo": Command(
             "demo:demo",

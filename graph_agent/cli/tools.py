@@ -6,23 +6,20 @@ import asyncio
 import json
 import sys
 import webbrowser
-from contextlib import closing, suppress
-from typing import Annotated
-from urllib.parse import urlsplit
+from collections.abc import Coroutine
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.bootstrap import LOCAL_USER, toolbox
 from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.bootstrap.definitions import diff_tools, pin_tools
-from graph_agent.bootstrap.secret import launch_token, token_file
-from graph_agent.bootstrap.stores import open_stores
+from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import problems, served_policy
 from graph_agent.bootstrap.tools_app import tools_app
 from graph_agent.cli.files import command_settings
-from graph_agent.cli.listening import open_listener, serve_until_stopped
+from graph_agent.cli.mcp_serving import Http, McpServing, Url, serve_mcp
 from graph_agent.cli.running import (
     FAILED,
     AsJson,
@@ -32,7 +29,6 @@ from graph_agent.cli.running import (
     PolicyFile,
     User,
     open_in_loop,
-    option,
     print_error,
     print_stderr,
     wrong_usage,
@@ -41,13 +37,9 @@ from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, ToolErrorCode
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
-from graph_agent.net.addresses import is_loopback
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
 from graph_agent.turn.finished import FinishedTurn
-
-SHUTDOWN_SECONDS = 5
-"""The time that running calls get after Ctrl-C or SIGTERM."""
 
 
 def list_tools(mcp: Mcp = None, constitution: ConstitutionFile = None, as_json: AsJson = False) -> None:
@@ -175,14 +167,8 @@ def sign_in(
 
 def serve_tools(
     user: User = LOCAL_USER,
-    http: Annotated[
-        str | None,
-        option("--http", "HOST:PORT", "Serve streamable HTTP at /mcp instead of stdio; port 0 takes a free one."),
-    ] = None,
-    url: Annotated[
-        str | None,
-        option("--url", "URL", "With bearer tokens: the URL that clients use, if it differs from --http."),
-    ] = None,
+    http: Http = None,
+    url: Url = None,
     no_token: NoToken = False,
 ) -> None:
     """Serve tasks to any MCP client, over stdio or HTTP.
@@ -192,49 +178,11 @@ def serve_tools(
     serves the user of each token, on any address.
     """
     settings = read_settings()
-    if no_token and (http is None or settings.authenticates):
-        wrong_usage("a launch token is required only over HTTP without bearer tokens: leave --no-token out")
-    if http is None:
-        with open_in_loop(open_stores(settings)) as (stores, run), suppress(KeyboardInterrupt):
-            print_stderr(f"serving the tasks of {user} over stdio")
-            run(toolbox.serve_tools(stores.database, user))
-        return
-    host, port = _address(http)
-    if settings.authenticates:
-        _require_usable_address(host, user, url)
-    elif not is_loopback(host):
-        wrong_usage(
-            f"without bearer tokens tools are served on loopback addresses only, and {host} is not one: "
-            "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
-        )
-    with closing(open_listener(host, port)) as listener, open_in_loop(open_stores(settings)) as (stores, run):
-        bound = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/mcp"
-        token = None if no_token or settings.authenticates else launch_token(settings)
-        app = tools_app(settings, stores.database, user, url or bound, token)
-        whose = "the tasks of each token's user" if settings.authenticates else f"the tasks of {user}"
-        config = HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=SHUTDOWN_SECONDS)
 
-        def announce() -> None:
-            print_stderr(f"serving {whose} on {bound}")
-            if token is not None:
-                print_stderr(f"clients send the header in {token_file(settings)}")
+    def over_stdio(stores: Stores) -> Coroutine[Any, Any, None]:
+        return toolbox.serve_tools(stores.database, user)
 
-        with suppress(KeyboardInterrupt):
-            run(serve_until_stopped(Server(config, announce), listener))
+    def app(stores: Stores, address: str, token: str | None) -> Any:
+        return tools_app(settings, stores.database, user, address, token)
 
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        wrong_usage("--http takes HOST:PORT")
-    return host.strip("[]"), int(port)
-
-
-def _require_usable_address(host: str, user: str, url: str | None) -> None:
-    if user != LOCAL_USER:
-        wrong_usage("with bearer tokens the user is the subject of the token: leave --user out")
-    if url is None and host in ("0.0.0.0", "::"):
-        wrong_usage(f"{host} is no address that clients know: give --url, such as https://tasks.example/mcp")
-    parts = urlsplit(url or "http://example/mcp")
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.username or parts.query or parts.fragment:
-        wrong_usage("--url takes an http or https URL without user, query and fragment")
+    serve_mcp(settings, open_stores(settings), McpServing("tasks", over_stdio, app), user, http, url, no_token=no_token)

@@ -14,13 +14,12 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.transcript import result_json
 from graph_agent.langchain.turns import LOCAL_USER, TaskTurns, User
 from graph_agent.llm.openai_wire import build_tools
 from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import CallDisposition, ToolInvocation
+from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
@@ -84,13 +83,8 @@ def _answers(requested: list[ToolCall], judged: FinishedTurn, ended: FinishedTur
         made, turn = invocations.get(sequence), judged
         if made is not None and made.disposition is CallDisposition.AWAITING:
             made, turn = next(iter(ended.record.invocations), None), ended
-        result = ToolResult(success=False, error=turn.decision.reply) if made is None else _result(made)
+        result = ToolResult(success=False, error=turn.decision.reply) if made is None else made.tool_result
         yield _message(call, result, turn.record.header.decision_id)
-
-
-def _result(made: ToolInvocation) -> ToolResult:
-    code = None if made.error_code is None else ToolErrorCode(made.error_code)
-    return ToolResult(success=made.success, data=made.result, error=made.error_message, error_code=code)
 
 
 def _message(call: ToolCall, result: ToolResult, decision_id: str) -> ToolMessage:

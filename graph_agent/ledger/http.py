@@ -7,11 +7,12 @@ and the answers name the scopes that a client has to ask for.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from mcp.server import Server
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken, TokenVerifier
@@ -79,7 +80,7 @@ class ProtectedResource:
         return TransportSecuritySettings(allowed_hosts=[urlsplit(self.url).netloc], allowed_origins=[self.origin])
 
 
-def local_app(server: MCPServer[Any], **options: Any) -> Any:
+def local_app(server: MCPServer[Any] | Server[Any], **options: Any) -> Any:
     """Return an ASGI application with `server` at /mcp. It accepts loopback Host and Origin headers only.
 
     `options` are those of `MCPServer.streamable_http_app`.
@@ -88,15 +89,21 @@ def local_app(server: MCPServer[Any], **options: Any) -> Any:
 
 
 def protected_app(
-    server: MCPServer[Any], resource: ProtectedResource, verifier: TokenVerifier, *, read_tools: Collection[str]
+    server: MCPServer[Any] | Server[Any],
+    resource: ProtectedResource,
+    verifier: TokenVerifier,
+    *,
+    reads: Callable[[object], bool],
+    **options: Any,
 ) -> Any:
     """Return an ASGI application with `server` for the users of bearer tokens.
 
-    A request needs the scope `read`, and a call of a tool that is not one of `read_tools` also `write`.
+    A request needs the scope `read`, and a call of a tool for whose name `reads` is false also `write`.
     """
-    # Without sessions any replica can serve a request, and no user can use up the sessions of the others.
-    app = local_app(server, stateless_http=True, streamable_http_path=resource.path, transport_security=resource.security())
-    return _BearerGate(AuthContextMiddleware(app), app, resource, verifier, frozenset(read_tools))
+    # By default without sessions: any replica can serve a request, and no user can use up the sessions of the others.
+    given = {"stateless_http": True, **options}
+    app = local_app(server, streamable_http_path=resource.path, transport_security=resource.security(), **given)
+    return _BearerGate(AuthContextMiddleware(app), app, resource, verifier, reads)
 
 
 class LaunchTokenGate:
@@ -118,13 +125,13 @@ class _BearerGate:
     """ASGI middleware that admits requests with a token, and serves the metadata that says where to get one."""
 
     def __init__(
-        self, admitted: Any, app: Any, resource: ProtectedResource, verifier: TokenVerifier, read_tools: frozenset[str]
+        self, admitted: Any, app: Any, resource: ProtectedResource, verifier: TokenVerifier, reads: Callable[[object], bool]
     ) -> None:
         self._admitted = admitted
         self._app = app
         self._resource = resource
         self._verifier = verifier
-        self._read_tools = read_tools
+        self._reads = reads
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -169,7 +176,7 @@ class _BearerGate:
         if not isinstance(request, dict) or request.get("method") != "tools/call":
             return False
         params = request.get("params")
-        return not (isinstance(params, dict) and params.get("name") in self._read_tools)
+        return not (isinstance(params, dict) and self._reads(params.get("name")))
 
     async def _refuse(self, send: Send, status: int, error: str, description: str, scopes: str) -> None:
         metadata = f"{self._resource.origin}{self._resource.metadata_path}"

@@ -14,9 +14,11 @@ from typing import Any, Self
 
 from pydantic import Field
 
+from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import AgentDecision, DecisionContext
 from graph_agent.models.llm import LLMResponse, TokenUsage
+from graph_agent.models.tools import ToolResult
 
 RECORD_VERSION = 4
 """Version 1 read the kind of a reply from its wording; since version 2 a form declares it, and a call is required.
@@ -191,6 +193,12 @@ class ToolInvocation(Frozen):
     error_message: str | None = None
     duration_ms: int = Field(default=0, ge=0)
     invoked_at: UtcDatetime
+
+    @property
+    def tool_result(self) -> ToolResult:
+        """The result of the call, without the parts of which a server's answer consisted."""
+        code = None if self.error_code is None else ToolErrorCode(self.error_code)
+        return ToolResult(success=self.success, data=self.result, error=self.error_message, error_code=code)
 
 
 class DecisionRecord(Frozen):

@@ -13,6 +13,7 @@ from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType, OutcomeCategory
+from graph_agent.models.llm import FunctionCall
 from graph_agent.reply.fixed import FAILURE_REPLY, RATE_LIMIT_REPLY
 from tests.chat.environment import Environment, GatedModel, calls, says
 
@@ -237,3 +238,27 @@ async def test_refusals_beyond_ten_a_minute_are_counted_instead_of_stored(enviro
     with pytest.raises(ServiceError, match="VALIDATION_ERROR"):
         await chat.send("ann", " ")
     assert len(await environment.decisions()) == 12
+
+
+async def test_a_decision_without_a_model_belongs_to_a_conversation_and_leaves_its_question_waiting(
+    environment: Environment,
+) -> None:
+    chat = environment.chat()
+    add, listing = FunctionCall("add_task", {"description": "call mom"}), FunctionCall("list_tasks")
+    added = await chat.call("ann", [add], idem_key="k1")
+    again = await chat.call("ann", [add], idem_key="k1")
+    assert (again, await environment.descriptions()) == (added, ["call mom"])
+    with pytest.raises(ServiceError) as reused:
+        await chat.call("ann", [listing], idem_key="k1")
+    assert reused.value.code is ServiceErrorCode.IDEMPOTENCY_KEY_REUSED
+    with pytest.raises(ServiceError) as broken:
+        await chat.call("ann", [FunctionCall("add_task", {"description": float("nan")})])
+    assert broken.value.code is ServiceErrorCode.VALIDATION_ERROR
+
+    delete = FunctionCall("delete_task", {"task_id": await environment.task_id("call mom")})
+    asked = await chat.call("ann", [delete], conversation_id=added.conversation_id)
+    assert asked.decision.pending_action is not None
+    await chat.call("ann", [listing], conversation_id=added.conversation_id)
+    done = await chat.send("ann", "yes", conversation_id=added.conversation_id)
+    assert done.decision.effects == ["deleted 'call mom'"]
+    assert await environment.descriptions() == []

@@ -20,6 +20,7 @@ SYSTEM_PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
 
 IN_BACKGROUND = {
     ("docs/tutorial.md", "graph-agent serve --port 8000"): "localhost:8000/healthz",
+    ("docs/gateway.md", "graph-agent gateway --mcp servers.json --constitution constitution.md "): "127.0.0.1:8300/mcp",
     ("docs/mcp.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8200/mcp",
     ("docs/mcp.md", "graph-agent tools serve --http 127.0.0.1:8100"): "127.0.0.1:8100/mcp",
     ("docs/page.md", "export GRAPH_AGENT_JWKS_URL=https://login.example/keys GRAPH_AGENT_JWT"): "127.0.0.1:8001/api/sign-in",
@@ -57,6 +58,7 @@ PREPARED = {
     "docs/evaluation_in_ci.md": (
         "CHAT && python3 -m venv venv && graph-agent ask 'add a task to buy milk' && cp $ROOT/constitution.md ."
     ),
+    "docs/gateway.md": "export NOTES_DB=notes.db && cp -r $ROOT/examples . && cp examples/notes/{*.json,*.md} .",
     "docs/langchain.md": "python3 -m venv venv",
     "docs/measuring.md": "CHAT",
     "docs/operations.md": "graph-agent ask 'add a task to buy milk' && mkdir backup elsewhere",
@@ -73,6 +75,7 @@ PROGRAMS = {"docs/cluster.md": ("haproxy", "openssl", "pgbouncer")}
 
 PORTS = {
     "docs/cluster.md": ("5433", "5434", "6432", "8001", "8002", "8080", "9101", "9102"),
+    "docs/gateway.md": ("8300",),
     "docs/mcp.md": ("8100", "8200"),
     "docs/page.md": ("8001",),
 }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -65,6 +66,14 @@ async def redefine(context: Context) -> str:
     await context.notify_tools_changed()
     await context.session.send_tool_list_changed()
     return "redefined"
+
+
+@server.tool()
+async def hang(name: str) -> str:
+    """Write a note, and never answer."""
+    (folder() / name).write_text("begun", encoding="utf-8")
+    await asyncio.Event().wait()
+    return "never"
 
 
 @server.tool()

@@ -74,6 +74,10 @@ class TurnClaim(JoinedTurn, Confirmations):
             "created_at": now,
         }
         turn_rows.INSERT_MESSAGE.run(connection, message)
+        if context.called and decision.pending_action is None:
+            # Calls answer no question: the one that is waiting stays.
+            turn_rows.TOUCH_CONVERSATION.run(connection, {**turn.key, "now": now})
+            return
         # If the user answered another question than the one that is waiting, that one stays.
         keeps = context.answers is not None and context.answers.state is not AnswerState.CURRENT
         pending = context.pending_confirmation if keeps else decision.pending_action

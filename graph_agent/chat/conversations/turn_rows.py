@@ -44,6 +44,9 @@ HISTORY = (
     .order_by(messages.c.number.desc())
     .limit(MAX_HISTORY_MESSAGES)
 )
+TOUCH_CONVERSATION = PreparedStatement(
+    update(conversations).where(conversations.c.id == bindparam("conversation")).values(updated_at=bindparam("now"))
+)
 UPDATE_CONVERSATION = PreparedStatement(
     update(conversations)
     .where(conversations.c.id == bindparam("conversation"))

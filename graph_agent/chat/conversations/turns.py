@@ -25,6 +25,7 @@ from graph_agent.db import closing_writes
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import ConfirmationAnswer, DecisionContext, Message, PendingAction, ShownQuestion
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -48,6 +49,8 @@ class TurnRequest:
     """The question that the client shows; None if it does not say so."""
     roles: tuple[str, ...] = ()
     """The user's roles, for the conditions of the policy."""
+    called: tuple[FunctionCall, ...] = ()
+    """The calls of a decision without a model, which `content` names."""
 
     @property
     def body_digest(self) -> str:
@@ -57,6 +60,8 @@ class TurnRequest:
             body["answers"] = [self.answers.pending_action, self.answers.yes, *read]
         if self.shown is not None:
             body["shown"] = self.shown.pending_action
+        if self.called:
+            body["called"] = [call.to_json() for call in self.called]
         return digest(body)
 
 
@@ -230,15 +235,17 @@ class TurnStore:
             "created_at": now,
         }
         turn_rows.INSERT_MESSAGE.run(connection, message)
+        # Calls answer no question: the one that waits in the conversation goes on waiting.
         context = DecisionContext(
             user_id=request.user_id,
             message=request.content,
             conversation_id=conversation_id,
-            message_history=history,
-            pending_confirmation=pending,
+            message_history=[] if request.called else history,
+            pending_confirmation=None if request.called else pending,
             answers=answers,
-            shown=shown,
+            shown=None if request.called else shown,
             roles=request.roles,
+            called=request.called,
         )
         opening = open_record(decision_id, context)
         self._audit.open(connection, opening)

@@ -1,0 +1,97 @@
+"""MCP servers of the command line, over stdio or streamable HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, closing, suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from graph_agent.api.server import HttpServerConfig, Server
+from graph_agent.bootstrap import LOCAL_USER
+from graph_agent.bootstrap.secret import launch_token, token_file
+from graph_agent.cli.listening import open_listener, serve_until_stopped
+from graph_agent.cli.running import open_in_loop, option, print_stderr, wrong_usage
+from graph_agent.net.addresses import is_loopback
+from graph_agent.settings import Settings
+
+T = TypeVar("T")
+
+SHUTDOWN_SECONDS = 5
+"""The time that running calls get after Ctrl-C or SIGTERM."""
+
+Http = Annotated[
+    str | None, option("--http", "HOST:PORT", "Serve streamable HTTP at /mcp instead of stdio; port 0 takes a free one.")
+]
+Url = Annotated[str | None, option("--url", "URL", "With bearer tokens: the URL that clients use, if it differs from --http.")]
+
+
+@dataclass(frozen=True)
+class McpServing(Generic[T]):
+    """The MCP server of a command. Both functions get the command's resource."""
+
+    name: str
+    """The noun of the messages, such as "tasks"."""
+    over_stdio: Callable[[T], Coroutine[Any, Any, None]]
+    app: Callable[[T, str, str | None], Any]
+    """Returns the ASGI application, for the URL that clients use and the launch token that they send, if any."""
+
+
+def serve_mcp(
+    settings: Settings,
+    resource: AbstractAsyncContextManager[T],
+    serving: McpServing[T],
+    user: str,
+    http: str | None,
+    url: str | None,
+    *,
+    no_token: bool,
+) -> None:
+    """Open `resource` and serve over stdio until the client disconnects, or over HTTP until Ctrl-C or SIGTERM."""
+    if no_token and (http is None or settings.authenticates):
+        wrong_usage("a launch token is required only over HTTP without bearer tokens: leave --no-token out")
+    if http is None:
+        with open_in_loop(resource) as (opened, run), suppress(KeyboardInterrupt):
+            print_stderr(f"serving the {serving.name} of {user} over stdio")
+            run(serving.over_stdio(opened))
+        return
+    host, port = _address(http)
+    if settings.authenticates:
+        _require_usable_address(host, user, url)
+    elif not is_loopback(host):
+        wrong_usage(
+            f"without bearer tokens tools are served on loopback addresses only, and {host} is not one: "
+            "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
+        )
+    with closing(open_listener(host, port)) as listener, open_in_loop(resource) as (opened, run):
+        bound = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/mcp"
+        token = None if no_token or settings.authenticates else launch_token(settings)
+        whose = "each token's user" if settings.authenticates else user
+        app = serving.app(opened, url or bound, token)
+        config = HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=SHUTDOWN_SECONDS)
+
+        def announce() -> None:
+            print_stderr(f"serving the {serving.name} of {whose} on {bound}")
+            if token is not None:
+                print_stderr(f"clients send the header in {token_file(settings)}")
+
+        with suppress(KeyboardInterrupt):
+            run(serve_until_stopped(Server(config, announce), listener))
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        wrong_usage("--http takes HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _require_usable_address(host: str, user: str, url: str | None) -> None:
+    if user != LOCAL_USER:
+        wrong_usage("with bearer tokens the user is the subject of the token: leave --user out")
+    if url is None and host in ("0.0.0.0", "::"):
+        wrong_usage(f"{host} is no address that clients know: give --url, such as https://tasks.example/mcp")
+    parts = urlsplit(url or "http://example/mcp")
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.username or parts.query or parts.fragment:
+        wrong_usage("--url takes an http or https URL without user, query and fragment")

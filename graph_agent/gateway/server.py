@@ -1,0 +1,257 @@
+"""The MCP server of the gateway.
+
+Its clients see the granted tools. Each call is a decision without a model in the conversation of its client: judged, confirmed,
+sent with an operation key, recorded. Who calls is known from the connection; no argument and no metadata of a request says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+from mcp import MCPError
+from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.types import (
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.service import ChatService
+from graph_agent.errors import ConfigurationError, RecordError, ServiceError
+from graph_agent.gateway.clients import Client
+from graph_agent.gateway.questions import ask_mid_call, given_answer, input_request, supports_elicitation
+from graph_agent.graph.transcript import result_json
+from graph_agent.ledger.requests import WRITE_SCOPE
+from graph_agent.models.decision import ConfirmationAnswer, PendingAction
+from graph_agent.models.llm import FunctionCall
+from graph_agent.models.record import DecisionRecord
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.rules import Policy, ToolRule
+from graph_agent.turn.engine import LLMAgentEngine
+
+_log = logging.getLogger(__name__)
+
+DECISION_META: Final = "graph_agent/decision"
+"""The id of the decision, in the metadata of a result."""
+WATCH_SECONDS: Final = 2.0
+SWEEP_SECONDS: Final = 60.0
+_MAX_CLIENTS: Final = 10_000
+_READ_ONLY_TOKEN = ToolResult(success=False, error=f"This needs a token with the scope {WRITE_SCOPE}.")
+
+Context = ServerRequestContext[Any, Any]
+
+
+class _McpServer(Server[Any]):
+    """The SDK's server, which says in its handshake too that its list of tools may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *more: Any, **options: Any
+    ) -> Any:
+        return super().create_initialization_options(
+            notification_options or NotificationOptions(tools_changed=True), *more, **options
+        )
+
+
+class Gateway:
+    """One gateway; `server` serves any number of clients at the same time."""
+
+    def __init__(self, engine: LLMAgentEngine, chat: ChatService, *, user_id: str | None, page: str) -> None:
+        """`user_id` is the user of connections without a token; None if every connection has one.
+
+        `page` is the address of the page on which a client without elicitation confirms its calls.
+        """
+        self._engine = engine
+        self._chat = chat
+        self._user_id = user_id
+        self._page = page.rstrip("/")
+        self._policy: Policy | None = None
+        self._clients: OrderedDict[tuple[str, str], Client] = OrderedDict()
+        self._events = InMemorySubscriptionBus()
+        self.server = _McpServer(
+            "graph-agent-gateway",
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_subscriptions_listen=ListenHandler(self._events),
+        )
+        # What a client sends back with an answer is only what this server gave it, for the same call.
+        self.server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience="gateway"))
+
+    async def run_stdio(self) -> None:
+        """Serve one client over stdio until it disconnects."""
+        async with stdio_server() as (read, write):
+            await self.server.run(read, write, self.server.create_initialization_options())
+
+    @asynccontextmanager
+    async def maintained(self) -> AsyncGenerator[None]:
+        """Meanwhile finish what dead processes left open, and tell the clients when the list of tools has changed."""
+        self._policy = (await self._engine.prepare()).policy
+        tasks = [asyncio.create_task(self._sweep_forever()), asyncio.create_task(self._watch_forever())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def refresh(self) -> None:
+        """Read the lists of tools of the servers; if the granted tools differ from before, tell the clients."""
+        before, self._policy = self._policy, (await self._engine.prepare()).policy
+        if before is None or before.rules == self._policy.rules:
+            return
+        await self._events.publish(ToolsListChanged())
+        for client in list(self._clients.values()):
+            await client.notify_tools_changed()
+
+    def reads(self, name: object) -> bool:
+        """True if `name` is a granted tool that only reads."""
+        rule = self._policy.rules.get(name) if self._policy is not None and isinstance(name, str) else None
+        return rule is not None and not rule.mutating
+
+    async def _list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG002 (the list has one page)
+        self._client(context)
+        policy = (await self._engine.prepare()).policy
+        return ListToolsResult(tools=[_listed(rule) for rule in policy.rules.values()])
+
+    async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        client = self._client(context)
+        try:
+            return await self._answer(context, params, client)
+        except ServiceError as exc:
+            return _result(ToolResult(success=False, error=exc.message))
+        except (ConfigurationError, RecordError) as exc:
+            _log.error("a call could not be made", exc_info=exc)
+            return _result(ToolResult(success=False, error="The call cannot be made right now."))
+
+    async def _answer(
+        self, context: Context, params: CallToolRequestParams, client: Client
+    ) -> CallToolResult | InputRequiredResult:
+        rule = (await self._engine.prepare()).policy.rules.get(params.name)
+        if rule is not None and rule.mutating and not _may_write(context):
+            return _result(_READ_ONLY_TOKEN)
+        async with AsyncExitStack() as asking:
+            if params.request_state is not None:
+                # The client asked the user and sends the call again, with the answer.
+                answered = given_answer(params.input_responses, json.loads(params.request_state))
+                if answered is None:
+                    return self._waiting(client)
+                answer = await self._confirm(client, answered)
+            else:
+                if rule is not None and rule.grant.requires_confirmation:
+                    # One question at a time: a later one would replace it. Reads and other changes do not wait for it.
+                    await asking.enter_async_context(client.questions)
+                call = FunctionCall(params.name, params.arguments or {})
+                async with client.turns:
+                    answer = await self._chat.call(client.user_id, [call], conversation_id=client.conversation_id)
+                    client.conversation_id = answer.conversation_id
+            while (pending := answer.decision.pending_action) is not None:
+                if pending.by_id_only or not supports_elicitation(context):
+                    return self._waiting(client, answer, pending)
+                if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                    return input_request(answer.decision.reply, pending)
+                given = await ask_mid_call(context, answer.decision.reply, pending)
+                if given is None:
+                    return self._waiting(client, answer, pending)
+                answer = await self._confirm(client, given)
+        return _result(await self._outcome(answer), answer.decision_id)
+
+    async def _confirm(self, client: Client, given: ConfirmationAnswer) -> ChatAnswer:
+        async with client.turns:
+            return await self._chat.send(client.user_id, answers=given)
+
+    async def _outcome(self, answer: ChatAnswer) -> ToolResult:
+        """Return the result of the one call of a decision; its reply, if no call was made."""
+        record = await self._engine.audit.load(answer.decision_id)
+        made = record.invocations if isinstance(record, DecisionRecord) else []
+        return made[0].tool_result if made else ToolResult(success=False, error=answer.reply)
+
+    def _waiting(
+        self, client: Client, answer: ChatAnswer | None = None, pending: PendingAction | None = None
+    ) -> CallToolResult:
+        """Return that the call waits for the user's yes, and where the user gives it."""
+        where = f"{self._page}/chat/{client.conversation_id}"
+        command = f" or with `graph-agent ask --yes {pending.id}`" if pending is not None and not pending.by_id_only else ""
+        question = f" {answer.reply}" if answer is not None else ""
+        text = f"Not done yet: it waits for your yes, on {where}{command}, for five minutes.{question}"
+        return _result(ToolResult(success=False, error=text), answer.decision_id if answer else None, is_error=False)
+
+    def _client(self, context: Context) -> Client:
+        """Return the client of a request, whose requests share a conversation."""
+        request = context.request
+        session = request.headers.get("mcp-session-id") if request is not None else None
+        if session is None and context.session.client_params is not None:
+            # The newest revision has no sessions: a client is known by its name.
+            session = context.session.client_params.client_info.name
+        key = _user_of(context) or self._user_id or "", session or ""
+        client = self._clients.get(key) or Client(key[0])
+        self._clients[key] = client
+        self._clients.move_to_end(key)
+        if len(self._clients) > _MAX_CLIENTS:
+            self._clients.popitem(last=False)
+        client.session = context.session
+        return client
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            try:
+                await self._chat.sweep()
+            except Exception:
+                _log.exception("the sweep failed")
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    async def _watch_forever(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            try:
+                await self.refresh()
+            except (ConfigurationError, MCPError) as exc:
+                _log.warning("the lists of tools cannot be read: %s", exc)
+
+
+def _listed(rule: ToolRule) -> Tool:
+    hints = ToolAnnotations(read_only_hint=not rule.mutating, destructive_hint=rule.grant.requires_confirmation)
+    tool = rule.declaration
+    return Tool(name=tool.name, title=rule.title, description=tool.description, input_schema=tool.parameters, annotations=hints)
+
+
+def _result(result: ToolResult, decision_id: str | None = None, *, is_error: bool | None = None) -> CallToolResult:
+    structured = result_json(result)
+    return CallToolResult(
+        content=[TextContent(type="text", text=json.dumps(structured, ensure_ascii=False))],
+        structured_content=structured,
+        is_error=not result.success if is_error is None else is_error,
+        _meta={DECISION_META: decision_id} if decision_id else None,
+    )
+
+
+def _token_of(context: Context) -> Any:
+    """Return the verified token of a request, or None. That of the session may be older."""
+    user = context.request.scope.get("user") if context.request is not None else None
+    return user.access_token if isinstance(user, AuthenticatedUser) else None
+
+
+def _user_of(context: Context) -> str | None:
+    token = _token_of(context)
+    subject: str | None = None if token is None else token.subject
+    return subject
+
+
+def _may_write(context: Context) -> bool:
+    token = _token_of(context)
+    return token is None or WRITE_SCOPE in token.scopes
