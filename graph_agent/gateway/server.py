@@ -38,6 +38,7 @@ from graph_agent.errors import ConfigurationError, RecordError, ServiceError
 from graph_agent.gateway.clients import Client
 from graph_agent.gateway.questions import ask_mid_call, given_answer, input_request, supports_elicitation
 from graph_agent.graph.transcript import result_json
+from graph_agent.ledger.http import ROLES
 from graph_agent.ledger.requests import WRITE_SCOPE
 from graph_agent.models.decision import ConfirmationAnswer, PendingAction
 from graph_agent.models.llm import FunctionCall
@@ -151,14 +152,16 @@ class Gateway:
                 answered = given_answer(params.input_responses, json.loads(params.request_state))
                 if answered is None:
                     return self._waiting(client)
-                answer = await self._confirm(client, answered)
+                answer = await self._confirm(context, client, answered)
             else:
                 if rule is not None and rule.grant.requires_confirmation:
                     # One question at a time: a later one would replace it. Reads and other changes do not wait for it.
                     await asking.enter_async_context(client.questions)
                 call = FunctionCall(params.name, params.arguments or {})
                 async with client.turns:
-                    answer = await self._chat.call(client.user_id, [call], conversation_id=client.conversation_id)
+                    answer = await self._chat.call(
+                        client.user_id, [call], conversation_id=client.conversation_id, roles=_roles_of(context)
+                    )
                     client.conversation_id = answer.conversation_id
             while (pending := answer.decision.pending_action) is not None:
                 if pending.by_id_only or not supports_elicitation(context):
@@ -168,12 +171,12 @@ class Gateway:
                 given = await ask_mid_call(context, answer.decision.reply, pending)
                 if given is None:
                     return self._waiting(client, answer, pending)
-                answer = await self._confirm(client, given)
+                answer = await self._confirm(context, client, given)
         return _result(await self._outcome(answer), answer.decision_id)
 
-    async def _confirm(self, client: Client, given: ConfirmationAnswer) -> ChatAnswer:
+    async def _confirm(self, context: Context, client: Client, given: ConfirmationAnswer) -> ChatAnswer:
         async with client.turns:
-            return await self._chat.send(client.user_id, answers=given)
+            return await self._chat.send(client.user_id, answers=given, roles=_roles_of(context))
 
     async def _outcome(self, answer: ChatAnswer) -> ToolResult:
         """Return the result of the one call of a decision; its reply, if no call was made."""
@@ -250,6 +253,11 @@ def _user_of(context: Context) -> str | None:
     token = _token_of(context)
     subject: str | None = None if token is None else token.subject
     return subject
+
+
+def _roles_of(context: Context) -> tuple[str, ...]:
+    token = _token_of(context)
+    return () if token is None else tuple((token.claims or {}).get(ROLES, ()))
 
 
 def _may_write(context: Context) -> bool:

@@ -15,7 +15,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from graph_agent.graph.transcript import result_json
-from graph_agent.langchain.turns import LOCAL_USER, TaskTurns, User
+from graph_agent.langchain.turns import LOCAL_USER, Roles, TaskTurns, User
 from graph_agent.llm.openai_wire import build_tools
 from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
 from graph_agent.models.llm import FunctionCall
@@ -33,11 +33,12 @@ class GovernedTools(AgentMiddleware[Any, Any, Any]):
     `ainvoke` or `astream` only.
     """
 
-    def __init__(self, engine: LLMAgentEngine, *, user: User = LOCAL_USER) -> None:
-        """`user` must come from your authentication: a client may set every other value of the configuration."""
+    def __init__(self, engine: LLMAgentEngine, *, user: User = LOCAL_USER, roles: Roles = ()) -> None:
+        """`user` and `roles` must come from your authentication: a client may set every other value of the configuration."""
         super().__init__()
         self._engine = engine
         self._user = user
+        self._roles = roles
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -54,7 +55,7 @@ class GovernedTools(AgentMiddleware[Any, Any, Any]):
             return None
         declared = (await self._engine.prepare()).policy.declarations
         names = WireNames.of(OPENAI_NAME, declared)
-        turns = TaskTurns(self._engine, self._user, get_config())
+        turns = TaskTurns(self._engine, self._user, self._roles, get_config())
         judged = await turns.call([FunctionCall(names.real(one["name"]), one["args"], one["id"]) for one in requested])
         ended = await turns.confirmed(judged, texts=False)
         return {"messages": list(_answers(requested, judged, ended))}

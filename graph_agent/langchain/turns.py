@@ -7,7 +7,7 @@ this process is joined.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -33,6 +33,9 @@ from graph_agent.turn.run import PlainSession, TurnStart
 User = str | Callable[[RunnableConfig], str]
 """The user of the turns, or a function that returns the user of a run."""
 
+Roles = Sequence[str] | Callable[[RunnableConfig], Sequence[str]]
+"""The roles of the user, which conditions can name, or a function that returns those of a run."""
+
 LOCAL_USER: Final = "local"
 _NAMESPACE: Final = UUID("5f2dbb1e-7a36-4b39-9d5e-2c1f9b6f3f0a")
 
@@ -40,7 +43,7 @@ _NAMESPACE: Final = UUID("5f2dbb1e-7a36-4b39-9d5e-2c1f9b6f3f0a")
 class TaskTurns:
     """The turns of one task of LangGraph, in their order."""
 
-    def __init__(self, engine: LLMAgentEngine, user: User, config: RunnableConfig) -> None:
+    def __init__(self, engine: LLMAgentEngine, user: User, roles: Roles, config: RunnableConfig) -> None:
         configurable = config.get("configurable", {})
         self._engine = engine
         self._config = config
@@ -49,6 +52,7 @@ class TaskTurns:
         # With the user, so that a turn of a thread is read from the record for its user only.
         self._key = [self.user_id, configurable.get("thread_id"), configurable.get("checkpoint_ns", "")]
         self._number = 0
+        self._roles = tuple(roles(config) if callable(roles) else roles)
         self.conversation_id = str(configurable.get("thread_id") or self._decision_id())
 
     async def run(self, context: DecisionContext) -> FinishedTurn:
@@ -59,7 +63,7 @@ class TaskTurns:
         async with events.reported():
             run: TurnHandle[Any] | None = self._engine.running(decision_id)
             if run is None:
-                start = TurnStart(context, resumes=True)
+                start = TurnStart(context.replace(roles=self._roles), resumes=True)
                 run = self._engine.start(start, PlainSession(), decision_id, user_id=self.user_id, hooks=[events])
             finished: FinishedTurn = await run.result()
         return finished

@@ -28,6 +28,8 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
+ROLES = "roles"
+"""The claim of a verified token that has the user's roles."""
 MAX_BODY_BYTES = 1024 * 1024
 PATH = "/mcp"
 
@@ -46,7 +48,13 @@ class SubjectTokens(TokenVerifier):
             if refusal.code is ServiceErrorCode.UNAUTHENTICATED:
                 return None
             raise
-        return AccessToken(token=token, client_id=caller.user_id, scopes=sorted(caller.scopes), subject=caller.user_id)
+        return AccessToken(
+            token=token,
+            client_id=caller.user_id,
+            scopes=sorted(caller.scopes),
+            subject=caller.user_id,
+            claims={ROLES: list(caller.roles)},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,11 +269,13 @@ class DecisionContext(Frozen):
         return value
 
     @classmethod
-    def for_calls(cls, user_id: str, called: Sequence[FunctionCall], conversation_id: str) -> DecisionContext:
+    def for_calls(
+        cls, user_id: str, called: Sequence[FunctionCall], conversation_id: str, roles: tuple[str, ...] = ()
+    ) -> DecisionContext:
         """Return the input of a decision without a model. Its message names the calls, for the reader of the log."""
         text = _calls_text(called)
         message = text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 1]}…"
-        return cls(user_id=user_id, message=message, conversation_id=conversation_id, called=tuple(called))
+        return cls(user_id=user_id, message=message, conversation_id=conversation_id, roles=roles, called=tuple(called))
 
 
 def _calls_text(called: Sequence[FunctionCall]) -> str:

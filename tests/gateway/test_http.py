@@ -16,6 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from graph_agent.api.server import HttpServerConfig
 from graph_agent.bootstrap.tools_app import mcp_app
 from graph_agent.gateway.server import Gateway
+from graph_agent.settings import Settings
 from tests.chat.environment import Environment
 from tests.gateway.test_gateway import MODES, YES, User, add, value
 from tests.serving import ServerWithoutSignals
@@ -23,14 +24,14 @@ from tests.task_server.test_http import WITH_TOKENS, bearer, called
 
 
 @asynccontextmanager
-async def gateway_over_http(environment: Environment) -> AsyncGenerator[str]:
+async def gateway_over_http(environment: Environment, settings: Settings = WITH_TOKENS) -> AsyncGenerator[str]:
     """Serve a gateway for the subjects of tokens in this loop; yield its address."""
     runtime = environment.runtime()
     gateway = Gateway(runtime.engine, runtime.chat, user_id=None, page="https://page.example")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-        options = {"stateless_http": False, "json_response": False}
-        app = mcp_app(WITH_TOKENS, gateway.server, url, reads=gateway.reads, **options)
+        options: Any = {"stateless_http": False, "json_response": False}
+        app = mcp_app(settings, gateway.server, url, reads=gateway.reads, **options)
         server = ServerWithoutSignals(HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=1))
         async with gateway.maintained():
             running = asyncio.create_task(server.serve(sockets=[listener]))
@@ -68,6 +69,15 @@ async def test_the_token_says_who_calls_and_confirmation_works_over_http(environ
         assert value(deleted)["data"]["receipt"] == "deleted 'call mom'"
     assert (await environment.descriptions("ann"), await environment.descriptions("bob")) == ([], ["buy milk"])
     assert {record.header.context.user_id for record in await environment.records()} == {"ann", "bob"}
+
+
+async def test_the_roles_of_the_token_are_recorded_with_the_call(environment: Environment) -> None:
+    settings = WITH_TOKENS.model_copy(update={"roles": "team=manager,clerk"})
+    async with gateway_over_http(environment, settings) as url:
+        headers = bearer("ann", team=["manager", "root"])
+        async with connected(url, headers, user=User(YES)) as client:
+            await client.call_tool("delete_task", {"task_id": await add(client, "call mom")})
+    assert [record.header.context.roles for record in await environment.records()] == [("manager",)] * 3
 
 
 async def test_a_token_without_the_scope_to_write_only_reads(environment: Environment) -> None:
