@@ -48,7 +48,7 @@ async def test_the_id_of_the_rule_is_the_reason_that_user_and_model_read() -> No
     run = engine(MILK, calls(ADD), says("I could not add it."), server=server)
     finished = await run.run(asks())
     assert server.sent == []
-    assert finished.decision.notices == ["Not done: add task: description = buy milk. No milk."]
+    assert finished.decision.notices == ["Not done: add task: description = 'buy milk'. No milk."]
     assert finished.decision.outcome_category is OutcomeCategory.MISSING_PERMISSION
     (call,) = finished.record.invocations
     assert (call.disposition, call.error_message) == (CallDisposition.REFUSED, "not permitted: no milk")
@@ -78,7 +78,7 @@ async def test_the_rules_are_asked_again_after_the_yes() -> None:
     stricter = engine(MILK, server=server, audit=audit, clock=clock, ids=ids)
     refused = await stricter.run(answer)
     assert server.sent == []
-    assert refused.decision.reply == "Not done: add task: description = buy milk. No milk."
+    assert refused.decision.reply == "Not done: add task: description = 'buy milk'. No milk."
 
 
 async def test_facts_are_recorded_once_for_a_batch_and_only_if_a_rule_reads_them() -> None:
