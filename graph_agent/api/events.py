@@ -22,7 +22,6 @@ from graph_agent.api.sse import EventStream, event, stream_response
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import well_formed_id
 from graph_agent.chat.stream import NumberedEvent
-from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.turn.events import EventKind
 
@@ -90,23 +89,17 @@ async def decision_events(
     "/decisions/{decision_id}/stop",
     status_code=204,
     response_class=Response,
-    responses=errors(400, 401, 403, 404, 409, 422, 503),
+    responses=errors(400, 401, 403, 404, 422, 503),
 )
 async def stop_turn(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> Response:
     """Stop a running turn of the caller; it ends as interrupted, and what it has done stays done.
 
-    Nothing happens if it has ended. Only its own process can stop a turn: in another one the answer is 409.
+    Nothing happens if it has ended. A turn that another process runs ends within three seconds.
     """
     decision_id = well_formed_id(decision_id)
-    run = services(request).runtime.chat.live(decision_id)
-    if run is not None and run.user_id == caller.user_id:
-        run.cancel()
-        return Response(status_code=204)
-    trace = await log_of(request).get_decision_trace(decision_id, user_id=caller.user_id)
-    if trace.record is None:
-        raise ServiceError(
-            ServiceErrorCode.REQUEST_IN_PROGRESS, "Another process runs this turn, so it cannot be stopped here."
-        )
+    if not await services(request).runtime.chat.stop(decision_id, caller.user_id):
+        # Raises the error for a decision that does not exist, or is another user's.
+        await log_of(request).get_decision_trace(decision_id, user_id=caller.user_id)
     return Response(status_code=204)
 
 

@@ -1,8 +1,9 @@
 """Leases: while a turn runs, its claim is renewed every few seconds.
 
 A lease is short, so that another process can soon take over a turn whose process has died. All turns of this process are
-renewed in one transaction; a turn that ends within two seconds is never renewed. A turn whose claim is lost, or cannot be
-renewed before it expires, is fenced: it may no longer act or write.
+renewed in one transaction, which also returns which of them have been stopped by their users; a turn that ends within two
+seconds is never renewed. A turn whose claim is lost, or cannot be renewed before it expires, is fenced: it may no longer act
+or write.
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ class LeaseKeeper:
                 lost = self._kept.get(claim.turn.decision_id) is claim
             else:
                 claim.since = started
+                if renewed[claim.turn.decision_id]:
+                    claim.run.cancel()
             if lost and not claim.run.fenced:
                 _log.warning("the claim of turn %s is lost; it may no longer act", claim.turn.decision_id)
                 claim.run.fence()

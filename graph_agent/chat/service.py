@@ -174,6 +174,14 @@ class ChatService:
         """Return the run of a turn if it runs in this process."""
         return self._engine.running(decision_id)
 
+    async def stop(self, decision_id: str, user_id: str) -> bool:
+        """End a running turn of the user as interrupted: in another process within three seconds. False if none runs."""
+        run = self.live(decision_id)
+        if run is not None and run.user_id == user_id:
+            run.cancel()
+            return True
+        return await self._turns.stop(decision_id, user_id)
+
     async def answer(self, decision_id: str) -> ChatAnswer | None:
         """Return the answer of a turn; None if the decision was not made for a chat.
 

@@ -12,6 +12,7 @@ from graph_agent.chat.leases import LEASE
 from graph_agent.clock import ManualClock
 from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.record import EntryKind
 from tests.chat.environment import Environment, GatedModel, calls, says
 from tests.frozen_clock import freeze_loop_time
 
@@ -53,6 +54,27 @@ async def test_a_turn_whose_claim_is_lost_neither_acts_nor_writes(environment: E
     assert refused.value.code is ServiceErrorCode.REQUEST_IN_PROGRESS
     assert await environment.descriptions() == []
     assert await environment.decisions() == [("PENDING", "PENDING", "PENDING")]
+
+
+async def test_a_turn_that_is_stopped_in_another_process_ends_with_the_next_renewal(
+    environment: Environment, clock: ManualClock
+) -> None:
+    freeze_loop_time(clock)
+    model = GatedModel([says("too late")])
+    running = asyncio.create_task(environment.chat(model).send("ann", "hello"))
+    await model.asked.acquire()
+    other = environment.chat()
+    select = "SELECT id FROM turns"
+    decision_id = await environment.database.read(lambda connection: str(connection.exec_driver_sql(select).scalar_one()))
+    assert not await other.stop(decision_id, "bob")
+    await _advance(environment, clock, 3)
+    assert not running.done()
+    assert await other.stop(decision_id, "ann")
+    await _advance(environment, clock, 3)
+    assert (await running).decision.outcome_category == "ERROR:RESPONSE_GENERATION"
+    assert not await other.stop(decision_id, "ann")
+    [record] = await environment.records()
+    assert [entry.result["reason"] for entry in record.entries if entry.kind is EntryKind.INTERRUPT] == ["cancelled"]
 
 
 async def test_a_turn_that_cannot_renew_its_lease_is_fenced_and_its_outcome_is_unknown(

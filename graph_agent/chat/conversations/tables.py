@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, ForeignKey, Index, Integer, String, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, ForeignKey, Index, Integer, String, Table, Text, text
 
 from graph_agent.db import JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
 from graph_agent.models.decision import DecisionType
@@ -52,6 +52,8 @@ turns = Table(
     Column("lease_until", UtcDateTime, nullable=False),
     Column("answer", JsonText),
     Column("created_at", UtcDateTime, nullable=False),
+    # True if the user has stopped the turn. Its process reads it when it renews the lease.
+    Column("stopped", Boolean),
     CheckConstraint("(state = 'done') = (answer IS NOT NULL)", name="answer_iff_done"),
     # NULLs are distinct in a unique index: a turn without a key is never a repetition.
     Index("uq_turns_user_id_idem_key", "user_id", "idem_key", unique=True),

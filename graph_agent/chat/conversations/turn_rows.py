@@ -34,7 +34,10 @@ TAKE_OVER = (
     .where(_CLAIMED, EXPIRED)
     .values(owner=bindparam("new_owner"), attempt=bindparam("new_attempt"), lease_until=bindparam("new_lease"))
 )
-RENEW = update(turns).where(_CLAIMED).values(lease_until=bindparam("new_lease"))
+RENEW = update(turns).where(_CLAIMED).values(lease_until=bindparam("new_lease")).returning(turns.c.stopped)
+STOP = (
+    update(turns).where(_BY_ID, turns.c.user_id == bindparam("user"), turns.c.state == TurnState.RUNNING).values(stopped=True)
+)
 EXPIRE = update(turns).where(_CLAIMED).values(lease_until=bindparam("now"))
 ANSWER = PreparedStatement(update(turns).where(_CLAIMED).values(state=TurnState.DONE, answer=bindparam("given")))
 

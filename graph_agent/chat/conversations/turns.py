@@ -143,19 +143,25 @@ class TurnStore:
         row = {**turn.key, "now": self._clock.now()}
         await statements.write(self._database, lambda connection: connection.execute(turn_rows.EXPIRE, row).close())
 
-    async def renew(self, claimed: Sequence[ClaimedTurn]) -> set[str]:
-        """Renew the leases of these attempts in one transaction; return the ids of those that are still claimed.
+    async def renew(self, claimed: Sequence[ClaimedTurn]) -> dict[str, bool]:
+        """Renew the leases of these attempts in one commit; return those still claimed, and if their user has stopped them.
 
         It does not wait behind the writes of the turns themselves, which may be many.
         """
         lease_until = self._clock.now() + self._lease
 
-        def work(connection: Connection) -> set[str]:
-            renewal = {turn.decision_id: {**turn.key, "new_lease": lease_until} for turn in claimed}
-            return {name for name, row in renewal.items() if connection.execute(turn_rows.RENEW, row).rowcount == 1}
+        def work(connection: Connection) -> dict[str, bool]:
+            renewals = {turn.decision_id: {**turn.key, "new_lease": lease_until} for turn in claimed}
+            rows = {name: connection.execute(turn_rows.RENEW, row).first() for name, row in renewals.items()}
+            return {name: bool(row.stopped) for name, row in rows.items() if row is not None}
 
         with closing_writes():
             return await statements.write(self._database, work)
+
+    async def stop(self, decision_id: str, user_id: str) -> bool:
+        """Tell the process that runs a turn of the user to end it; False if none runs."""
+        row = {"turn": decision_id, "user": user_id}
+        return await statements.write(self._database, lambda connection: connection.execute(turn_rows.STOP, row).rowcount == 1)
 
     async def answer(self, decision_id: str) -> dict[str, Any] | None:
         """Return the answer of a turn; None if it has none."""

@@ -262,7 +262,7 @@ async def test_a_renewal_does_not_wait_behind_other_writes(store: StoreClient, c
     renewal = asyncio.ensure_future(store.turns.renew([turn]))
     await asyncio.sleep(0)
     if store.database.dialect == "postgresql":
-        assert await renewal == {turn.decision_id}
+        assert await renewal == {turn.decision_id: False}
     goes_on.set()
     await asyncio.gather(renewal, *others)
     # On SQLite the renewal is in the second of the commits.
