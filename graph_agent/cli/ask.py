@@ -37,20 +37,16 @@ from graph_agent.cli.running import (
 )
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.sending import send_with_key
-from graph_agent.cli.show import json_line, print_answer, stdout_console
+from graph_agent.cli.show import json_line, print_answer, stdout_console, whole_action
 from graph_agent.cli.terminal import ShownConversation, last_shown, remember
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer
 from graph_agent.models.record import DecisionRecord, OpenTurn
-from graph_agent.policy.confirmation import list_arguments
 from graph_agent.policy.consent import Consent, read_consent
-from graph_agent.reply.text import quoted
 from graph_agent.settings import Settings
 
 _ANSWERS = (Consent.YES, Consent.NO)
 _NO_QUESTION = "a new conversation has no question: answer the last one with -c"
-_NO_LIMIT = 10_000_000
-"""More characters than a text can have that `--show` prints."""
 _FAILURES = ("ERROR:", "REFUSAL:RATE_LIMITED")
 
 
@@ -193,9 +189,7 @@ def _show_pending(settings: Settings, user: str, conversation: str | None) -> No
     if pending is None:
         print_stderr("no action waits in this conversation")
         raise typer.Exit(FAILED)
-    console = stdout_console()
-    console.print(Text(quoted(pending.object_text or pending.description.partition("\n")[0], _NO_LIMIT)))
-    console.print(Text("\n".join(list_arguments(pending.arguments, _NO_LIMIT))))
+    stdout_console().print(Text(whole_action(pending)))
     read = f":{pending.whole_digest}" if pending.by_id_only else ""
     print_stderr(f"to answer: --yes {pending.id}{read} or --no {pending.id}")
 

@@ -15,12 +15,15 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from graph_agent.models.decision import AgentDecision
+from graph_agent.models.decision import AgentDecision, PendingAction
+from graph_agent.policy.confirmation import list_arguments
 from graph_agent.reply.fixed import QUESTION_END
-from graph_agent.reply.text import visible
+from graph_agent.reply.text import quoted, visible
 
 _MARKS = "✓✔☑✅🗸🗹√⍻ꪜ!！﹗ǃ❗❕‼"
 """The signs of a receipt and of a notice, and those that look like them."""
+_NO_LIMIT = 10_000_000
+"""More characters than an action can have."""
 _BEFORE_TEXT = re.compile(r"(?:\s|‹U\+[^›]*›)*")
 
 
@@ -58,6 +61,12 @@ def mark_imitations(decision: AgentDecision) -> str:
 
 def _imitates(line: str) -> bool:
     return _BEFORE_TEXT.sub("", line).startswith(tuple(_MARKS))
+
+
+def whole_action(pending: PendingAction) -> str:
+    """Return all of an action that waits, also what its question shortens: the object, then one argument on each line."""
+    title = pending.object_text or pending.description.partition("\n")[0]
+    return "\n".join([quoted(title, _NO_LIMIT), *list_arguments(pending.arguments, _NO_LIMIT)])
 
 
 def print_answer(console: Console, decision: AgentDecision) -> None:

@@ -33,8 +33,9 @@ from graph_agent.cli.running import (
     print_stderr,
     wrong_usage,
 )
-from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.cli.show import json_line, stdout_console, whole_action
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, ToolErrorCode
+from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.reply.text import visible
@@ -98,7 +99,7 @@ def call(
         engine = services.calling_engine()
         finished: FinishedTurn = run(engine.call(user, [FunctionCall(name, given)]))
         if finished.decision.pending_action is not None:
-            finished = run(engine.answer(finished, yes=yes or _confirm(finished.decision.reply)))
+            finished = run(engine.answer(finished, yes=yes or _confirm(finished.decision)))
         down = problems(services.tools)
     if not finished.record.invocations:
         print_stderr(finished.decision.reply)
@@ -116,8 +117,11 @@ def call(
         raise typer.Exit(FAILED)
 
 
-def _confirm(question: str) -> bool:
-    """Ask in the terminal; without one, exit with a usage error."""
+def _confirm(decision: AgentDecision) -> bool:
+    """Ask in the terminal, with all of the action; without a terminal, exit with a usage error."""
+    question, pending = decision.reply, decision.pending_action
+    if pending is not None and pending.by_id_only:
+        question = f"{whole_action(pending)}\nShould I go ahead?"
     if not sys.stdin.isatty():
         wrong_usage(f"{question} Without a terminal, --yes confirms it.")
     return typer.confirm(visible(question), err=True)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.receipts import confirmed_reply, is_committed, receipt
 from graph_agent.policy.rules import ToolRule, compile_policy
 from graph_agent.reply.authored import by_code, by_server, plain
+from tests import fork_server
 from tests.cli.conftest import Cli
 from tests.mcp.conftest import Servers
 from tests.mcp.test_third_party import SAID, call
@@ -80,6 +85,23 @@ def test_a_call_that_is_too_long_for_its_question_is_confirmed_by_the_id_that_it
         assert not (notes / "b.txt").exists()
     assert "✓ Write note: name = 'b.txt'" in cli("ask", "--yes", identified, *answer).out
     assert (notes / "b.txt").read_text(encoding="utf-8") == text
+
+
+def test_a_direct_call_that_is_too_long_for_its_question_is_shown_in_full_before_the_terminal_asks(
+    home: Path, servers: Servers, constitution: Path, notes: Path
+) -> None:
+    constitution.write_text(NEEDS_YES, encoding="utf-8")
+    text = "x" * 4_001 + " the end"
+    files = ("--mcp", str(servers()), "--constitution", str(constitution))
+    command = [fork_server.graph_agent(), "tools", "call", "write_note", json.dumps({"name": "b", "text": text}), *files]
+    typed, terminal = pty.openpty()
+    os.write(typed, b"y\n")
+    environment = {**os.environ, "GRAPH_AGENT_HOME": str(home)}
+    called = subprocess.run(command, stdin=terminal, capture_output=True, env=environment, timeout=300, check=True)
+    for descriptor in (typed, terminal):
+        os.close(descriptor)
+    assert f"'Write note:'\nname = 'b'\ntext = '{text}'\nShould I go ahead?" in called.stderr.decode()
+    assert (notes / "b").read_text(encoding="utf-8") == text
 
 
 def rule(*, ledger: bool = False) -> ToolRule:
