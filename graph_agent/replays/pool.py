@@ -8,11 +8,11 @@ import signal
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection
 from typing import Any
 
 from graph_agent.audit.filters import DecisionFilter
@@ -32,34 +32,46 @@ from graph_agent.replays.sources import LoadedRecord, read_log
 WORKERS = 2
 _QUEUED = 2 * WORKERS
 """The number of replays that are prepared before their results are needed: enough to keep the workers busy."""
+_EXIT_SECONDS = 5.0
+"""The time that an idle worker has to end by itself."""
 _NICENESS = 10
 """Added to the niceness of a worker, so that a server's own process comes first."""
 
 
+_Job = tuple[DecisionRecord, dict[str, str], str | None]
+"""A record, the texts that it references, and the text of another constitution, if any."""
+
+
 class ReplayPool:
-    """Worker processes for replays. They are started by the first replay and end with `close` or with this process."""
+    """Worker processes for replays. They are started by the first replays and end with `close` or with this process.
+
+    Each replay is handed to its process by a thread that waits for the report. Not a `ProcessPoolExecutor`: what is submitted
+    while it notices the death of a process may be lost, and a process that it then starts waits for work for ever.
+    """
 
     def __init__(self, seconds: float = 2 * REPLAY_SECONDS, build: Callable[[], CompiledGraph] = build_graph) -> None:
         """After `seconds` the process of a replay is killed; a replay ends by itself after `REPLAY_SECONDS`.
 
         `build` is a function of a module that returns the engine's graph; each worker process calls it once.
         """
+        self.seconds = seconds
         self._build = build
-        self._seconds = seconds
-        self._executor: ProcessPoolExecutor | None = None
-        self._free = asyncio.Semaphore(WORKERS)
+        self._threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="replays")
+        self._workers: set[_Worker] = set()
+        self._idle: deque[_Worker] = deque()
 
     async def replay_all(
         self, sources: AsyncIterator[LoadedRecord], policy: str | None
     ) -> AsyncGenerator[tuple[LoadedRecord, dict[str, Any]]]:
         """Yield each record with the JSON of its report, in order. Closing the iterator drops the replays that are queued.
 
-        `policy` is the text of another constitution. Raises `ServiceError` SERVICE_UNAVAILABLE if a worker process dies.
+        `policy` is the text of another constitution. Raises `ServiceError` SERVICE_UNAVAILABLE if a worker process dies, and
+        QUERY_TIMEOUT if a replay takes too long.
         """
         queued: deque[tuple[LoadedRecord, asyncio.Future[dict[str, Any]]]] = deque()
         try:
             async for found in sources:
-                queued.append((found, asyncio.ensure_future(self._replay(found, policy))))
+                queued.append((found, self._submit(found, policy)))
                 if len(queued) > _QUEUED:
                     first, report = queued.popleft()
                     yield first, await report
@@ -67,57 +79,106 @@ class ReplayPool:
                 first, report = queued.popleft()
                 yield first, await report
         finally:
+            # One that has begun keeps its process until it ends, so that clients that disconnect leave no queue behind.
             for _, report in queued:
-                report.cancel()
+                if not report.cancel():
+                    ignore_result(report)
 
-    async def _replay(self, found: LoadedRecord, policy: str | None) -> dict[str, Any]:
+    def _submit(self, found: LoadedRecord, policy: str | None) -> asyncio.Future[dict[str, Any]]:
+        loop = asyncio.get_running_loop()
         if found.record is None:
-            return {**unreadable_report(found.name), "steps": []}
-        if self._executor is None:
-            # Spawned, not forked: the server has threads.
-            self._executor = ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), initializer=start_worker)
-        executor = self._executor
+            unreadable: asyncio.Future[dict[str, Any]] = loop.create_future()
+            unreadable.set_result({**unreadable_report(found.name), "steps": []})
+            return unreadable
+        return loop.run_in_executor(self._threads, self._replay, (found.record, dict(found.texts), policy))
+
+    def _replay(self, job: _Job) -> dict[str, Any]:
+        worker: _Worker | None = None
         try:
-            await self._free.acquire()
-            try:
-                report = asyncio.wrap_future(
-                    executor.submit(_replay_in_worker, self._build, found.record, dict(found.texts), policy)
-                )
-            except BaseException:
-                self._free.release()
-                raise
-            # A replay that has begun is never cancelled: if its worker dies, the executor fails on a cancelled future. The
-            # replay keeps its place until it ends, so that clients that disconnect leave no queue behind.
-            report.add_done_callback(self._release)
-            if not (await asyncio.wait({report}, timeout=self._seconds))[0]:
-                # Not even its alarm has ended it. The other replays in these processes end too.
-                if self._executor is executor:
-                    self._executor = None
-                for process in list(executor._processes):
-                    os.kill(process, signal.SIGKILL)
-                text = f"A replay took longer than {self._seconds:g} s, and its process was ended."
-                raise ServiceError(ServiceErrorCode.QUERY_TIMEOUT, text)
-            return report.result()
-        except BrokenProcessPool as exc:
-            if self._executor is executor:
-                self._executor = None
+            worker = self._take()
+            report = worker.replay(job, self.seconds)
+        except TimeoutError:
+            # Not even its alarm has ended it.
+            self._kill(worker)
+            text = f"A replay took longer than {self.seconds:g} s, and its process was ended."
+            raise ServiceError(ServiceErrorCode.QUERY_TIMEOUT, text) from None
+        except (EOFError, OSError) as exc:
+            self._kill(worker)
             text = "The process that replays decisions has ended. Please try again."
             raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text) from exc
+        self._idle.append(worker)
+        if isinstance(report, str):
+            raise RuntimeError(report)
+        return report
 
-    def _release(self, report: asyncio.Future[dict[str, Any]]) -> None:
-        self._free.release()
-        ignore_result(report)
+    def _take(self) -> _Worker:
+        """Return an idle process, or a new one."""
+        with suppress(IndexError):
+            while not (worker := self._idle.pop()).is_alive():
+                self._workers.discard(worker)
+            return worker
+        worker = _Worker(self._build)
+        self._workers.add(worker)
+        return worker
+
+    def _kill(self, worker: _Worker | None) -> None:
+        if worker is not None:
+            self._workers.discard(worker)
+            worker.kill()
 
     @property
     def workers(self) -> list[int]:
         """The ids of the running worker processes."""
-        return [] if self._executor is None else list(self._executor._processes)
+        return [worker.pid for worker in tuple(self._workers)]
 
     def close(self) -> None:
         """End the worker processes, after the replays that are running."""
-        if self._executor is not None:
-            self._executor.shutdown(cancel_futures=True)
-            self._executor = None
+        self._threads.shutdown(cancel_futures=True)
+        while self._workers:
+            self._workers.pop().close()
+
+
+class _Worker:
+    """A process that runs one replay after another."""
+
+    def __init__(self, build: Callable[[], CompiledGraph]) -> None:
+        # Spawned, not forked: the server has threads.
+        context = get_context("spawn")
+        self._jobs, other_end = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other_end, build), daemon=True)
+        self._process.start()
+        # Only the process has it now, so its death ends the wait for a report.
+        other_end.close()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    def replay(self, job: _Job, seconds: float) -> dict[str, Any] | str:
+        """Return the report, or the text of an exception.
+
+        Raises `TimeoutError`, and `EOFError` or `OSError` if the process has died.
+        """
+        self._jobs.send(job)
+        if not self._jobs.poll(seconds):
+            raise TimeoutError
+        report: dict[str, Any] | str = self._jobs.recv()
+        return report
+
+    def close(self) -> None:
+        """End the process, which runs no replay and notices that there are no more."""
+        self._jobs.close()
+        self._process.join(_EXIT_SECONDS)
+        self.kill()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._jobs.close()
 
 
 def start_worker() -> None:
@@ -135,20 +196,21 @@ def _exit_with_parent() -> None:
         os._exit(0)
 
 
-@cache
-def _replayer(build: Callable[[], CompiledGraph]) -> Replayer:
-    return Replayer(graph=build())
+def _serve(jobs: Connection[dict[str, Any] | str, _Job], build: Callable[[], CompiledGraph]) -> None:
+    start_worker()
+    replayer = Replayer(graph=build())
+    with suppress(EOFError):
+        while True:
+            record, texts, policy = jobs.recv()
+            try:
+                jobs.send(_report(replayer, record, texts, policy))
+            except Exception as exc:
+                # Its text, because not every exception can be pickled.
+                jobs.send(f"a replay failed: {type(exc).__name__}: {exc}")
 
 
-def _replay_in_worker(
-    build: Callable[[], CompiledGraph], record: DecisionRecord, texts: Mapping[str, str], policy: str | None
-) -> dict[str, Any]:
-    replayer = _replayer(build)
-    try:
-        report = asyncio.run(replayer.replay(record, texts, policy=policy, interruptible=True))
-    except Exception as exc:
-        # An exception that cannot be unpickled would break the pool, and with it the replays of the other users.
-        raise RuntimeError(f"a replay failed: {type(exc).__name__}: {exc}") from None
+def _report(replayer: Replayer, record: DecisionRecord, texts: Mapping[str, str], policy: str | None) -> dict[str, Any]:
+    report = asyncio.run(replayer.replay(record, texts, policy=policy, interruptible=True))
     steps = [
         {"state": step.state, "outcome": step.outcome, "refused": refused_in(step), "changes": summarize(step)}
         for step in report.steps

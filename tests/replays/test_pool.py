@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pickle
 import signal
+import uuid
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import Future
 from contextlib import aclosing
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.graph.build import build_graph
+from graph_agent.graph.added import AddedRuntime
+from graph_agent.graph.build import CompiledGraph, build_graph
+from graph_agent.graph.state import Turn
+from graph_agent.graph.topology import TOPOLOGY
 from graph_agent.models.record import DecisionRecord
-from graph_agent.replays.pool import WORKERS, ReplayPool, _replay_in_worker
+from graph_agent.replays.pool import WORKERS, ReplayPool
 from graph_agent.replays.sources import LoadedRecord
 from tests.audit.builders import make_record
 
 pytestmark = pytest.mark.usefixtures("quick_processes")
+
+
+OPEN = "open"
+WAITS = {**TOPOLOGY, "BUILD_REQUEST": {**TOPOLOGY["BUILD_REQUEST"], "request_built": "WAIT"}, "WAIT": {"open": "INVOKE_LLM"}}
 
 
 @pytest.fixture
@@ -30,9 +37,44 @@ def pool() -> Iterator[ReplayPool]:
     pool.close()
 
 
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a file for each replay that has begun; they wait for the file `OPEN`."""
+    folder = tmp_path / "gate"
+    folder.mkdir()
+    monkeypatch.setenv("GATE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def gated(gate: Path) -> Iterator[ReplayPool]:
+    """A pool whose replays wait for the gate."""
+    pool = ReplayPool(build=gated_graph)
+    yield pool
+    (gate / OPEN).touch()
+    pool.close()
+
+
+async def wait_for_gate(turn: Turn, _runtime: AddedRuntime) -> Turn:
+    gate = Path(os.environ["GATE"])
+    (gate / uuid.uuid4().hex).touch()
+    while not (gate / OPEN).exists():  # noqa: ASYNC110 (the test is another process)
+        await asyncio.sleep(0.01)
+    return turn.to("open")
+
+
+def gated_graph() -> CompiledGraph:
+    return build_graph(WAITS, {"WAIT": wait_for_gate})
+
+
 async def records(*found: DecisionRecord | None) -> AsyncIterator[LoadedRecord]:
     for record in found:
         yield LoadedRecord("the record", record, {})
+
+
+async def times(count: int, found: LoadedRecord) -> AsyncIterator[LoadedRecord]:
+    for _ in range(count):
+        yield found
 
 
 async def test_a_record_that_cannot_be_read_is_reported(pool: ReplayPool) -> None:
@@ -49,57 +91,60 @@ async def test_reports_come_in_order_from_other_processes(pool: ReplayPool) -> N
     assert pool.workers
 
 
-async def test_a_worker_that_dies_ends_one_replay_and_the_next_one_has_another(pool: ReplayPool) -> None:
-    assert [report async for report in pool.replay_all(records(make_record(1)), None)]
-    for process in pool.workers:
+def begun(gate: Path) -> int:
+    """Return the number of replays that have begun."""
+    return len([file for file in gate.iterdir() if file.name != OPEN])
+
+
+async def begin(pool: ReplayPool, gate: Path, recorded: LoadedRecord) -> asyncio.Future[Any]:
+    """Start ten replays, and return the first report when each worker waits for the gate."""
+    first = asyncio.ensure_future(anext(pool.replay_all(times(10, recorded), None)))
+    while begun(gate) < WORKERS and not first.done():  # noqa: ASYNC110 (the replays run in other processes)
+        await asyncio.sleep(0.01)
+    return first
+
+
+async def test_a_worker_that_dies_ends_its_replay_and_the_next_one_has_another(
+    gated: ReplayPool, gate: Path, recorded: LoadedRecord
+) -> None:
+    first = await begin(gated, gate, recorded)
+    killed = gated.workers
+    for process in killed:
         os.kill(process, signal.SIGKILL)
     with pytest.raises(ServiceError) as failed:
-        # More records than can be lost between the signal and the end of the process.
-        _ = [report async for report in pool.replay_all(records(*(make_record(number) for number in range(100))), None)]
+        await first
     assert failed.value.code is ServiceErrorCode.SERVICE_UNAVAILABLE
+    (gate / OPEN).touch()
+    assert [report async for report in gated.replay_all(times(1, recorded), None)]
+    assert not {*killed} & {*gated.workers}
+
+
+async def test_a_worker_that_has_died_without_a_replay_is_replaced(pool: ReplayPool) -> None:
     assert [report async for report in pool.replay_all(records(make_record(1)), None)]
+    (killed,) = pool.workers
+    os.kill(killed, signal.SIGKILL)
+    os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 (it has been killed)
+    assert [report async for report in pool.replay_all(records(make_record(1)), None)]
+    assert killed not in pool.workers
 
 
-class StuckExecutor:
-    """An executor whose work ends when a test says so."""
-
-    def __init__(self) -> None:
-        self.submitted: list[Future[Any]] = []
-
-    def submit(self, *_: Any) -> Future[Any]:
-        self.submitted.append(Future())
-        return self.submitted[-1]
-
-    def shutdown(self, **_: Any) -> None:
-        pass
-
-
-async def test_replays_that_are_abandoned_keep_their_workers_until_they_end(pool: ReplayPool) -> None:
-    executor = StuckExecutor()
-    pool._executor = cast("Any", executor)
+async def test_replays_that_are_abandoned_keep_their_workers_until_they_end(
+    gated: ReplayPool, gate: Path, recorded: LoadedRecord
+) -> None:
     for _ in range(3):
-        reports = pool.replay_all(records(*(make_record(number) for number in range(10))), None)
-        waiting = asyncio.ensure_future(anext(reports))
-        await _run_ready_tasks()
-        waiting.cancel()
-        await asyncio.wait({waiting})
-        await _run_ready_tasks()
-    assert len(executor.submitted) == WORKERS
-    for future in executor.submitted:
-        future.set_result({})
-    waiting = asyncio.ensure_future(anext(pool.replay_all(records(make_record(1)), None)))
-    await _run_ready_tasks()
-    assert len(executor.submitted) == WORKERS + 1
-    executor.submitted[-1].set_result({"identical": True})
-    assert (await waiting)[1] == {"identical": True}
+        first = await begin(gated, gate, recorded)
+        first.cancel()
+        await asyncio.wait({first})
+    assert len(gated.workers) == begun(gate) == WORKERS
+    (gate / OPEN).touch()
+    assert [report async for report in gated.replay_all(times(1, recorded), None)]
+    # Those that waited for a worker were dropped.
+    assert begun(gate) == WORKERS + 1
 
 
-async def _run_ready_tasks() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
-
-
-def test_an_exception_of_a_worker_can_be_unpickled() -> None:
-    with pytest.raises(RuntimeError) as failed:
-        _replay_in_worker(build_graph, make_record(1), {}, "no constitution")
-    assert "ConstitutionError" in str(pickle.loads(pickle.dumps(failed.value)))
+async def test_a_replay_that_fails_says_why_and_leaves_its_worker(pool: ReplayPool) -> None:
+    with pytest.raises(RuntimeError, match="ConstitutionError"):
+        _ = [report async for report in pool.replay_all(records(make_record(1)), "no constitution")]
+    before = pool.workers
+    assert [report async for report in pool.replay_all(records(make_record(1)), None)]
+    assert pool.workers == before

@@ -12,24 +12,12 @@ import pytest
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph import build
-from graph_agent.graph.build import build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.record import DecisionRecord
-from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.replays import Replayer
-from graph_agent.replays import pool as pools
 from graph_agent.replays.pool import ReplayPool
 from graph_agent.replays.sources import LoadedRecord
-from tests.scripted_turns import asks, engine_of, says
-
-
-@pytest.fixture
-async def recorded() -> LoadedRecord:
-    """A turn that answers hello."""
-    audit = MemoryAuditWriter()
-    record = (await engine_of(says("hi"), audit=audit).run(asks("hello"))).record
-    return LoadedRecord("hello", record, await audit.texts(list(record.header.digests.values())))
 
 
 def _record(loaded: LoadedRecord) -> DecisionRecord:
@@ -53,7 +41,7 @@ async def test_many_steps_end_at_the_limit_although_none_of_them_waits(recorded:
     assert (await Replayer().replay(_record(recorded), recorded.texts)).identical
 
 
-def test_a_step_that_computes_for_ever_is_ended_in_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_that_computes_for_ever_is_ended(recorded: LoadedRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     async def endless(_turn: Turn, _runtime: TurnRuntime) -> Any:
         while True:
             try:
@@ -62,14 +50,11 @@ def test_a_step_that_computes_for_ever_is_ended_in_its_worker(monkeypatch: pytes
             except Exception:
                 continue
 
-    audit = MemoryAuditWriter()
-    record = asyncio.run(engine_of(says("hi"), audit=audit).run(asks("hello"))).record
-    texts = asyncio.run(audit.texts(list(record.header.digests.values())))
+    # Not an added state: a shipped one has no limit but this one.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_DECISION": endless})
-    replayer, before = Replayer(seconds=0.1), signal.getsignal(signal.SIGALRM)
-    monkeypatch.setattr(pools, "_replayer", lambda _: replayer)
-    report = pools._replay_in_worker(build_graph, record, texts, None)
-    assert (report["identical"], report["departure"]) == (False, "the replay took longer than 0.1 s and was ended")
+    before = signal.getsignal(signal.SIGALRM)
+    report = await Replayer(seconds=0.1).replay(_record(recorded), recorded.texts, interruptible=True)
+    assert (report.identical, report.departure) == (False, "the replay took longer than 0.1 s and was ended")
     assert signal.getsignal(signal.SIGALRM) is before
 
 
@@ -83,7 +68,7 @@ async def test_a_worker_that_does_not_even_obey_its_alarm_is_killed(recorded: Lo
         for process in pool.workers:
             os.kill(process, signal.SIGSTOP)
         # Only now: to start the processes takes longer.
-        pool._seconds = 0.5
+        pool.seconds = 0.5
         with pytest.raises(ServiceError) as failed:
             _ = [report async for report in pool.replay_all(one(), None)]
         assert failed.value.code is ServiceErrorCode.QUERY_TIMEOUT
