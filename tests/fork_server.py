@@ -259,8 +259,8 @@ def run(program: Callable[[], object]) -> int:
 def end(code: int) -> None:
     """End a fork without the destruction of all modules, which takes longer than most commands."""
     # What an interpreter does before it; both have no public name.
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+    atexit._run_exitfuncs()  # noqa: SLF001
     for stream in (sys.stdout, sys.stderr):
         try:
             if not stream.closed:

@@ -16,7 +16,7 @@ def stub_text() -> str:
         "# ruff: noqa: A004 - TimeoutError is the name that the adapter contract gives to the timeout of a model call",
         "",
     ]
-    for module, names in graph_agent._NAMES.items():  # type: ignore[attr-defined]  # not in the stub, which is made of them
+    for module, names in graph_agent._NAMES.items():  # type: ignore[attr-defined]  # noqa: SLF001 (it is not in the stub, which is made of it)
         lines += [f"from graph_agent.{module} import {name} as {name}" for name in names]
     return "\n".join(lines) + "\n"
 

@@ -238,7 +238,7 @@ async def test_a_turn_continues_the_trace_of_its_request(tracer: Tracer, exporte
 async def test_without_the_variable_the_engine_has_no_hooks(tmp_path: Path) -> None:
     settings = Settings.model_validate({"GRAPH_AGENT_MODEL": "rules", "GRAPH_AGENT_HOME": tmp_path})
     async with open_runtime(temporary_settings(settings)) as plain:
-        assert plain.engine._hooks == ()
+        assert plain.engine._hooks == ()  # noqa: SLF001 (a hook that does nothing could not be seen)
 
 
 async def test_an_unreachable_collector_does_not_delay_the_end(

@@ -238,12 +238,14 @@ async def test_many_closing_writes_do_not_stop_the_others(file_database: Databas
     assert order.index("other") < len(order) - CLOSING_BATCH
 
 
-def test_close_finishes_submitted_work(sqlite_url: str) -> None:
+async def test_close_finishes_submitted_work(sqlite_url: str) -> None:
     database = Database.open(sqlite_url)
-    database.write_now(metadata.create_all)
-    futures = [database._backend.submit_write(add(number)) for number in range(300)]
-    database.close_now()
-    assert [future.result() for future in futures] == list(range(300))
+    await database.write(metadata.create_all)
+    writes = [asyncio.ensure_future(database.write(add(number))) for number in range(300)]
+    # Each task submits its write.
+    await asyncio.sleep(0)
+    await database.close()
+    assert await asyncio.gather(*writes) == list(range(300))
 
 
 @pytest.mark.parametrize(

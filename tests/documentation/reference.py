@@ -306,7 +306,7 @@ def python_names() -> str:
         "Every public name can be imported from `graph_agent`. A name's module is loaded when the name is first used. "
         "[The library example](../../README.md#as-a-library) shows how they work together.",
     ]
-    for module, names in graph_agent._NAMES.items():  # type: ignore[attr-defined]  # not in the stub, which is made of them
+    for module, names in graph_agent._NAMES.items():  # type: ignore[attr-defined]  # noqa: SLF001 (it is not in the stub, which is made of it)
         parts += [
             f"## graph_agent.{module}",
             paragraphs((import_module(f"graph_agent.{module}").__doc__ or "").partition("\n\n")[0]),

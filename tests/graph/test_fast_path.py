@@ -47,7 +47,7 @@ def without_sequences() -> CompiledGraph:
     """A graph that fails if it does not take the fast path."""
     graph = build_graph()
     for name in NODES:
-        graph.nodes[name].node._sequence = NotToBeRun()  # type: ignore[union-attr]  # what the fast path must not read
+        graph.nodes[name].node._sequence = NotToBeRun()  # type: ignore[union-attr]  # noqa: SLF001 (what the fast path must not read)
     return graph
 
 

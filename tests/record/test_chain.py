@@ -34,7 +34,7 @@ class LogFiller:
 
     def __init__(self, writer: DatabaseAuditWriter, ids: SequentialIds) -> None:
         self._writer = writer
-        self._ids = ids
+        self.ids = ids
         self._clock = ManualClock()
 
     @classmethod
@@ -43,7 +43,7 @@ class LogFiller:
 
     async def turn(self, message: str, *script: LLMResponse) -> DecisionRecord:
         self._clock.advance(seconds=1)
-        engine = engine_of(*script, audit=self._writer, ids=self._ids, clock=self._clock)
+        engine = engine_of(*script, audit=self._writer, ids=self.ids, clock=self._clock)
         return (await engine.run(asks(message))).record
 
     async def fill(self, turns: int) -> list[str]:
@@ -187,7 +187,7 @@ async def test_exported_heads_that_were_edited_are_rejected(log: Database, fille
 
 async def test_a_chain_that_was_rewritten_without_the_key_is_found(log: Database, filler: LogFiller) -> None:
     await filler.fill(2)
-    ids = filler._ids
+    ids = filler.ids
     await LogFiller(DatabaseAuditWriter(log, chain_key=b"a key of another installation...."), ids).turn("hello", says("Hello."))
     await LogFiller(DatabaseAuditWriter(log), ids).turn("hello again", says("Hello again."))
     report = await verify(log)

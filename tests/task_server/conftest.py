@@ -17,10 +17,10 @@ from graph_agent.task_server.tools import Call, TaskTools
 class ToolsOnDatabase:
     """The task tools on one database, with a manual clock and sequential ids."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, ids: SequentialIds | None = None) -> None:
         self.database = database
         self.clock = ManualClock()
-        self.tools = TaskTools(database, self.clock, SequentialIds())
+        self.tools = TaskTools(database, self.clock, ids or SequentialIds())
 
     async def call(
         self, tool: str, user: str = "ann", key: str | None = None, mode: str = "run", **arguments: Any

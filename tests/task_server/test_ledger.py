@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 
+from graph_agent.clock import SequentialIds
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.envelope import ResultEnvelope
@@ -106,24 +107,23 @@ async def test_concurrent_run_and_settle_agree(environment: ToolsOnDatabase) -> 
 async def test_two_servers_on_one_database_agree(database: Database, database_url: str) -> None:
     database.write_now(metadata.create_all)
     other = Database.open(database_url)
-    worlds = [ToolsOnDatabase(database), ToolsOnDatabase(other)]
+    # If each counted ids from the start, those of the two would collide.
+    ids = SequentialIds()
+    servers = [ToolsOnDatabase(database, ids), ToolsOnDatabase(other, ids)]
 
     async def race(key: str) -> bool:
         calls = [
             environment.call("add_task", key=key, mode=mode, description=key)
-            for environment in worlds
+            for environment in servers
             for mode in ("run", "settle")
         ]
         outcomes = await asyncio.gather(*calls)
         assert len({outcome.to_text() for outcome in outcomes}) == 1
         return outcomes[0].success
 
-    # Each environment counts ids from the start, so the first ids of the two would collide.
-    worlds[1].tools = ToolsOnDatabase(other).tools
-    worlds[1].tools._ids = worlds[0].tools._ids
     keys = [f"key {number:02}" for number in range(20)]
     done = await asyncio.gather(*map(race, keys))
-    assert sorted(await worlds[0].descriptions()) == [key for key, success in zip(keys, done, strict=True) if success]
+    assert sorted(await servers[0].descriptions()) == [key for key, success in zip(keys, done, strict=True) if success]
     await other.close()
 
 
