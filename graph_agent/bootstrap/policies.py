@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from graph_agent.bootstrap.toolbox import served_policy
 from graph_agent.db import Database
@@ -39,6 +40,16 @@ async def load_policy(settings: Settings, database: Database) -> Policy:
     return checked.policy
 
 
+def settings_in(settings: Settings, version: Path) -> Settings:
+    """Return the settings with the files of `version`: a folder, a constitution (`.md`) or conditions."""
+    if version.is_dir():
+        files = {"constitution": "constitution.md", "policy": "policy.cedar", "mcp": "servers.json"}
+        update = {name: version / file for name, file in files.items() if (version / file).exists()}
+    else:
+        update = {"constitution" if version.suffix == ".md" else "policy": version}
+    return settings.model_copy(update=update)
+
+
 def draft_conditions(actions: Sequence[ToolAction], roles: Sequence[str]) -> str:
     """Return the text of a file that permits what the constitution lists, with five commented examples."""
     examples = "\n".join(
@@ -58,6 +69,8 @@ def explained_conditions(policy: Policy) -> Iterator[str]:
         raise ConfigurationError("there is no policy file: give --policy FILE; `graph-agent policy new` prints one")
     file, rules = conditions.file, conditions.described()
     yield f"{file.name}: {len(rules)} rules, SHA-256 {digest(file.text)[:12]}"
+    if unknown := conditions.unknown_fact(None):
+        yield f"this installation does not count uses, so it does not start with rules that read `{unknown}`"
     for grant in policy.constitution.grants:
         action = conditions.actions.get(grant.name)
         if action is None:

@@ -85,6 +85,11 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     "policy": {
         "new": Command("policy:new", "Print a file of conditions for the tools, with commented examples."),
         "check": Command("policy:check", "Explain a file of conditions: the rules for each tool, and what rules cannot see."),
+        "explain": Command(
+            "policy_analysis:explain_policy", "Print for every tool whether it may run without a yes, with an example.", "prove"
+        ),
+        "diff": Command("policy_analysis:diff_policies", "Print what a change of the policy newly permits.", "prove"),
+        "prove": Command("policy_analysis:prove_promises", "Check promises about every call that the policy accepts.", "prove"),
         "schema": Command("policy:schema", "Print the Cedar schema of the tools, for an editor and for Cedar's own tools."),
     },
     "tools": {

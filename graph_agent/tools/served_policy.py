@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from graph_agent.clock import run_with_timeout
-from graph_agent.errors import ConfigurationError, ToolDefinitionError
+from graph_agent.errors import ToolDefinitionError
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
@@ -51,11 +51,8 @@ class ServedPolicy:
             strict = complete and not self._was_complete
             self._policy = self._compile(served, strict=strict)
             # Without all tools, rules about the missing ones would not fit; rules that fail then refuse the call.
-            if strict and (conditions := self._policy.conditions) is not None:
-                conditions.require_valid()
-                if unknown := conditions.unknown_fact(None):
-                    text = f"this installation does not count uses, but the policy {conditions.file.name} reads `{unknown}`"
-                    raise ConfigurationError(text)
+            if strict and self._policy.conditions is not None:
+                self._policy.conditions.require_valid()
             self._served = (served, complete)
             self._was_complete |= complete
         return self._policy

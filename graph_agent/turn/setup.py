@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from graph_agent.errors import ConfigurationError
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk
@@ -58,6 +59,9 @@ class TurnSetup:
         """
         policy = await self.served.current()
         if self._snapshot is None or self._snapshot.policy is not policy:
+            if policy.conditions is not None and (unknown := policy.conditions.unknown_fact(None)):
+                text = f"this installation does not count uses, but the policy {policy.conditions.file.name} reads `{unknown}`"
+                raise ConfigurationError(text)
             self._snapshot = PolicySnapshot(policy, self.config, self.prompt)
         return self._snapshot
 

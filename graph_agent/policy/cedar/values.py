@@ -60,7 +60,7 @@ def convert(type_: CedarType, value: Any, is_read: IsRead, *path: str) -> Any:
     raise Unconvertible(f"the rules cannot read '{name}'")
 
 
-def scaled(kind: Kind, value: float, name: str) -> int:
+def scaled(kind: Kind, value: float | str, name: str) -> int:
     """Return a number as Cedar's integer: of a decimal, times `SCALE`. Raises `Unconvertible`."""
     try:
         exact = Decimal(str(value)) * (SCALE if kind is Kind.DECIMAL else 1)

@@ -1,0 +1,384 @@
+"""Cedar's expressions and rules as formulas over one symbolic call.
+
+An expression becomes a pair: the condition under which its evaluation fails, and its value. A call is accepted as the guard
+accepts it: no rule fails, in neither of its two evaluations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import z3
+from cedarpy import pst
+
+from graph_agent.analysis.symbols import (
+    FALSE,
+    TRUE,
+    Literals,
+    SymbolicCall,
+    SymbolicSet,
+    Unencodable,
+    Value,
+    conjunction,
+    disjunction,
+    text,
+)
+from graph_agent.policy.cedar.reads import walk
+from graph_agent.policy.cedar.scope import covers
+from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, scaled
+from graph_agent.policy.rules import Policy
+
+Rules = Mapping[str, pst.Template]
+Encoded = tuple[Any, Value]
+"""The condition under which an evaluation fails, and its value."""
+
+DURATION: Final = "duration"
+LITERAL_SET: Final = "literal set"
+ENTITY: Final = "entity"
+_DAY: Final = 86_400_000
+_UNITS: Final = {"to_milliseconds": 1, "to_seconds": 1000, "to_minutes": 60_000, "to_hours": 3_600_000, "to_days": _DAY}
+_DURATION_UNITS: Final = {"d": _DAY, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "less": lambda left, right: left < right,
+    "less_eq": lambda left, right: left <= right,
+    "greater": lambda left, right: left > right,
+    "greater_eq": lambda left, right: left >= right,
+    "decimal_less_than": lambda left, right: left < right,
+    "decimal_less_eq": lambda left, right: left <= right,
+    "decimal_greater": lambda left, right: left > right,
+    "decimal_greater_eq": lambda left, right: left >= right,
+}
+_ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "add": lambda left, right: left + right,
+    "sub": lambda left, right: left - right,
+    "mul": lambda left, right: left * right,
+}
+_SCALARS: Final = frozenset({Kind.BOOL, Kind.LONG, Kind.DECIMAL, Kind.STRING, Kind.DATETIME, DURATION})
+
+
+class Outcomes(NamedTuple):
+    """The conditions under which a call runs without a yes, and under which it runs at all."""
+
+    silent: Any
+    accepted: Any
+
+
+def outcomes(call: SymbolicCall, policy: Policy) -> Outcomes:
+    """Encode the guard's decision on a call: the constitution, and the conditions if there are any."""
+    rule = policy.rules.get(call.action.name)
+    if rule is None or call.action.name in policy.unavailable:
+        return Outcomes(FALSE, FALSE)
+    limit = rule.grant.max_per_message
+    allowed = TRUE if limit is None else call.used("message", "calls") <= limit
+    without = with_yes = TRUE
+    if policy.conditions is not None:
+        rules = policy.conditions.rules
+        (without, failed), (with_yes, failed_too) = (Encoder(call, confirmed=yes).decision(rules) for yes in (False, True))
+        allowed = z3.And(allowed, z3.Not(failed), z3.Not(failed_too))
+    accepted = z3.And(allowed, with_yes)
+    return Outcomes(FALSE if rule.grant.requires_confirmation else z3.And(accepted, without), accepted)
+
+
+class Encoder:
+    """Encodes rules for one evaluation: with or without the user's yes."""
+
+    def __init__(self, call: SymbolicCall, *, confirmed: bool) -> None:
+        self._call = call
+        self._confirmed = confirmed
+
+    def decision(self, rules: Rules) -> tuple[Any, Any]:
+        """Return the conditions under which the rules allow the call, and under which one of them fails."""
+        encoded = [(rule.effect, *self.rule(rule)) for rule in rules.values() if covers(rule, self._call.action)]
+        permits, forbids = ([match for effect, _, match in encoded if effect == one] for one in ("permit", "forbid"))
+        failed = disjunction([error for _, error, _ in encoded])
+        return z3.And(disjunction(permits), z3.Not(disjunction(forbids))), failed
+
+    def rule(self, rule: pst.Template) -> tuple[Any, Any]:
+        """Return the conditions under which a rule that covers the tool fails, and under which it matches."""
+        failed, holds = FALSE, self._principal(rule.principal)
+        for clause in rule.clauses:
+            error, value = self.encode(clause.expr)
+            failed = z3.Or(failed, z3.And(holds, error))
+            holds = z3.And(holds, value.term if isinstance(clause, pst.When) else z3.Not(value.term))
+        return failed, z3.And(holds, z3.Not(failed))
+
+    def _principal(self, scope: pst.PrincipalOrResourceConstraint) -> Any:
+        user = Value(ENTITY, ("User", self._call.user))
+        if isinstance(scope, pst.ScopeEq | pst.ScopeIn | pst.ScopeIsIn):
+            assert isinstance(scope.entity, pst.EntityUid)
+            _, entity = self.encode(pst.EntityLit(scope.entity))
+            return self._equal(user, entity) if isinstance(scope, pst.ScopeEq) else self._is_in(user, entity)
+        return TRUE
+
+    def encode(self, node: pst.Expr) -> Encoded:
+        """Encode an expression. Raises `Unencodable` for what is outside the fragment."""
+        match node:
+            case pst.BoolLit(constant):
+                return FALSE, Value(Kind.BOOL, z3.BoolVal(constant))
+            case pst.LongLit(number):
+                return FALSE, Value(Kind.LONG, z3.IntVal(number))
+            case pst.StringLit(characters):
+                return FALSE, Value(Kind.STRING, text(characters))
+            case pst.EntityLit(entity):
+                return FALSE, Value(ENTITY, (str(entity.type), text(entity.id)))
+            case pst.Var(name):
+                return FALSE, self._variable(name)
+            case pst.GetAttr(base, name):
+                return self._attribute(base, name)
+            case pst.HasAttr(base, names):
+                return self._has(base, names)
+            case pst.Like(base, pattern):
+                error, value = self.encode(base)
+                return error, Value(Kind.BOOL, _like(value.term, pattern))
+            case pst.IfThenElse(condition, then, otherwise):
+                return self._choice(condition, then, otherwise)
+            case pst.Set(elements):
+                encoded = [self.encode(one) for one in elements]
+                return disjunction([error for error, _ in encoded]), Value(LITERAL_SET, [value for _, value in encoded])
+            case pst.Is(base, type_, inside):
+                error, value = self.encode(base)
+                holds = z3.BoolVal(value.term[0] == str(type_))
+                if inside is None:
+                    return error, Value(Kind.BOOL, holds)
+                failed, group = self.encode(inside)
+                return z3.Or(error, z3.And(holds, failed)), Value(Kind.BOOL, z3.And(holds, self._is_in(value, group)))
+            case pst.UnaryOp(op, operand):
+                return self._unary(op, operand)
+            case pst.BinaryOp(op, left, right):
+                return self._binary(op, left, right)
+        raise Unencodable(f"{type(node).__name__} expressions")
+
+    def _variable(self, name: str) -> Value:
+        action = self._call.action
+        entities: dict[str, tuple[str, Any]] = {
+            "principal": ("User", self._call.user),
+            "action": ("Action", text(action.name)),
+            "resource": ("Server", text(action.server)),
+        }
+        return self._call.context if name == "context" else Value(ENTITY, entities[name])
+
+    def _attribute(self, base: pst.Expr, name: str) -> Encoded:
+        if base == pst.Var("context") and name == "confirmed":
+            return FALSE, Value(Kind.BOOL, z3.BoolVal(self._confirmed))
+        error, record = self.encode(base)
+        if record.kind is not Kind.RECORD:
+            raise Unencodable("attributes of what is no record of the call")
+        if name not in record.term:
+            return TRUE, Value(Kind.BOOL, FALSE)
+        value, present = record.term[name]
+        return z3.Or(error, z3.Not(present)), value
+
+    def _has(self, base: pst.Expr, names: tuple[str, ...]) -> Encoded:
+        error, value = self.encode(base)
+        holds: Any = TRUE
+        for name in names:
+            if value.kind is not Kind.RECORD:
+                raise Unencodable("`has` on what is no record of the call")
+            if name not in value.term:
+                return error, Value(Kind.BOOL, FALSE)
+            value, present = value.term[name]
+            holds = z3.And(holds, present)
+        return error, Value(Kind.BOOL, holds)
+
+    def _choice(self, condition: pst.Expr, then: pst.Expr, otherwise: pst.Expr) -> Encoded:
+        failed, decides = self.encode(condition)
+        known = z3.simplify(decides.term)
+        if z3.is_true(known) or z3.is_false(known):
+            error, value = self.encode(then if z3.is_true(known) else otherwise)
+            return z3.Or(failed, error), value
+        (first_error, first), (second_error, second) = self.encode(then), self.encode(otherwise)
+        if first.kind != second.kind or first.kind not in _SCALARS:
+            raise Unencodable("`if` between records, sets or entities")
+        error = z3.Or(failed, z3.If(decides.term, first_error, second_error))
+        return error, Value(first.kind, z3.If(decides.term, first.term, second.term))
+
+    def _unary(self, op: str, operand: pst.Expr) -> Encoded:
+        if op in ("decimal", "datetime", "duration"):
+            if not isinstance(operand, pst.StringLit):
+                raise Unencodable(f"`{op}` of a text that is not written in the rule")
+            return FALSE, _extension(op, operand.value)
+        error, value = self.encode(operand)
+        if op == "not":
+            return error, Value(Kind.BOOL, z3.Not(value.term))
+        if op == "neg":
+            return z3.Or(error, value.term == MIN_LONG), Value(Kind.LONG, -value.term)
+        if op == "is_empty":
+            empty = z3.BoolVal(not value.term) if value.kind == LITERAL_SET else value.term.is_empty
+            return error, Value(Kind.BOOL, empty)
+        if op == "to_time":
+            return error, Value(DURATION, value.term % _DAY)
+        if op == "to_date":
+            return error, Value(Kind.DATETIME, value.term - value.term % _DAY)
+        if op in _UNITS:
+            unit = _UNITS[op]
+            return error, Value(Kind.LONG, z3.If(value.term >= 0, value.term / unit, -(-value.term / unit)))
+        raise Unencodable(f"`{op}`")
+
+    def _binary(self, op: str, left: pst.Expr, right: pst.Expr) -> Encoded:
+        if op in ("and", "or"):
+            return self._junction(left, right, stops_at=op == "or")
+        (first_error, first), (second_error, second) = self.encode(left), self.encode(right)
+        error = z3.Or(first_error, second_error)
+        if op in _ARITHMETIC or op in ("offset", "duration_since"):
+            return self._sum(op, error, first, second)
+        return error, Value(Kind.BOOL, self._relation(op, first, second))
+
+    def _junction(self, left: pst.Expr, right: pst.Expr, *, stops_at: bool) -> Encoded:
+        """Encode `&&`, which stops at false, or `||`, which stops at true."""
+        error, first = self.encode(left)
+        known = z3.simplify(first.term)
+        if z3.is_true(known) if stops_at else z3.is_false(known):
+            # What is not evaluated need not even have a type.
+            return error, Value(Kind.BOOL, z3.BoolVal(stops_at))
+        failed, second = self.encode(right)
+        goes_on = z3.Not(first.term) if stops_at else first.term
+        together = z3.Or(first.term, second.term) if stops_at else z3.And(first.term, second.term)
+        return z3.Or(error, z3.And(goes_on, failed)), Value(Kind.BOOL, together)
+
+    def _sum(self, op: str, error: Any, first: Value, second: Value) -> Encoded:
+        add_or_subtract = {"offset": "add", "duration_since": "sub"}.get(op, op)
+        result = _ARITHMETIC[add_or_subtract](first.term, second.term)
+        kind = {"offset": Kind.DATETIME, "duration_since": DURATION}.get(op, Kind.LONG)
+        return z3.Or(error, result < MIN_LONG, result > MAX_LONG), Value(kind, result)
+
+    def _relation(self, op: str, first: Value, second: Value) -> Any:
+        if op in _COMPARISONS:
+            return _COMPARISONS[op](first.term, second.term)
+        match op:
+            case "eq":
+                return self._equal(first, second)
+            case "not_eq":
+                return z3.Not(self._equal(first, second))
+            case "in":
+                return self._is_in(first, second)
+            case "contains":
+                return self._contains(first, second)
+            case "contains_all":
+                return self._contains_all(first, second)
+            case "contains_any" if second.kind == LITERAL_SET:
+                return disjunction([self._contains(first, one) for one in second.term])
+            case "contains_any" if first.kind == LITERAL_SET:
+                return disjunction([self._contains(second, one) for one in first.term])
+        raise Unencodable(f"`{op}` of two arguments of the call")
+
+    def _equal(self, first: Value, second: Value) -> Any:
+        if first.kind == second.kind == ENTITY:
+            return first.term[1] == second.term[1] if first.term[0] == second.term[0] else FALSE
+        if {first.kind, second.kind} <= {Kind.SET, LITERAL_SET}:
+            return z3.And(self._contains_all(first, second), self._contains_all(second, first))
+        if first.kind != second.kind:
+            return FALSE
+        if first.kind in _SCALARS:
+            return first.term == second.term
+        raise Unencodable("`==` of records")
+
+    def _contains(self, group: Value, element: Value) -> Any:
+        if group.kind == LITERAL_SET:
+            return disjunction([self._equal(one, element) for one in group.term])
+        found: SymbolicSet = group.term
+        key = _constant(element)
+        if key is not None:
+            if key in found.elements:
+                return found.elements[key]
+            if found.kind is Kind.ACTION:
+                return FALSE
+            raise Unencodable("an element that no rule names")
+        if element.kind is not Kind.STRING:
+            raise Unencodable("`contains` of a value of the call")
+        known = [z3.And(element.term == text(one), bit) for one, bit in found.elements.items()]
+        others = [element.term != text(one) for one in found.elements]
+        # Which other elements there are is not modelled: any of them may be this one.
+        return z3.Or(*known, z3.And(found.other, *others, z3.Bool(f"{found.name} has {element.term}")))
+
+    def _contains_all(self, group: Value, part: Value) -> Any:
+        if part.kind == LITERAL_SET:
+            return conjunction([self._contains(group, one) for one in part.term])
+        if group.kind != LITERAL_SET:
+            raise Unencodable("`containsAll` of two arguments of the call")
+        keys = [_constant(one) for one in group.term]
+        if None in keys:
+            raise Unencodable("`containsAll` with values of the call")
+        found: SymbolicSet = part.term
+        outside = [bit for key, bit in found.elements.items() if key not in keys]
+        return z3.Not(disjunction([found.other, *outside]))
+
+    def _is_in(self, entity: Value, group: Value) -> Any:
+        if entity.kind != ENTITY:
+            raise Unencodable("`in` of what is no entity")
+        found = []
+        for one in group.term if group.kind == LITERAL_SET else [group]:
+            found.append(self._equal(entity, one))
+            name = _constant(one)
+            if entity.term[0] == "User" and one.term[0] == "Role":
+                found.append(self._call.role(str(name)))
+            if entity.term[0] == one.term[0] == "Action":
+                found.append(z3.BoolVal(name in self._call.action.groups))
+        return disjunction(found)
+
+
+def literals(rules: Iterable[Rules]) -> Literals:
+    """Return the constants in rules, for the elements of symbolic sets."""
+    found: dict[Kind, set[Any]] = {Kind.STRING: {""}, Kind.LONG: set(), Kind.DECIMAL: set()}
+    for node in walk([rule.clauses for one in rules for rule in one.values()]):
+        if isinstance(node, pst.StringLit):
+            found[Kind.STRING].add(node.value)
+        elif isinstance(node, pst.LongLit):
+            found[Kind.LONG].add(node.value)
+        elif isinstance(node, pst.UnaryOp) and node.op == "decimal" and isinstance(node.arg, pst.StringLit):
+            found[Kind.DECIMAL].add(scaled(Kind.DECIMAL, node.arg.value, "decimal"))
+    return {kind: frozenset(values) for kind, values in found.items()}
+
+
+def text_of(term: Any) -> str:
+    """Return a constant text of the solver as Python's."""
+    return re.sub(r"\\u\{([0-9a-fA-F]+)\}", lambda found: chr(int(found[1], 16)), term.as_string())
+
+
+def _constant(value: Value) -> Any:
+    """Return the Python value of a constant; None for a value of the call."""
+    if value.kind == ENTITY:
+        return text_of(value.term[1]) if z3.is_string_value(value.term[1]) else None
+    if value.kind is Kind.STRING and z3.is_string_value(value.term):
+        return text_of(value.term)
+    if value.kind in (Kind.LONG, Kind.DECIMAL) and z3.is_int_value(number := z3.simplify(value.term)):
+        return number.as_long()
+    if value.kind is Kind.BOOL and (z3.is_true(value.term) or z3.is_false(value.term)):
+        return z3.is_true(value.term)
+    return None
+
+
+def _like(term: Any, pattern: tuple[pst.PatternElem, ...]) -> Any:
+    """Encode a pattern as its parts between the wildcards: a prefix, a suffix, and what lies between."""
+    parts = [""]
+    for element in pattern:
+        if isinstance(element, pst.Wildcard):
+            parts.append("")
+        else:
+            parts[-1] += element.value
+    first, *middle, last = parts if len(parts) > 1 else (parts[0], "")
+    if len(parts) == 1:
+        return term == text(first)
+    middle = [one for one in middle if one]
+    if not middle:
+        return z3.And(z3.PrefixOf(text(first), term), z3.SuffixOf(text(last), term), z3.Length(term) >= len(first + last))
+    if len(middle) == 1 and not first and not last:
+        return z3.Contains(term, text(middle[0]))
+    anything = z3.Full(z3.ReSort(z3.StringSort()))
+    pieces = [piece for part in (first, *middle) for piece in (z3.Re(text(part)), anything)]
+    return z3.InRe(term, z3.Concat(*pieces, z3.Re(text(last))))
+
+
+def _extension(op: str, value: str) -> Value:
+    if op == "decimal":
+        return Value(Kind.DECIMAL, z3.IntVal(scaled(Kind.DECIMAL, value, "decimal")))
+    if op == "datetime":
+        moment = datetime.fromisoformat(value)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return Value(Kind.DATETIME, z3.IntVal(round(moment.timestamp() * 1000)))
+    parts = re.findall(r"(\d+)(ms|[dhms])", value)
+    total = sum(int(number) * _DURATION_UNITS[unit] for number, unit in parts)
+    return Value(DURATION, z3.IntVal(-total if value.startswith("-") else total))

@@ -1,0 +1,261 @@
+"""Examples: a call and its circumstances that the solver found, made small, and judged by the guard itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import z3
+
+from graph_agent.analysis.encoding import text_of
+from graph_agent.analysis.symbols import SymbolicCall, SymbolicSet, Value
+from graph_agent.models.decision import PendingAction
+from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
+from graph_agent.models.llm import FunctionCall
+from graph_agent.policy.cedar import values
+from graph_agent.policy.cedar.conditions import Conditions, Effect, Situation
+from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.guard import PastCall, Verdict, judge_batch
+from graph_agent.policy.rules import Policy
+
+_ELSEWHERE = "elsewhere.test"
+_PREFERRED = {"context.time.hour": 11, "context.time.now": 1_795_431_600_000, "context.time.weekday": "Mon"}
+_OTHERS: dict[Kind, Any] = {Kind.STRING: _ELSEWHERE, Kind.LONG: 987_654, Kind.DECIMAL: 9_876_545_000, Kind.BOOL: True}
+_SAMPLES: dict[Any, Any] = {"object": {}, "array": [], "integer": 1, "number": 1, "boolean": True}
+_BISECTIONS = 64
+
+
+@dataclass(frozen=True)
+class Example:
+    """A call in a state, with what the guard decides about it."""
+
+    tool: str
+    arguments: dict[str, Any]
+    state: dict[str, Any]
+    """Everything unusual: roles, called tools, earlier uses, time."""
+    guard: str
+    confirmed: bool
+    """True if the guard decides what the analysis said."""
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in self.arguments.items())
+        state = "; ".join(f"{name}: {_in_words(value)}" for name, value in self.state.items())
+        return f"{self.tool}({given}){f'  [{state}]' if state else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def find_example(
+    solver: z3.Solver,
+    call: SymbolicCall,
+    policies: Sequence[Policy],
+    agrees: Callable[[list[Effect]], bool],
+    forbidden_by: Conditions | None = None,
+) -> Example:
+    """Return a small example of what `solver` has found, judged by the guard under each of `policies`.
+
+    It is confirmed if the guard's decisions agree, and if `forbidden_by`, a promise, forbids the call.
+    """
+    found = _Reader(_small_model(solver, call), call, policies)
+    effects = [found.judged(policy) for policy in policies]
+    confirmed = agrees(effects) and (forbidden_by is None or found.is_forbidden(forbidden_by))
+    return Example(call.action.name, found.arguments, found.state, " -> ".join(effects), confirmed)
+
+
+def _small_model(solver: z3.Solver, call: SymbolicCall) -> z3.ModelRef:
+    """Add preferences as long as the conditions can still be met: absent, empty, zero, or the smallest number."""
+
+    def prefer(wish: Any) -> bool:
+        solver.push()
+        solver.add(wish)
+        if solver.check() == z3.sat:
+            return True
+        solver.pop()
+        return False
+
+    prefer(call.user == z3.StringVal("ann"))
+    for wish in _wishes(call):
+        prefer(wish)
+    for name, term in call.variables.items():
+        if name in _PREFERRED and prefer(term == _PREFERRED[name]):
+            continue
+        if isinstance(term, z3.SeqRef):
+            any(prefer(wish) for wish in (term == z3.StringVal(""), *(z3.Length(term) <= size for size in (1, 8, 40, 200))))
+        elif isinstance(term, z3.ArithRef) and not prefer(term == 0) and not prefer(term == 1):
+            _make_small(solver, term, prefer)
+    solver.check()
+    return solver.model()
+
+
+def _wishes(call: SymbolicCall) -> Iterator[Any]:
+    for role in call.roles.values():
+        yield z3.Not(role)
+    for term in call.variables.values():
+        if isinstance(term, z3.BoolRef):
+            yield z3.Not(term)
+        elif isinstance(term, SymbolicSet):
+            yield term.is_empty
+            yield from (z3.Not(part) for part in reversed(term.parts))
+
+
+def _make_small(solver: z3.Solver, term: Any, prefer: Any) -> None:
+    """Bisect the smallest number above zero, if there is one."""
+    low = 2
+    if not prefer(term >= low) or solver.check() != z3.sat:
+        return
+    high = solver.model().eval(term, model_completion=True).as_long()
+    for _ in range(_BISECTIONS):
+        if low >= high:
+            break
+        middle = (low + high) // 2
+        if prefer(term <= middle):
+            high = solver.model().eval(term, model_completion=True).as_long()
+        else:
+            low = middle + 1
+
+
+class _Reader:
+    """Reads a model as a call and its circumstances."""
+
+    def __init__(self, model: z3.ModelRef, call: SymbolicCall, policies: Sequence[Policy]) -> None:
+        self._model = model
+        self._call = call
+        self._policy = next(one for one in reversed(policies) if call.action.name in one.rules)
+        context = self._value(call.context)
+        self._context: dict[str, Any] = context
+        self.arguments = self._arguments(context)
+        self.roles = tuple(sorted(name for name, bit in call.roles.items() if self._holds(bit)))
+        self.user = text_of(model.eval(call.user, model_completion=True)) or "ann"
+        self.facts, self.past = self._circumstances(context)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Everything unusual, for the reader of the example."""
+        used, time = self._context["used"], self._context["time"]
+        shown: dict[str, Any] = {"user": "" if self.user == "ann" else self.user, "roles": list(self.roles)}
+        shown["called"] = self._context["called"]
+        for window in WINDOWS:
+            this = {"calls": 1, "writes": int(self._call.action.writes)}
+            before = {name: used[window][name] - this[name] for name in this}
+            sums = {name: self._shown(name, total - self._added(name)) for name, total in used[window]["sum"].items()}
+            shown[f"{window} before"] = {name: amount for name, amount in {**sums, **before}.items() if amount}
+        usual = {name: _PREFERRED[f"context.time.{name}"] for name in ("weekday", "hour")}
+        shown["time"] = {name: time[name] for name in usual if time[name] != usual[name]}
+        return {name: value for name, value in shown.items() if value}
+
+    def judged(self, policy: Policy) -> Effect:
+        """Return what the guard decides: without a yes and, if it asks, with one."""
+        requested = FunctionCall(name=self._call.action.name, arguments=self.arguments)
+        given: dict[str, Any] = {"policy": policy, "user_id": self.user, "decision_id": "example", "past": self.past}
+        given |= {"roles": self.roles, "facts": self.facts, "max_calls_per_turn": len(self.past) + 1}
+        (judgement,) = judge_batch([requested], **given)
+        if judgement.verdict is not Verdict.AWAITING:
+            return Effect.RUNS if judgement.verdict is Verdict.PERMITTED else Effect.REFUSED
+        asked = {"id": "example", "tool_name": requested.name, "arguments": judgement.arguments, "description": "example"}
+        yes = PendingAction.model_validate({**asked, "created_at": self.facts.now})
+        (judgement,) = judge_batch([requested], **given, confirmed=yes)
+        return Effect.ASKS if judgement.verdict is Verdict.PERMITTED else Effect.REFUSED
+
+    def is_forbidden(self, promises: Conditions) -> bool:
+        situation = Situation(self.user, self.roles, self.facts, self.past)
+        return promises.judge(self._call.action.name, self.arguments, situation).effect is not Effect.RUNS
+
+    def _holds(self, term: Any) -> bool:
+        return bool(z3.is_true(self._model.eval(term, model_completion=True)))
+
+    def _value(self, value: Value) -> Any:
+        """Return a value as Python's; a decimal stays times 10,000."""
+        if value.kind is Kind.RECORD:
+            return {name: self._value(part) for name, (part, present) in value.term.items() if self._holds(present)}
+        if isinstance(found := value.term, SymbolicSet):
+            elements = [element for element, bit in found.elements.items() if self._holds(bit)]
+            return [*elements, *([_OTHERS[found.kind]] if self._holds(found.other) else [])]
+        term = self._model.eval(value.term, model_completion=True)
+        if value.kind is Kind.BOOL:
+            return z3.is_true(term)
+        return text_of(term) if value.kind is Kind.STRING else term.as_long()
+
+    def _arguments(self, context: dict[str, Any]) -> dict[str, Any]:
+        """Return arguments as JSON that have the domains, lengths and hidden parts of the model."""
+        action, arguments = self._call.action, {}
+        for one in action.arguments.fields:
+            if one.name not in context["arguments"]:
+                continue
+            value = _json(one.type, context["arguments"][one.name])
+            if one.name in action.texts:
+                value = _with_hosts(value, context["domain"][one.name])
+            if one.name in action.lists and value:
+                value = [*value, *[value[-1]] * min(1000, context["length"][one.name] - len(value))]
+            arguments[one.name] = value
+        properties = self._policy.rules[action.name].declaration.parameters.get("properties", {})
+        for name in context["hidden"]:
+            if name not in arguments:
+                declared = properties.get(name)
+                arguments[name] = _SAMPLES.get(declared.get("type") if isinstance(declared, dict) else None, "x")
+        return arguments
+
+    def _added(self, name: str) -> int:
+        return max(0, int(self._context["arguments"].get(name, 0)))
+
+    def _shown(self, name: str, amount: int) -> float:
+        return _json(next(one.type for one in self._call.action.numbers if one.name == name), amount)  # type: ignore[no-any-return]
+
+    def _circumstances(self, context: dict[str, Any]) -> tuple[Facts, list[PastCall]]:
+        action, used = self._call.action, context["used"]
+        message = used["message"]
+        sums = {name: total - self._added(name) for name, total in message["sum"].items()}
+        amounts = {name: self._shown(name, amount) for name, amount in sums.items() if amount}
+        # One earlier call of the message has all of the amounts.
+        past = [PastCall(0, action.name, {"earlier": str(n), **({} if n else amounts)}) for n in range(message["calls"] - 1)]
+        writes = message["writes"] - (message["calls"] if action.writes else 0)
+        other = next((one.name for one in self._policy.actions if one.writes and one.name != action.name), "")
+        past += [PastCall(0, other, {"earlier": f"other {n}"}) for n in range(min(writes, 1000))]
+        windows = {}
+        for window in WINDOWS[1:]:
+            total = used[window]
+            tool = ToolUse(
+                calls=total["calls"] - message["calls"],
+                sums={name: total["sum"][name] - message["sum"][name] for name in message["sum"]},
+            )
+            windows[window] = WindowUse(writes=total["writes"] - message["writes"], tools={action.name: tool})
+        time = context["time"]
+        now = datetime.fromtimestamp(time["now"] / 1000, UTC)
+        called = sorted(context["called"])
+        return Facts(now=now, hour=time["hour"], weekday=time["weekday"], used=windows, called=called), past
+
+
+def _json(type_: Any, value: Any) -> Any:
+    """Return a value of the model as the JSON that the tool would get."""
+    match type_.kind:
+        case Kind.DECIMAL:
+            return int(value) // values.SCALE if value % values.SCALE == 0 else float(values.decimal_text(value))
+        case Kind.SET:
+            return [_json(type_.item, one) for one in value]
+        case Kind.RECORD:
+            return {one.name: _json(one.type, value[one.name]) for one in type_.fields if one.name in value}
+        case Kind.VARIANT:
+            return next((_json(one.type, value[one.name]) for one in type_.fields if one.name in value), None)
+    return value
+
+
+def _with_hosts(value: Any, wanted: list[str]) -> Any:
+    """Return a text or list whose hosts are `wanted`, with as much of `value` as fits."""
+    if isinstance(value, str):
+        return value if values.hosts(value) == wanted or not wanted else _text_at(wanted[0], "https://{}/")
+    kept = [one for one in value if values.hosts(one)[0] in wanted]
+    present = values.hosts(kept)
+    return [*kept, *(_text_at(host, "a@{}") for host in wanted if host not in present)]
+
+
+def _text_at(host: str, form: str) -> str:
+    return {"": "x", values.AMBIGUOUS: "a@x.test,b@y.test"}.get(host, form.format(host))
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={part}" for name, part in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,299 @@
+"""The questions about policies: what may run, what a change newly permits, and whether promises hold.
+
+Nothing is answered by the solver alone: an example counts only if the guard decides the same about it, and a rule outside the
+encoded fragment makes the answer unknown. Proofs are by induction: `used` holds the state after the call, which only accepted
+calls change, and about `called` the facts are proved first that each accepted call keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Any, TypeVar
+
+import z3
+from cedarpy import pst
+
+from graph_agent.analysis.encoding import Encoder, Outcomes, Rules, literals, outcomes
+from graph_agent.analysis.examples import Example, find_example
+from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
+from graph_agent.errors import ConfigurationError
+from graph_agent.policy.cedar.conditions import ConditionsFile, Effect
+from graph_agent.policy.cedar.evaluation import PERMIT
+from graph_agent.policy.cedar.reads import walk
+from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.cedar.scope import covers
+from graph_agent.policy.rules import Policy
+
+Fact = Callable[[SymbolicCall], Any]
+"""A formula about the tools called before that holds in any state to which accepted calls lead."""
+
+
+class Answer(StrEnum):
+    """The answers about a tool, a change or a promise."""
+
+    NEVER = "never"
+    SOMETIMES = "sometimes"
+    ALWAYS = "always"
+    PROVED = "proved"
+    FAILS = "fails"
+    UNKNOWN = "unknown"
+
+
+class Change(StrEnum):
+    """The kinds of differences between two policies."""
+
+    RUNS = "newly possible without a yes"
+    ASKS = "newly possible with a yes"
+    NEEDS_YES = "now needs a yes"
+    REFUSED = "no longer possible"
+    DECIDES_NOTHING = "decides nothing"
+
+    @property
+    def loosens(self) -> bool:
+        return self in (Change.RUNS, Change.ASKS)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An answer about `name`: a tool, a rule or a promise.
+
+    An example that the guard does not confirm makes it uncertain.
+    """
+
+    name: str
+    answer: Answer | Change
+    example: Example | None = None
+    why: str = ""
+    """The reason of an unknown answer."""
+    with_yes: Answer | None = None
+    """For a tool: whether it may run with a yes."""
+
+    @property
+    def is_certain(self) -> bool:
+        return self.answer is not Answer.UNKNOWN and (self.example is None or self.example.confirmed)
+
+    def to_json(self) -> dict[str, Any]:
+        found = {"name": self.name, "answer": self.answer, "with_yes": self.with_yes, "why": self.why or None}
+        example = {} if self.example is None else {"example": self.example.to_json()}
+        return {**{key: str(value) for key, value in found.items() if value is not None}, **example}
+
+
+class Analysis:
+    """Asks about policies for the same tools. `seconds` limit each question to the solver."""
+
+    def __init__(self, *policies: Policy, seconds: float, promises: Rules | None = None) -> None:
+        self._policies = policies
+        self._milliseconds = round(1000 * seconds)
+        self._rules = [*map(rules_of, policies), promises or {}]
+        self._literals = literals(self._rules)
+        self.tools = dict.fromkeys(one.name for policy in policies for one in policy.actions)
+
+    def call(self, tool: str) -> SymbolicCall:
+        """Return the symbolic call of a tool, with the arguments that the last policy which has it declares."""
+        policy, action = next((one, found) for one in reversed(self._policies) if (found := _action(one, tool)) is not None)
+        bound = {one.rules[tool].grant.bound_argument for one in self._policies if tool in one.rules}
+        # Only if all agree is it the user's id whichever policy decides.
+        argument = policy.rules[tool].grant.bound_argument if len(bound) == 1 else None
+        return SymbolicCall(action, self.tools, self._literals, argument)
+
+    def solver(self, call: SymbolicCall, *conditions: Any) -> z3.Solver:
+        solver = z3.Solver()
+        solver.set("timeout", self._milliseconds)
+        solver.add(*call.facts, *conditions)
+        return solver
+
+    def possible(self, call: SymbolicCall, *conditions: Any) -> z3.Solver | None:
+        """Return a solver that has found such a call; None if there is none. Raises `Unencodable` if it does not know."""
+        solver = self.solver(call, *conditions)
+        answer = solver.check()
+        if answer == z3.unknown:
+            raise Unencodable(f"not decided: {solver.reason_unknown()}")
+        return solver if answer == z3.sat else None
+
+    def facts_about_called(self, policy: Policy) -> list[Fact]:
+        """Prove, for the tools that rules name, what each accepted call of them needs to have been called, or not."""
+        named = {
+            node.value.id
+            for node in walk([rule.clauses for rules in self._rules for rule in rules.values()])
+            if isinstance(node, pst.EntityLit) and str(node.value.type) == "Action"
+        }
+        names = sorted(named & self.tools.keys())
+        facts: list[Fact] = []
+        without: set[tuple[str, str]] = set()
+        for name in names:
+            try:
+                call = self.call(name)
+                accepted = outcomes(call, policy).accepted
+                if self.possible(call, accepted) is None:
+                    facts.append(partial(_never, name))
+                    continue
+                for other in names:
+                    if other != name and self.possible(call, accepted, z3.Not(call.called(other))) is None:
+                        facts.append(partial(_needs, name, other))
+                    elif other != name and self.possible(call, accepted, call.called(other)) is None:
+                        without.add((name, other))
+            except (Unencodable, z3.Z3Exception):
+                continue
+        return [*facts, *(partial(_not_both, *pair) for pair in without if pair[::-1] in without)]
+
+
+def _never(name: str, call: SymbolicCall) -> Any:
+    return z3.Not(call.called(name))
+
+
+def _needs(name: str, other: str, call: SymbolicCall) -> Any:
+    return z3.Implies(call.called(name), call.called(other))
+
+
+def _not_both(name: str, other: str, call: SymbolicCall) -> Any:
+    return z3.Not(z3.And(call.called(name), call.called(other)))
+
+
+def explain(policy: Policy, seconds: float) -> list[Finding]:
+    """Return, for every tool, whether it runs without a yes and with one, with the smallest example."""
+    analysis = Analysis(policy, seconds=seconds)
+    facts = analysis.facts_about_called(policy)
+
+    def explained(tool: str) -> Finding:
+        call = analysis.call(tool)
+        known = [fact(call) for fact in facts]
+        found = [(condition, analysis.possible(call, *known, condition)) for condition in outcomes(call, policy)]
+        without, with_yes = (
+            Answer.NEVER
+            if solver is None
+            else Answer.SOMETIMES
+            if analysis.possible(call, *known, z3.Not(condition))
+            else Answer.ALWAYS
+            for condition, solver in found
+        )
+        example = None
+        if (solver := found[0][1] or found[1][1]) is not None:
+            expected = Effect.RUNS if found[0][1] is not None else Effect.ASKS
+            example = find_example(solver, call, [policy], lambda effects: effects == [expected])
+        return Finding(tool, without, example, with_yes=with_yes)
+
+    return [_known_or_not(explained, tool) for tool in analysis.tools]
+
+
+def compare(old: Policy, new: Policy, seconds: float) -> list[Finding]:
+    """Return what `new` newly permits, no longer permits, and which of its rules decide nothing."""
+    analysis = Analysis(old, new, seconds=seconds)
+    facts = {id(policy): analysis.facts_about_called(policy) for policy in (old, new)}
+    findings: list[Finding] = []
+    for tool in analysis.tools:
+        for change in _DIFFERENCES:
+            found = _known_or_not(partial(_changed, analysis, old, new, facts, change), tool)
+            findings += [] if found is None else [found]
+    return [*findings, *(Finding(name, Change.DECIDES_NOTHING) for name in _idle_rules(analysis, new))]
+
+
+_DIFFERENCES: dict[Change, tuple[Callable[[Outcomes, Outcomes], Any], Callable[[Effect, Effect], bool]]] = {
+    Change.RUNS: (
+        lambda before, after: z3.And(after.silent, z3.Not(before.silent)),
+        lambda before, after: before is not Effect.RUNS and after is Effect.RUNS,
+    ),
+    Change.ASKS: (
+        lambda before, after: z3.And(after.accepted, z3.Not(after.silent), z3.Not(before.accepted)),
+        lambda before, after: before is Effect.REFUSED and after is Effect.ASKS,
+    ),
+    Change.NEEDS_YES: (
+        lambda before, after: z3.And(before.silent, after.accepted, z3.Not(after.silent)),
+        lambda before, after: before is Effect.RUNS and after is Effect.ASKS,
+    ),
+    Change.REFUSED: (
+        lambda before, after: z3.And(before.accepted, z3.Not(after.accepted)),
+        lambda before, after: before is not Effect.REFUSED and after is Effect.REFUSED,
+    ),
+}
+"""The formula of each change, and what the guard must decide under the old and the new policy."""
+
+
+def _changed(
+    analysis: Analysis, old: Policy, new: Policy, facts: dict[int, list[Fact]], change: Change, tool: str
+) -> Finding | None:
+    call = analysis.call(tool)
+    before, after = outcomes(call, old), outcomes(call, new)
+    declared = {id(one): _action(one, tool) for one in (old, new)}
+    if declared[id(old)] is not None and declared[id(old)] != declared[id(new)] is not None:
+        # Arguments that the old schema did not accept are newly possible.
+        fits = call.fits(declared[id(old)].arguments)  # type: ignore[union-attr]
+        before = Outcomes(z3.And(before.silent, fits), z3.And(before.accepted, fits))
+    formula, agrees = _DIFFERENCES[change]
+    known = [fact(call) for fact in facts[id(new if change.loosens else old)]]
+    found = analysis.possible(call, *known, formula(before, after))
+    if found is None:
+        return None
+    return Finding(tool, change, find_example(found, call, [old, new], lambda effects: agrees(*effects)))
+
+
+def _idle_rules(analysis: Analysis, policy: Policy) -> Iterator[str]:
+    """Yield the rules that match no call at all, such as one with a misspelt argument under `has`."""
+    for key, rule in rules_of(policy).items():
+        if not any(_may_match(analysis, rule, action) for action in policy.actions if covers(rule, action)):
+            assert policy.conditions is not None
+            yield policy.conditions.names[key]
+
+
+def _may_match(analysis: Analysis, rule: pst.Template, action: ToolAction) -> bool:
+    try:
+        call = analysis.call(action.name)
+        encoded = [part for yes in (False, True) for part in Encoder(call, confirmed=yes).rule(rule)]
+        return analysis.possible(call, disjunction(encoded)) is not None
+    except (Unencodable, z3.Z3Exception):
+        return True
+
+
+def prove(policy: Policy, promises: ConditionsFile, seconds: float) -> list[Finding]:
+    """Return, for each `forbid` of `promises`, whether it matches no accepted call. Raises `ConfigurationError`."""
+    # On the same line, so that the lines of errors stay those of the file.
+    promised = policy.with_conditions(replace(promises, text=f"{PERMIT} {promises.text}")).conditions
+    assert promised is not None
+    promised.require_valid()
+    rules = dict(list(promised.rules.items())[1:])
+    if any(rule.effect == "permit" for rule in rules.values()):
+        raise ConfigurationError(f"the promises {promises.name} have a permit: a promise is a forbid that matches no call")
+    analysis = Analysis(policy, seconds=seconds, promises=rules)
+    facts = analysis.facts_about_called(policy)
+
+    def proved(key: str) -> Finding:
+        for action in policy.actions:
+            if not covers(rules[key], action):
+                continue
+            call = analysis.call(action.name)
+            decided = outcomes(call, policy)
+            broken = []
+            for yes, runs in ((False, decided.silent), (True, decided.accepted)):
+                broken.append(z3.And(runs, disjunction(Encoder(call, confirmed=yes).rule(rules[key]))))
+            found = analysis.possible(call, *(fact(call) for fact in facts), disjunction(broken))
+            if found is not None:
+                example = find_example(
+                    found, call, [policy], lambda effects: effects != [Effect.REFUSED], forbidden_by=promised
+                )
+                return Finding(promised.names[key], Answer.FAILS, example)
+        return Finding(promised.names[key], Answer.PROVED)
+
+    return [replace(_known_or_not(proved, key), name=promised.names[key]) for key in rules]
+
+
+F = TypeVar("F", bound=Finding | None)
+
+
+def _known_or_not(ask: Callable[[str], F], name: str) -> F | Finding:
+    """Return the finding about `name`, or that it is unknown because it is not encoded or was not decided in time."""
+    try:
+        return ask(name)
+    except Unencodable as exc:
+        return Finding(name, Answer.UNKNOWN, why=str(exc))
+    except z3.Z3Exception:
+        return Finding(name, Answer.UNKNOWN, why="a rule is not encoded")
+
+
+def rules_of(policy: Policy) -> Rules:
+    return {} if policy.conditions is None else policy.conditions.rules
+
+
+def _action(policy: Policy, tool: str) -> ToolAction | None:
+    return next((one for one in policy.actions if one.name == tool), None)

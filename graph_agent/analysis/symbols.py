@@ -1,0 +1,242 @@
+"""One call of a tool in any state, as variables of the solver.
+
+The tool is fixed, so that the action, its groups and its server are constants. Everything else (arguments, earlier uses, the
+tools called before, time, roles) is a variable, with the facts that hold for every call that the guard judges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import z3
+
+from graph_agent.models.facts import WINDOWS
+from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.cedar.types import CedarType, Kind
+from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, SCALE
+
+FALSE, TRUE = z3.BoolVal(False), z3.BoolVal(True)
+_MAX_CHARACTER = 0x2FFFF
+"""The last character that the solver knows."""
+_LAST_MOMENT = 4_102_444_800_000
+"""The year 2100, in milliseconds since 1970."""
+
+Literals = Mapping[Kind, frozenset[Any]]
+"""The constants in rules, by kind; a decimal times 10,000."""
+
+
+class Unencodable(Exception):  # noqa: N818 (an answer, not an error)
+    """The rule is outside the fragment that is encoded; the text says what is not encoded."""
+
+
+@dataclass
+class SymbolicSet:
+    """A set: one variable for each element that rules name, and one that says that it has some other element."""
+
+    kind: Kind
+    name: str
+    other: Any
+    elements: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> list[Any]:
+        return [*self.elements.values(), self.other]
+
+    @property
+    def is_empty(self) -> Any:
+        return z3.Not(z3.Or(self.parts))
+
+    @property
+    def size(self) -> Any:
+        """The least number of elements."""
+        return z3.Sum([z3.If(part, 1, 0) for part in self.parts])
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a kind: a term of the solver, a set, a list of elements, or the fields of a record with their presence."""
+
+    kind: Kind | str
+    term: Any
+
+    def at(self, *path: str) -> Value:
+        """Return the value at a path of record fields."""
+        value = self
+        for name in path:
+            value = value.term[name][0]
+        return value
+
+
+class SymbolicCall:
+    """The variables of one call of `action`, and the facts about them. Policies that are compared share one."""
+
+    def __init__(self, action: ToolAction, tools: Iterable[str], literals: Literals, bound_argument: str | None = None) -> None:
+        self.action = action
+        self.user = z3.String("principal")
+        self.roles: dict[str, Any] = {}
+        self.variables: dict[str, Any] = {}
+        """The terms and sets by their path, in the order in which an example is made small."""
+        self.facts: list[Any] = []
+        self._tools = sorted({*tools})
+        self._literals = literals
+        self.context = self._value("context", action.context)
+        self._add_facts(bound_argument)
+
+    def fits(self, declared: CedarType, *path: str) -> Any:
+        """Return the condition that the arguments have the type that another policy's tool declares."""
+        found: list[Any] = []
+        for name, (value, present) in self.context.at("arguments", *path).term.items():
+            one = declared.field(name)
+            if one is None or str(one.type.kind) != str(value.kind):
+                found.append(z3.Not(present))
+            elif one.type.kind is Kind.RECORD:
+                found.append(z3.Implies(present, self.fits(one.type, *path, name)))
+            elif one.type.kind is not Kind.SET:
+                found.append(z3.Implies(present, conjunction(_limits(value.term, one.type))))
+            elif one.type.item is not None and one.type.item.values:
+                outside = [bit for element, bit in value.term.elements.items() if element not in one.type.item.values]
+                found.append(z3.Implies(present, z3.Not(disjunction([value.term.other, *outside]))))
+            if one is not None and one.required:
+                found.append(present)
+        return conjunction(found)
+
+    def role(self, name: str) -> Any:
+        return self.roles.setdefault(name, z3.Bool(f"principal in {name}"))
+
+    def called(self, tool: str) -> Any:
+        """Return the variable that says that `tool` may have run in the conversation."""
+        return self.context.at("called").term.elements.get(tool, FALSE)
+
+    def used(self, window: str, *path: str) -> Any:
+        return self.context.at("used", window, *path).term
+
+    def argument(self, name: str) -> tuple[Value, Any]:
+        """Return an argument and its presence."""
+        found: tuple[Value, Any] = self.context.at("arguments").term[name]
+        return found
+
+    def added(self, name: str) -> Any:
+        """Return the amount that this call adds to the sum of an argument."""
+        value, present = self.argument(name)
+        return z3.If(z3.And(present, value.term > 0), value.term, 0)
+
+    def _value(self, name: str, type_: CedarType) -> Value:
+        match type_.kind:
+            case Kind.RECORD | Kind.VARIANT:
+                return Value(
+                    Kind.RECORD, {one.name: self._field(name, one) for one in type_.fields if one.type.kind != Kind.HIDDEN}
+                )
+            case Kind.SET:
+                return Value(Kind.SET, self._set(name, type_.item))
+            case Kind.USER:
+                return Value("entity", ("User", z3.StringVal("")))
+        make = {Kind.BOOL: z3.Bool, Kind.STRING: z3.String}.get(type_.kind, z3.Int)
+        term = self.variables[name] = make(name)
+        self.facts += _limits(term, type_)
+        return Value(type_.kind, term)
+
+    def _field(self, name: str, one: Any) -> tuple[Value, Any]:
+        path = f"{name}.{one.name}"
+        if one.name == "approver":
+            return self._value(path, one.type), FALSE  # reserved: no call has one
+        present = TRUE if one.required else self.variables.setdefault(f"{path}?", z3.Bool(f"{path}?"))
+        return self._value(path, one.type), present
+
+    def _set(self, name: str, item: CedarType | None) -> SymbolicSet:
+        assert item is not None
+        known: Iterable[Any] = {Kind.ACTION: self._tools, Kind.BOOL: (True, False)}.get(
+            item.kind, sorted({*self._literals.get(item.kind, ()), *item.values})
+        )
+        if name == "context.hidden":
+            known = sorted({*known, *(one.name for one in self.action.arguments.fields)})
+        closed = item.kind in (Kind.ACTION, Kind.BOOL) or bool(item.values)
+        found = SymbolicSet(item.kind, name, FALSE if closed else z3.Bool(f"{name} has another"))
+        found.elements = {element: z3.Bool(f"{name} has {element}") for element in known}
+        if item.values:
+            self.facts += [z3.Not(bit) for element, bit in found.elements.items() if element not in item.values]
+        self.variables[name] = found
+        return found
+
+    def _add_facts(self, bound_argument: str | None) -> None:
+        action, arguments = self.action, self.context.at("arguments").term
+        for window in WINDOWS:
+            calls, writes = self.used(window, "calls"), self.used(window, "writes")
+            self.facts.append(writes >= (calls if action.writes else 0))
+            for name, _, _ in action.numbers:
+                before = self.used(window, "sum", name) - self.added(name)
+                self.facts += [before >= 0, z3.Implies(before > 0, calls > 1)]
+        for inner, outer in pairwise(WINDOWS):
+            paths = [("calls",), ("writes",), *(("sum", name) for name, _, _ in action.numbers)]
+            # What was counted before, of all tools, is in the larger window too.
+            self.facts += [self.used(inner, *path) <= self.used(outer, *path) for path in paths]
+        self.facts.append(z3.Implies(self.used("message", "calls") > 1, self.called(action.name)))
+        self._add_facts_of_lists(arguments)
+        self._add_facts_of_domains(arguments)
+        hidden = self.context.at("hidden").term
+        for declared in action.arguments.fields:
+            if declared.type.kind is Kind.HIDDEN and declared.required:
+                self.facts.append(hidden.elements[declared.name])
+            elif declared.type.kind not in (Kind.HIDDEN, Kind.RECORD):
+                self.facts.append(z3.Not(hidden.elements[declared.name]))
+        declared_names = {one.name for one in action.arguments.fields}
+        if not action.open:
+            self.facts += [z3.Not(bit) for name, bit in hidden.elements.items() if name not in declared_names]
+            self.facts.append(z3.Not(hidden.other))
+        if bound_argument is not None and bound_argument in arguments:
+            value, present = arguments[bound_argument]
+            if value.kind is Kind.STRING:
+                self.facts += [present, value.term == self.user]
+
+    def _add_facts_of_lists(self, arguments: dict[str, Any]) -> None:
+        for name in self.action.lists:
+            (value, present), length = arguments[name], self.context.at("length", name).term
+            self.facts += [z3.Implies(z3.Not(present), length == 0), z3.Implies(present, (length == 0) == value.term.is_empty)]
+            self.facts.append(z3.Implies(present, length >= value.term.size))
+            type_ = next(one.type for one in self.action.arguments.fields if one.name == name)
+            self.facts += [z3.Implies(present, limit) for limit in _bounds(length, type_)]
+
+    def _add_facts_of_domains(self, arguments: dict[str, Any]) -> None:
+        for name in self.action.texts:
+            (value, present), hosts = arguments[name], self.context.at("domain", name).term
+            self.facts.append(z3.Implies(z3.Not(present), hosts.is_empty))
+            if value.kind is Kind.STRING:
+                self.facts.append(z3.Implies(present, z3.And(z3.AtLeast(*hosts.parts, 1), z3.AtMost(*hosts.parts, 1))))
+            else:
+                self.facts.append(z3.Implies(present, hosts.is_empty == value.term.is_empty))
+                self.facts.append(z3.Implies(present, self.context.at("length", name).term >= hosts.size))
+
+
+def _limits(term: Any, type_: CedarType) -> list[Any]:
+    if type_.kind is Kind.DATETIME:
+        return [term >= 0, term < _LAST_MOMENT]
+    if type_.kind is Kind.STRING:
+        allowed = [z3.Or([term == text(str(value)) for value in type_.values])] if type_.values else []
+        return [*allowed, *_bounds(z3.Length(term), type_)]
+    if type_.kind is Kind.BOOL:
+        return []
+    allowed = [z3.Or([term == value for value in type_.values])] if type_.values else []
+    return [term >= MIN_LONG, term <= MAX_LONG, *allowed, *_bounds(term, type_, SCALE if type_.kind is Kind.DECIMAL else 1)]
+
+
+def _bounds(term: Any, type_: CedarType, scale: int = 1) -> list[Any]:
+    low = [] if type_.low is None else [term >= math.floor(type_.low * scale)]
+    return low if type_.high is None else [*low, term <= math.ceil(type_.high * scale)]
+
+
+def text(value: str) -> Any:
+    """Return a constant text. Raises `Unencodable` for a character that the solver does not know."""
+    if any(ord(character) > _MAX_CHARACTER for character in value):
+        raise Unencodable("a character beyond U+2FFFF")
+    return z3.StringVal(value.replace("\\", "\\u{5c}"))
+
+
+def conjunction(terms: Sequence[Any]) -> Any:
+    return z3.And([TRUE, *terms])
+
+
+def disjunction(terms: Sequence[Any]) -> Any:
+    return z3.Or([FALSE, *terms])

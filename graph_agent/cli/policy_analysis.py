@@ -1,0 +1,149 @@
+"""`graph-agent policy explain`, `diff` and `prove`: what a policy permits, for every possible call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graph_agent.analysis.examples import Example
+from graph_agent.analysis.questions import Answer, Change, Finding, compare, explain, prove
+from graph_agent.audit.queries import LogQueryService
+from graph_agent.bootstrap.policies import load_policy, settings_in
+from graph_agent.bootstrap.stores import open_stores
+from graph_agent.cli.files import command_settings
+from graph_agent.cli.policy import read_policy
+from graph_agent.cli.running import DONE, FAILED, AsJson, ConstitutionFile, Mcp, PolicyFile, open_in_loop, option
+from graph_agent.cli.show import json_line
+from graph_agent.models.record import RecordStatus
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.rules import Policy
+from graph_agent.replays import Replayer
+from graph_agent.replays.sources import load_from_log
+from graph_agent.reply.text import visible
+
+_UNKNOWN = 2
+"""The exit code if nothing fails, but an answer is not known."""
+
+Seconds = Annotated[float, option("--seconds", "N", "Limit each question to the solver to this time.", "5")]
+
+
+def explain_policy(
+    mcp: Mcp = None,
+    constitution: ConstitutionFile = None,
+    policy: PolicyFile = None,
+    seconds: Seconds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Print for every tool whether it may run without a yes, with an example.
+
+    Never, sometimes or always: for any arguments, roles, times and earlier calls. The guard has confirmed each example.
+    """
+    findings = explain(read_policy(command_settings(mcp, constitution, policy)), seconds)
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        example = _example(finding.example)
+        line = (
+            f"{finding.name:<{width}}  without a yes: {finding.answer:<9}  with a yes: {finding.with_yes or finding.answer:<9}"
+        )
+        _print(finding, f"{line}  {finding.why or example}".rstrip(), as_json=as_json)
+
+
+def diff_policies(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="Compare this file or folder.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Compare with this one.")],
+    last: Annotated[int, typer.Option("--last", min=0, help="Decide the last N recorded decisions by the new policy too.")] = 0,
+    no_new: Annotated[bool, typer.Option("--no-new", help="Exit with 1 if anything is newly possible, 2 if unknown.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")] = False,
+    mcp: Mcp = None,
+    constitution: ConstitutionFile = None,
+    policy: PolicyFile = None,
+    seconds: Seconds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a change of the policy newly permits.
+
+    OLD and NEW are files of conditions, constitutions (`.md`), or folders with `policy.cedar`, `constitution.md` and
+    `servers.json`. What they do not have is that of the options.
+    """
+    settings = command_settings(mcp, constitution, policy)
+    with open_in_loop(open_stores(settings)) as (stores, run):
+        before, after = (run(load_policy(settings_in(settings, one), stores.database)) for one in (old, new))
+        findings = compare(before, after, seconds)
+        decided = run(_decided_now(stores.log_reads, after, last))
+    if markdown:
+        typer.echo("| Change | Tool or rule | Example | Guard |\n|---|---|---|---|")
+    for finding in findings:
+        example = _example(finding.example)
+        guard = finding.example.guard if finding.example is not None else ""
+        row = f"| {finding.answer} | `{finding.name}` | {f'`{example}`' if example else finding.why} | {guard} |"
+        text = f"{finding.answer}: {finding.name}" if not example else f"{finding.answer}: {example}  guard: {guard}"
+        _print(finding, row if markdown else f"{text}{finding.why and f': {finding.why}'}", as_json=as_json)
+    for decision_id, change in decided:
+        typer.echo(
+            json_line({"decision_id": decision_id, "change": change})
+            if as_json
+            else f"- {decision_id}: {change}"
+            if markdown
+            else f"{decision_id}: {change}"
+        )
+    if not findings and not as_json:
+        typer.echo("No call is decided otherwise.")
+    loosens = any(isinstance(one.answer, Change) and one.answer.loosens for one in findings if one.is_certain)
+    uncertain = any(not one.is_certain for one in findings)
+    raise typer.Exit(DONE if not no_new else FAILED if loosens else _UNKNOWN if uncertain else DONE)
+
+
+def prove_promises(
+    promises: Annotated[Path, typer.Argument(metavar="PROMISES", help="Check the forbid rules in this file.")],
+    mcp: Mcp = None,
+    constitution: ConstitutionFile = None,
+    policy: PolicyFile = None,
+    seconds: Seconds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Check promises about every call that the policy accepts.
+
+    A promise is a `forbid` that must match no accepted call, in any state that accepted calls can lead to. Exits with 0 if all
+    are proved, 1 if one fails, 2 if one is unknown.
+    """
+    settings = command_settings(mcp, constitution, policy)
+    file = ConditionsFile.load(promises, settings.role_names, settings.time_zone)
+    findings = prove(read_policy(settings), file, seconds)
+    for finding in findings:
+        line = f"{finding.answer.upper():<8}{finding.name}  {finding.why or _example(finding.example)}"
+        _print(finding, line.rstrip(), as_json=as_json)
+    fails = any(one.answer is Answer.FAILS and one.is_certain for one in findings)
+    raise typer.Exit(FAILED if fails else DONE if all(one.answer is Answer.PROVED for one in findings) else _UNKNOWN)
+
+
+def _print(finding: Finding, line: str, *, as_json: bool) -> None:
+    typer.echo(json_line(finding.to_json()) if as_json else visible(line))
+
+
+def _example(example: Example | None) -> str:
+    if example is None:
+        return ""
+    return f"{example}" if example.confirmed else f"{example}  possible, not confirmed (guard: {example.guard})"
+
+
+async def _decided_now(log: Any, policy: Policy, last: int) -> Sequence[tuple[str, str]]:
+    """Return the last recorded decisions that `policy` decides otherwise, newest first, each with what differs."""
+    if last == 0:
+        return []
+    page = await LogQueryService(log).query_decisions(limit=last)
+    conditions = None if policy.conditions is None else replace(policy.conditions.file, servers=policy.servers)
+    replayer, found = Replayer(), []
+    for row in page.items:
+        if row.status is RecordStatus.PENDING:
+            continue
+        loaded = await load_from_log(log, row.decision_id)
+        if loaded.record is not None:
+            what_if: dict[str, Any] = {"policy": policy.constitution.text, "conditions": conditions}
+            report = await replayer.replay(loaded.record, loaded.texts, **what_if, interruptible=True)
+            if not report.identical:
+                found.append((row.decision_id, report.departure or "; ".join(map(str, report.differences))))
+    return found

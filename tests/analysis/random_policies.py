@@ -1,0 +1,271 @@
+"""Random rules and calls, and the comparison of the encoder with Cedar on them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import z3
+
+from graph_agent.analysis.encoding import outcomes
+from graph_agent.analysis.questions import Analysis
+from graph_agent.analysis.symbols import SymbolicSet, Unencodable, Value, text
+from graph_agent.errors import ConfigurationError
+from graph_agent.models.facts import Facts
+from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, Situation
+from graph_agent.policy.cedar.evaluation import CedarConditions
+from graph_agent.policy.cedar.types import Kind
+from graph_agent.policy.cedar.values import Unconvertible, scaled
+from graph_agent.policy.guard import PastCall
+from graph_agent.policy.rules import Policy
+from tests.policy.cedar_shop import TEXT, ShopTool, policy_of, schema
+
+LONG_MAX = 2**63 - 1
+INTEGER = {"type": "integer"}
+TOOLS = (
+    ShopTool(
+        "t",
+        schema(
+            "n",
+            "s",
+            "d",
+            n=INTEGER,
+            m=INTEGER,
+            s=TEXT,
+            o={"type": "string", "enum": ["x", "y"]},
+            d={"type": "number"},
+            b={"type": "boolean"},
+            l={"type": "array", "items": TEXT},
+            k={"type": "array", "items": INTEGER},
+            v={"type": ["string", "integer"]},
+            r=schema(k=TEXT, i=INTEGER),
+            h={"type": "object"},
+        ),
+        "srv",
+    ),
+    ShopTool("u", schema(), "srv", reads=True),
+    ShopTool("v", schema(), "srv"),
+)
+PATTERNS = ("a*", "*b", "a*b", "*a*", "*", "ab", "a*b*", "*é*", "**a", "\\*", "")
+BASE = policy_of(TOOLS, None)
+
+
+@dataclass
+class Compared:
+    """The result of a comparison. A call is undetermined if the encoder leaves a membership open."""
+
+    calls: int = 0
+    undetermined: int = 0
+    not_encoded: int = 0
+    effects: dict[Effect, int] = field(default_factory=dict)
+    different: list[str] = field(default_factory=list)
+
+
+def compare_with_cedar(
+    policy: Policy, calls: Iterator[tuple[dict[str, Any], Situation]], found: Compared, encode: Any = outcomes
+) -> None:
+    """Judge calls of the tool `t` by Cedar and by the encoder, whose `outcomes` is `encode`; add the result to `found`."""
+    conditions = policy.conditions
+    assert isinstance(conditions, CedarConditions)
+    try:
+        call = Analysis(policy, seconds=4).call("t")
+        silent, accepted = encode(call, policy)
+    except Unencodable:
+        found.not_encoded += 1
+        return
+    for arguments, situation in calls:
+        try:
+            context = conditions.context(call.action, arguments, situation)
+        except Unconvertible:
+            continue
+        given = [*_values(call.context, context), (call.user, text(situation.user_id))]
+        given += [(bit, z3.BoolVal(name in situation.roles)) for name, bit in call.roles.items()]
+        decided = [z3.simplify(z3.substitute(term, *given)) for term in (silent, accepted)]
+        if not all(z3.is_true(one) or z3.is_false(one) for one in decided):
+            found.undetermined += 1
+            continue
+        encoded = Effect.RUNS if z3.is_true(decided[0]) else Effect.ASKS if z3.is_true(decided[1]) else Effect.REFUSED
+        effect = conditions.judge("t", arguments, situation).effect
+        found.calls += 1
+        found.effects[effect] = found.effects.get(effect, 0) + 1
+        if encoded is not effect:
+            found.different.append(f"{conditions.file.text} {arguments} {situation}: Cedar {effect}, encoder {encoded}")
+
+
+def _values(value: Value, given: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield the variables of a symbolic record with the values of a context; what no rule reads is left out of it."""
+    for name, (part, present) in value.term.items():
+        if not z3.is_true(present) and not z3.is_false(present):
+            yield present, z3.BoolVal(name in given)
+        if name not in given:
+            # Also if the fields of an absent record were present, nothing may depend on them.
+            fields = part.term.values() if isinstance(part.term, dict) else ()
+            yield from ((one, z3.BoolVal(True)) for _, one in fields if not z3.is_true(one) and not z3.is_false(one))
+            continue
+        if isinstance(part.term, dict):
+            yield from _values(part, given[name])
+        elif isinstance(part.term, SymbolicSet):
+            elements = [_plain(one) for one in given[name]]
+            yield from ((bit, z3.BoolVal(element in elements)) for element, bit in part.term.elements.items())
+            if not z3.is_false(part.term.other):
+                yield part.term.other, z3.BoolVal(any(one not in part.term.elements for one in elements))
+        elif part.kind is Kind.STRING:
+            yield part.term, text(given[name])
+        elif part.kind is Kind.BOOL:
+            yield part.term, z3.BoolVal(given[name])
+        else:
+            yield part.term, z3.IntVal(_plain(given[name]))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of Cedar's JSON as the encoder has it."""
+    if not isinstance(value, dict):
+        return value
+    if "__entity" in value:
+        return value["__entity"]["id"]
+    written = value["__extn"]["arg"]
+    if value["__extn"]["fn"] == "decimal":
+        return scaled(Kind.DECIMAL, written, "value")
+    return round(datetime.fromisoformat(written).timestamp() * 1000)
+
+
+class RandomPolicies:
+    """Makes rules about the tool `t`, and calls of it, near the values that the rules name."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def policy(self) -> Policy:
+        """Return a policy that Cedar can read; it need not fit the tools, so that evaluations fail too."""
+        while True:
+            try:
+                return BASE.with_conditions(ConditionsFile(self._rules(), roles=("p", "q")))
+            except ConfigurationError:
+                continue
+
+    def call(self) -> tuple[dict[str, Any], Situation]:
+        pick, chance = self._random.choice, self._random.random
+        arguments: dict[str, Any] = {
+            "n": pick([0, 1, 2, 5, 6, 10, -3, LONG_MAX, -LONG_MAX - 1]),
+            "s": pick(["", "a", "ab", "x", "b", "aéb", "ba", "xab", "bab", "a@e.com", "q@f.org", "*", "a\\b"]),
+            "d": pick([0, 1.5, 1.6, -2.25, -9, 4.0001]),
+        }
+        optional: dict[str, Any] = {
+            "m": pick([0, 1, 7, -1]),
+            "o": pick("xy"),
+            "b": chance() < 0.5,
+            "l": self._random.sample(["a", "x", "b", "", "k@e.com"], self._random.randrange(4)),
+            "k": self._random.sample([0, 1, 5, 9], self._random.randrange(3)),
+            "v": pick(["a", "x", 0, 5]),
+            "r": {name: value for name, value in (("k", pick(["a", "ab"])), ("i", pick([0, 3, 9]))) if chance() < 0.6},
+            "h": {"any": 1},
+        }
+        arguments |= {name: value for name, value in optional.items() if chance() < 0.55}
+        window = {
+            "writes": pick([0, 3]),
+            "tools": {"t": {"calls": pick([0, 4, 9]), "sums": {"n": pick([0, 4]), "d": pick([0, 20_000])}}},
+        }
+        facts = {
+            "now": pick(["2026-11-23T10:00:00Z", "2026-11-23T19:30:00Z", "2026-11-24T00:00:00Z"]),
+            "hour": pick([0, 5, 10, 19]),
+            "weekday": pick(["Mon", "Sun"]),
+            "used": {"hour": window, "day": window},
+            "called": self._random.sample("tuv", self._random.randrange(4)),
+        }
+        earlier = [PastCall(1, "t", {"n": 3}), PastCall(2, "v", {})][: self._random.randrange(3)]
+        roles = tuple(self._random.sample("pq", self._random.randrange(3)))
+        return arguments, Situation(pick(["ann", "bob"]), roles, Facts.model_validate(facts), earlier)
+
+    def _rules(self) -> str:
+        pick = self._random.choice
+        rules = "permit (principal, action, resource)" + pick(["", f" when {{ {self._condition(1)} }}"]) + ";\n"
+        for _ in range(self._random.randrange(1, 4)):
+            scope = [
+                pick(["principal", 'principal in Role::"q"', 'principal == User::"ann"', "principal is User"]),
+                pick(["action", 'action == Action::"t"', 'action in Action::"all writes"', 'action == Action::"u"']),
+                pick(["resource", 'resource == Server::"srv"', 'resource == Server::"other"', "resource is Server"]),
+            ]
+            effect, clause = pick(["forbid", "forbid", "permit"]), pick(["when", "unless"])
+            rules += f"{effect} ({', '.join(scope)}) {clause} {{ {self._condition()} }};\n"
+        return rules
+
+    def _number(self) -> str:
+        pick, here = self._random.choice, "context.arguments."
+        literal = pick(["0", "1", "5", "10", "-3", str(LONG_MAX)])
+        product = f"({here}n {pick('+-*')} {pick(['1', '3', f'{here}n', f'{here}m', str(LONG_MAX)])})"
+        used = pick(["used.day.sum.n", "used.hour.calls", "used.message.calls", "used.message.writes", "length.l", "time.hour"])
+        return pick(
+            [
+                f"{here}n",
+                f"{here}n",
+                f"{here}m",
+                f"{here}r.i",
+                f"context.{used}",
+                literal,
+                product,
+                f"-({here}n)",
+                f"{here}v.long",
+            ]
+        )
+
+    def _text(self) -> str:
+        attributes = ["arguments.s", "arguments.s", "arguments.o", "arguments.r.k", "arguments.v.string", "time.weekday"]
+        return self._random.choice([*(f"context.{one}" for one in attributes), '"a"', '"x"', '"ab"'])
+
+    def _condition(self, depth: int = 2) -> str:
+        kind = self._random.randrange(20)
+        if depth and kind < 6:
+            return f"({self._condition(depth - 1)} {self._random.choice(['&&', '||'])} {self._condition(depth - 1)})"
+        if depth and kind == 6:
+            return f"!({self._condition(depth - 1)})"
+        if depth and kind == 7:
+            parts = [self._condition(depth - 1) for _ in range(3)]
+            return f"(if {parts[0]} then {parts[1]} else {parts[2]})"
+        return self._test()
+
+    def _test(self) -> str:
+        pick, here = self._random.choice, "context.arguments."
+        decimals = pick(["lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"])
+        return pick(
+            [
+                f"{self._number()} {pick(['<', '<=', '>', '>=', '==', '!='])} {self._number()}",
+                f"{self._text()} {pick(['==', '!='])} {self._text()}",
+                f'{self._text()} like "{pick(PATTERNS)}"',
+                f"context.arguments has {pick(['m', 'o', 'b', 'l', 'r', 'zz', 'r.k', 'r.i', 'v', 'v.string', 'h'])}",
+                f'{here}d.{decimals}(decimal("{pick(["0.0", "1.5", "-2.25"])}"))',
+                'context.used.day.sum.d.greaterThan(decimal("3.0"))',
+                f"{here}b",
+                f"{here}l.{pick(['contains', 'contains'])}({self._text()})",
+                f'{here}l.containsAll(["a", "x"])',
+                f'["a", "x", ""].containsAll({here}l)',
+                f'["a", "b"].containsAny({here}l)',
+                f'{here}l == ["a", "x"]',
+                f"{here}l.isEmpty()",
+                f"{here}k.contains({pick(['0', '5'])})",
+                f"[0, 1].containsAll({here}k)",
+                f'context.called.contains(Action::"{pick("tuv")}")',
+                '[Action::"u"].containsAll(context.called)',
+                'context.hidden.contains("h")',
+                "context.hidden.isEmpty()",
+                f'principal in Role::"{pick("pq")}"',
+                'principal in [Role::"p", Role::"q"]',
+                'principal == User::"ann"',
+                'action in Action::"all writes"',
+                'action == Action::"t"',
+                'resource == Server::"srv"',
+                'principal is User in Role::"p"',
+                "context.confirmed",
+                "context has approver && context.approver != principal",
+                '["e.com"].containsAll(context.domain.s)',
+                'context.domain.l.contains("e.com")',
+                f'context.time.now {pick(["<", ">="])} datetime("2026-11-23T12:00:00Z")',
+                'context.time.now.toTime() >= duration("18h")',
+                'context.time.now.toDate() == datetime("2026-11-23")',
+                'context.time.now.offset(duration("-1d2h")) < datetime("2026-11-22T14:00:00+0200")',
+                'context.time.now.durationSince(datetime("2026-11-23")).toHours() > 11',
+                f'[{self._text()}, "a"].contains({self._text()})',
+            ]
+        )

@@ -1,0 +1,236 @@
+"""The encoder and Cedar decide the same: on random rules and calls, and at the edges of texts, numbers, sets and times."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from graph_agent.analysis import encoding
+from graph_agent.models.facts import Facts
+from graph_agent.policy.cedar.conditions import ConditionsFile, Situation
+from tests.analysis.random_policies import BASE, LONG_MAX, Compared, RandomPolicies, compare_with_cedar
+
+CALLS = 2_000
+HERE = "context.arguments."
+FORBID = "permit (principal, action, resource); forbid (principal, action, resource) when { %s };"
+LIKE = ("a*", "*b", "a*b", "*a*", "*", "ab", "", "a*b*", "*a*b", "aba*aba", "\\*a*", "*é", "a**b", "*ab*b*")
+TEXTS = (
+    "",
+    "a",
+    "b",
+    "ab",
+    "ba",
+    "xab",
+    "abx",
+    "bab",
+    "aba",
+    "ababa",
+    "abaaba",
+    "*a",
+    "a*",
+    "é",
+    "e\u0301",
+    "xé",
+    "a\\u{62}",
+    "abb",
+)
+NUMBERS = (
+    "{n} + 1 > 0",
+    "{n} - 1 < 0",
+    "{n} * 2 >= 0",
+    "-({n}) < 5",
+    "{n} + 1 > 0 || true",
+    "true || {n} + 1 > 0",
+    "false && {n} + 1 > 0",
+    "{n} > 0 && {n} + 1 > 0",
+    "{n} < 0 || {n} + 1 > 0",
+    "!({n} * {n} >= 0)",
+    "if {n} > 0 then {n} - 1 > 0 else {n} + 1 < 5",
+    "if {n} + 1 > 0 then true else true",
+    "context.confirmed || {n} + 1 > 0",
+    "!context.confirmed || {n} + 1 > 0",
+    "{n} >= 5",
+    "{n} > 5",
+    "{n} <= 5",
+    "{n} != 5",
+    "{m} > 0",
+    "context.arguments has m && {m} > 0",
+    "context.arguments has m || {m} > 0",
+    "context.used.message.calls > 1",
+    "context.used.message.sum.n > 3",
+    "context.used.day.writes >= 1",
+)
+LISTS = (
+    '{l}.containsAll(["a", "x"])',
+    '{l}.containsAny(["a", "x"])',
+    '["a", "x"].containsAll({l})',
+    '["a", "x"].containsAny({l})',
+    '["a"] == {l}',
+    '{l}.contains("a")',
+    "{l}.contains({s})",
+    "{l}.isEmpty()",
+    "context.length.l > 1",
+    "context.length.l == 0",
+    "context.domain.l.isEmpty()",
+    '["e.com"].containsAll(context.domain.l)',
+    '["a", "b"].contains({s})',
+    "[].containsAny({l})",
+    "[{s}, 1].contains(1)",
+)
+TIMES = (
+    'context.time.now < datetime("2026-11-23T12:00:00Z")',
+    'context.time.now <= datetime("2026-11-23T13:00:00+0100")',
+    'context.time.now.toTime() >= duration("12h")',
+    'context.time.now.toDate() == datetime("2026-11-23")',
+    'context.time.now.offset(duration("-12h")) >= datetime("2026-11-23")',
+    'context.time.now.durationSince(datetime("2026-11-24")).toHours() == -12',
+    'context.time.now.durationSince(datetime("2026-11-24")).toMinutes() < -719',
+    'context.time.weekday == "Mon"',
+    'principal in Role::"p"',
+    'principal in [Role::"q", User::"ann"]',
+    'action in [Action::"all reads", Action::"server srv"]',
+    'context.called.containsAny([Action::"u", Action::"v"])',
+    'context.called.containsAll([Action::"u", Action::"v"])',
+    '{d}.lessThan(decimal("1.5")) || {d}.greaterThanOrEqual(decimal("1.6"))',
+    '{d}.lessThanOrEqual(decimal("1.5")) && {d}.greaterThan(decimal("-1.0"))',
+    'context.arguments has v && context.arguments.v has string && {v}.string == "a"',
+    "context.arguments has r && {r} has i && {r}.i > 1",
+    "context.arguments has r.i",
+    "context.confirmed || {n} > 5",
+    "principal is Server || resource is Server",
+    "context.hidden.isEmpty()",
+    'context.hidden.contains("h")',
+)
+
+
+def situation(now: str = "2026-11-23T12:00:00Z", **more: Any) -> Situation:
+    used = {"writes": 0, "tools": {"t": {"calls": 0, "sums": {"n": 0}}}}
+    facts = Facts.model_validate(
+        {"now": now, "hour": 12, "weekday": "Mon", "used": {"hour": used, "day": used}, "called": more.pop("called", [])}
+    )
+    return Situation("ann", facts=facts, **more)
+
+
+def call(**arguments: Any) -> dict[str, Any]:
+    return {"n": 0, "s": "", "d": 0, **arguments}
+
+
+def targeted() -> Iterator[tuple[str, list[tuple[dict[str, Any], Situation]]]]:
+    """Yield conditions with the calls at their edges."""
+    for pattern in LIKE:
+        yield f'{HERE}s like "{pattern}"', [(call(s=one), situation()) for one in TEXTS]
+    numbers = (0, 1, -1, 3, 4, 5, 6, LONG_MAX, -LONG_MAX - 1, LONG_MAX // 2 + 1, 3_037_000_500)
+    for condition in NUMBERS:
+        calls = [(call(n=n, **more), situation()) for n in numbers for more in ({}, {"m": 1}, {"m": 0})]
+        yield condition, calls
+    lists: tuple[list[str], ...] = ([], ["a"], ["a", "x"], ["a", "b"], ["x"], ["b", "b"], ["k@e.com"], ["k@e.com", "k@f.org"])
+    for condition in LISTS:
+        yield condition, [(call(s=s, **more), situation()) for s in ("a", "b") for more in ({}, *({"l": one} for one in lists))]
+    moments = ("2026-11-23T12:00:00Z", "2026-11-23T11:59:59.999Z", "2026-11-24T00:00:00Z", "2026-11-23T13:00:00Z")
+    rest: tuple[dict[str, Any], ...] = (
+        {},
+        {"v": "a"},
+        {"v": 3},
+        {"r": {}},
+        {"r": {"i": 2}},
+        {"h": {}},
+        {"d": 1.5},
+        {"d": 1.6},
+        {"d": -1},
+    )
+    for condition in TIMES:
+        states = [
+            situation(now, roles=roles, called=called) for now in moments for roles, called in (((), []), (("p",), ["u"]))
+        ]
+        yield condition, [(call(**more), state) for more in rest for state in states]
+
+
+def compare_targeted(outcomes: Any, *, until_different: bool = False) -> Compared:
+    found = Compared()
+    for condition, calls in targeted():
+        filled = condition
+        for name in "nmlsdvr":
+            filled = filled.replace(f"{{{name}}}", f"{HERE}{name}")
+        for rules in (f"permit (principal, action, resource) when {{ {filled} }};", FORBID % filled):
+            policy = BASE.with_conditions(ConditionsFile(rules, roles=("p", "q")))
+            compare_with_cedar(policy, iter(calls), found, outcomes)
+        if until_different and found.different:
+            break
+    return found
+
+
+def compare_random(outcomes: Any, calls: int, seed: int) -> Compared:
+    found, made = Compared(), RandomPolicies(seed)
+    while found.calls < calls and not (found.different and calls < CALLS):
+        compare_with_cedar(made.policy(), (made.call() for _ in range(20)), found, outcomes)
+    return found
+
+
+def test_random_rules_decide_as_cedar_does() -> None:
+    found = compare_random(encoding.outcomes, CALLS, seed=4)
+    assert found.different == []
+    assert min(found.effects.values()) > 10
+    assert len(found.effects) == 3
+    assert found.undetermined < CALLS / 100
+
+
+def test_targeted_rules_decide_as_cedar_does() -> None:
+    found = compare_targeted(encoding.outcomes)
+    assert found.different == []
+    assert found.not_encoded == 0
+    assert found.calls > 5_000
+
+
+PLANTED = {
+    "overflow is ignored": (
+        "return z3.Or(error, result < MIN_LONG, result > MAX_LONG), Value(kind, result)",
+        "return error, Value(kind, result)",
+    ),
+    "an absent field is no error": ("return z3.Or(error, z3.Not(present)), value", "return error, value"),
+    "a prefix is taken as contained": ("z3.PrefixOf(text(first), term)", "z3.Contains(term, text(first))"),
+    "a suffix may overlap its prefix": (", z3.Length(term) >= len(first + last)", ""),
+    "only the evaluation with the yes may fail": ("z3.Not(failed), z3.Not(failed_too))", "z3.Not(failed_too))"),
+    "a rule that fails is skipped": ("z3.And(allowed, z3.Not(failed), z3.Not(failed_too))", "allowed"),
+    "unless is when": ("value.term if isinstance(clause, pst.When) else z3.Not(value.term)", "value.term"),
+    "the right side always fails": ("z3.Or(error, z3.And(goes_on, failed))", "z3.Or(error, failed)"),
+    "|| stops at false": ("goes_on = z3.Not(first.term) if stops_at else first.term", "goes_on = first.term"),
+    "less is less or equal": ('"less": lambda left, right: left < right', '"less": lambda left, right: left <= right'),
+    "decimals are compared inclusively": (
+        '"decimal_greater": lambda left, right: left > right',
+        '"decimal_greater": lambda left, right: left >= right',
+    ),
+    "any is all": (
+        "return disjunction([self._contains(first, one) for one in second.term])",
+        "return conjunction([self._contains(first, one) for one in second.term])",
+    ),
+    "other elements are forgotten": ("z3.Not(disjunction([found.other, *outside]))", "z3.Not(disjunction(outside))"),
+    "both branches of if may fail": ("z3.If(decides.term, first_error, second_error)", "z3.Or(first_error, second_error)"),
+    "the smallest number can be negated": ("z3.Or(error, value.term == MIN_LONG)", "error"),
+    "hours are floored": ("-(-value.term / unit)", "value.term / unit"),
+    "every declared argument is present": ("holds = z3.And(holds, present)", "holds = TRUE"),
+    "groups are ignored": ("z3.BoolVal(name in self._call.action.groups)", "FALSE"),
+    "roles are ignored": ("found.append(self._call.role(str(name)))", "pass"),
+    "permits do not add up": ("z3.And(disjunction(permits), z3.Not", "z3.And(conjunction(permits), z3.Not"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_a_planted_mistake_is_found(mistake: str) -> None:
+    right, wrong = PLANTED[mistake]
+    source = Path(encoding.__file__).read_text(encoding="utf-8")
+    assert source.count(right) == 1
+    planted = ModuleType("planted_encoding")
+    sys.modules[planted.__name__] = planted  # dataclasses and named tuples look their module up
+    try:
+        exec(compile(source.replace(right, wrong), planted.__name__, "exec"), vars(planted))
+    finally:
+        del sys.modules[planted.__name__]
+    assert (
+        compare_random(planted.outcomes, 200, seed=1).different
+        or compare_targeted(planted.outcomes, until_different=True).different
+    )

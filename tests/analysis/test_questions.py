@@ -1,0 +1,206 @@
+"""What the analysis says about policies: every example is confirmed by the guard, and every planted mistake is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from graph_agent.analysis.questions import Answer, Change, Finding, compare, explain, prove
+from graph_agent.errors import ConfigurationError
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from tests.policy.cedar_shop import PERMIT, ROLES, RULES, SHOP, TEXT, ShopTool, policy_of, schema
+
+SECONDS = 20.0
+OLD = policy_of(SHOP, RULES)
+MAIL = next(tool for tool in SHOP if tool.name == "send_mail")
+REFUND = next(tool for tool in SHOP if tool.name == "refund")
+
+
+def shown(findings: Sequence[Finding]) -> list[str]:
+    """Return the changes as text; every example must be one that the guard confirms."""
+    assert [str(one.example) for one in findings if not one.is_certain] == []
+    return [
+        f"{one.answer}: {one.name}" if one.example is None else f"{one.answer}: {one.example} ({one.example.guard})"
+        for one in findings
+    ]
+
+
+def changed(right: str, wrong: str) -> list[str]:
+    assert RULES.count(right) == 1
+    return shown(compare(OLD, policy_of(SHOP, RULES.replace(right, wrong)), SECONDS))
+
+
+def test_the_same_policy_has_no_differences() -> None:
+    assert compare(OLD, policy_of(SHOP, RULES), SECONDS) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        (
+            '|| ["example.com"].containsAll(context.domain.to) }',
+            '|| ["example.com"].containsAny(context.domain.to) }',
+            'newly possible without a yes: send_mail(to=["", "a@example.com"], text="") (asks -> runs)',
+        ),
+        ("amount > 100 }", "amount > 1000 }", 'newly possible without a yes: refund(order="", amount=101) (asks -> runs)'),
+        (
+            "has reason && context.arguments.reason ==",
+            "has reson && context.arguments.reson ==",
+            "decides nothing: other needs a yes",
+        ),
+        (
+            "used.day.sum.amount > 2000",
+            "used.hour.sum.amount > 2000",
+            'newly possible without a yes: refund(order="", amount=0)  [day before: amount=2001, calls=1, writes=1] '
+            "(refused -> runs)",
+        ),
+        ('"TEST-*"', '"*TEST-*"', "newly possible without a yes: restock("),
+        ("hour < 8 || context", "hour < 8 && context", "decides nothing: price list closed at night"),
+        ("amount > 500 }", "amount * 10000000000000000 > 5000000000000000000 }", "no longer possible: refund("),
+        ("used.hour.calls > 10 }", "used.hour.calls > 11 }", "newly possible without a yes: refund("),
+        ('"manager" };\n@id("2000', '"support" };\n@id("2000', "newly possible with a yes: refund("),
+        ("context.length.to > 20", "context.length.to > 21", "newly possible without a yes: send_mail("),
+        ('decimal("50.0")', 'decimal("50.0001")', 'newly possible with a yes: discount(customer="", percent=50.0001)'),
+        (
+            "context.hidden.isEmpty() || context.confirmed",
+            "context.hidden.isEmpty() || true",
+            "newly possible without a yes: web_post(",
+        ),
+        ('contains(Action::"login_bank")', 'contains(Action::"pay")', "no longer possible: pay("),
+        ("used.hour.writes > 30", "used.day.writes > 30", "no longer possible: refund("),
+        ("context.time.hour >= 18", "context.time.hour > 18", "newly possible without a yes: set_price("),
+        ('["shop.example.com"].contains', '["", "shop.example.com"].contains', "newly possible with a yes: web_post("),
+    ],
+)
+def test_a_planted_mistake_in_a_policy_is_shown(right: str, wrong: str, expected: str) -> None:
+    assert any(line.startswith(expected) for line in changed(right, wrong)), changed(right, wrong)
+
+
+def test_a_removed_marker_and_a_removed_rule_are_shown() -> None:
+    without_marker = [tool._replace(marker="") if tool.name == "delete_customer" else tool for tool in SHOP]
+    expected = ['newly possible without a yes: delete_customer(customer="") (asks -> runs)']
+    assert shown(compare(OLD, policy_of(without_marker, RULES), SECONDS)) == expected
+    (finding,) = compare(policy_of(SHOP, RULES), policy_of([*SHOP, ShopTool("drop", schema())], RULES), SECONDS)
+    assert (finding.name, finding.answer) == ("drop", Change.RUNS)
+    (finding,) = compare(
+        policy_of([REFUND], PERMIT), policy_of([REFUND._replace(marker="(at most 2 per message)")], PERMIT), SECONDS
+    )
+    assert finding.answer is Change.REFUSED
+
+
+def test_a_changed_schema_is_shown_by_the_arguments_that_it_newly_accepts() -> None:
+    def refund_for(*reasons: str) -> ShopTool:
+        return ShopTool("refund", schema("reason", reason={"type": "string", "enum": list(reasons)}))
+
+    wider = compare(policy_of([refund_for("a")], PERMIT), policy_of([refund_for("a", "b")], PERMIT), SECONDS)
+    assert shown(wider) == ['newly possible without a yes: refund(reason="b") (refused -> runs)']
+    open_tool = ShopTool("refund", schema("reason", reason=TEXT, note=TEXT))
+    (finding,) = compare(
+        policy_of([ShopTool("refund", schema("reason", reason=TEXT))], PERMIT), policy_of([open_tool], PERMIT), SECONDS
+    )
+    assert finding.example is not None
+    assert finding.example.arguments == {"reason": "", "note": ""}
+
+
+def test_explain_says_for_every_tool_what_may_run() -> None:
+    findings = explain(OLD, SECONDS)
+    assert [one.name for one in findings if not one.is_certain] == []
+    answers = {one.name: (one.answer, one.with_yes) for one in findings}
+    assert len(answers) == 20
+    assert answers["find_order"] == (Answer.ALWAYS, Answer.ALWAYS)
+    assert answers["pay"] == (Answer.NEVER, Answer.SOMETIMES)
+    assert answers["cancel_order"] == (Answer.NEVER, Answer.SOMETIMES)
+    assert answers["restock"] == (Answer.SOMETIMES, Answer.SOMETIMES)
+    found = {one.name: str(one.example) for one in findings}
+    assert found["restock"] == 'restock(sku="TEST-", count=0)'
+    assert found["pay"] == 'pay(iban="", amount=0)  [called: login_bank]'
+    assert found["set_price"] == 'set_price(sku="", price=0)  [roles: manager]'
+
+
+def proofs(promises: str, rules: str = RULES) -> dict[str, Finding]:
+    findings = prove(policy_of(SHOP, rules), ConditionsFile(promises, "promises.cedar", ROLES), SECONDS)
+    assert [one.name for one in findings if not one.is_certain] == []
+    return {one.name: one for one in findings}
+
+
+def test_promises_are_proved_or_fail_with_an_example() -> None:
+    found = proofs(
+        """@id("who reported a payment had logged in") forbid (principal, action == Action::"report", resource)
+when { context.called.contains(Action::"pay") && !context.called.contains(Action::"login_bank") };
+@id("2000 a day") forbid (principal, action == Action::"refund", resource) when { context.used.day.sum.amount > 2000 };
+@id("1000 at once") forbid (principal, action == Action::"refund", resource) when { context.arguments.amount > 1000 };
+@id("no mail outside after private data") forbid (principal, action == Action::"send_mail", resource)
+when { context.called.contains(Action::"read_private") && context.domain.to.contains("evil.org") };
+@id("prices by day") forbid (principal, action == Action::"set_price", resource) when { context.time.hour == 3 };
+@id("support changes no price") forbid (principal in Role::"support", action == Action::"set_price", resource);"""
+    )
+    answers = {name: str(one.answer) for name, one in found.items()}
+    assert answers == {
+        "who reported a payment had logged in": "proved",
+        "2000 a day": "proved",
+        "1000 at once": "fails",
+        "no mail outside after private data": "proved",
+        "prices by day": "proved",
+        "support changes no price": "fails",
+    }
+    assert str(found["1000 at once"].example) == 'refund(order="", amount=1001)  [roles: manager]'
+    assert str(found["support changes no price"].example) == 'set_price(sku="", price=0)  [roles: manager, support]'
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "promise"),
+    [
+        (
+            "used.day.sum.amount > 2000",
+            "used.hour.sum.amount > 2000",
+            'refund", resource) when { context.used.day.sum.amount > 2000 };',
+        ),
+        (
+            'unless { context.called.contains(Action::"login_bank") }',
+            'unless { context.called.contains(Action::"login_bank") || context.confirmed }',
+            'pay", resource) when { !context.called.contains(Action::"login_bank") };',
+        ),
+    ],
+)
+def test_a_promise_that_a_mistake_breaks_fails(right: str, wrong: str, promise: str) -> None:
+    text = f'@id("it") forbid (principal, action == Action::"{promise}'
+    assert proofs(text)["it"].answer is Answer.PROVED
+    assert proofs(text, RULES.replace(right, wrong))["it"].answer is Answer.FAILS
+
+
+def test_what_is_not_encoded_is_unknown_and_never_proved() -> None:
+    two_sets = ShopTool("act", schema("a", "b", a={"type": "array", "items": TEXT}, b={"type": "array", "items": TEXT}))
+    rules = PERMIT + "forbid (principal, action, resource) when { context.arguments.a.containsAny(context.arguments.b) };"
+    policy = policy_of([two_sets], rules)
+    (finding,) = explain(policy, SECONDS)
+    assert (finding.answer, finding.why) == (Answer.UNKNOWN, "`contains_any` of two arguments of the call")
+    promises = ConditionsFile("forbid (principal, action, resource) when { context.arguments.a.isEmpty() };")
+    assert [one.answer for one in prove(policy, promises, SECONDS)] == [Answer.UNKNOWN]
+    assert {one.answer for one in compare(policy, policy_of([two_sets], PERMIT), SECONDS)} == {Answer.UNKNOWN}
+
+
+def test_an_example_that_the_guard_does_not_confirm_is_uncertain() -> None:
+    # The solver does not know the pattern, so its example has a sku that the guard refuses.
+    tool = ShopTool("act", schema("sku", sku={"type": "string", "pattern": "^[A-Z]{3}$"}))
+    (finding,) = explain(policy_of([tool], PERMIT), SECONDS)
+    assert (finding.is_certain, finding.example is not None and finding.example.guard) == (False, "refused")
+
+
+def test_lengths_of_the_schema_are_kept_by_examples() -> None:
+    words = {"type": "array", "items": TEXT, "minItems": 2}
+    tool = ShopTool("act", schema("text", "words", text={"type": "string", "minLength": 3}, words=words))
+    (finding,) = explain(policy_of([tool], PERMIT), SECONDS)
+    assert finding.is_certain
+    assert finding.example is not None
+    assert len(finding.example.arguments["text"]) >= 3
+    assert len(finding.example.arguments["words"]) == 2
+
+
+def test_promises_are_forbid_rules_that_fit_the_tools() -> None:
+    for text, message in (
+        (PERMIT, "have a permit"),
+        ('\nforbid (principal, action == Action::"no", resource);', "promises.cedar, line 2: unrecognized action"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            proofs(text)
