@@ -326,4 +326,6 @@ if __name__ == "__main__":
     run_folder = Path(sys.argv[1])
     if (forked := serve(run_folder)) is not None:
         end(run(forked))
-    shutil.rmtree(run_folder, ignore_errors=True)
+    # PostgreSQL is stopped by the process whose id is in its folder; the process that stops it removes everything.
+    if not (run_folder / "postgresql").exists():
+        shutil.rmtree(run_folder, ignore_errors=True)
