@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select
 from graph_agent.audit.export_reader import ExportedText, invalid_object, read_export
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database
-from graph_agent.db.insert import insert_new
+from graph_agent.db.prepared import insert_new
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.record import DecisionRecord

@@ -1,4 +1,4 @@
-"""Statements whose SQL is compiled once and sent straight to SQLite's driver.
+"""Statements whose SQL is compiled once and sent straight to SQLite's driver, among them INSERT .. ON CONFLICT.
 
 SQLAlchemy takes ten times as long to prepare a short statement as SQLite takes to run it. On PostgreSQL, where a statement
 waits for the network, SQLAlchemy runs it as usual. The values are converted by the same types, and errors are SQLAlchemy's.
@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Dialect
+from sqlalchemy import Connection, Dialect, Executable, Table, or_
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.sql.base import Executable
 
 from graph_agent.db.sqlite_engine import driver_connection
 
@@ -90,3 +90,36 @@ class _Compiled:
         """Return a row of the driver with its values as Python objects."""
         pairs = zip(row, self._readers, strict=True)
         return self._row._make(value if convert is None else convert(value) for value, convert in pairs)
+
+
+def insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert `rows`; a row whose key exists already is left unchanged."""
+    _insert_new_statement(table).run_for_each(connection, rows)
+
+
+def insert_or_replace(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert `rows`; a row whose primary key exists already is overwritten in every column, unless it is the same."""
+    _insert_or_replace_statement(table).run_for_each(connection, rows)
+
+
+# Cached, because building a statement takes longer than running it.
+@cache
+def _insert_new_statement(table: Table) -> PreparedStatement:
+    return PreparedStatement(lambda dialect: insert_into(table, dialect).on_conflict_do_nothing())
+
+
+@cache
+def _insert_or_replace_statement(table: Table) -> PreparedStatement:
+    def build(dialect: str) -> Executable:
+        statement = insert_into(table, dialect)
+        keys = [column.name for column in table.primary_key]
+        fresh = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
+        differs = or_(*(table.c[name].is_distinct_from(value) for name, value in fresh.items()))
+        return statement.on_conflict_do_update(index_elements=keys, set_=fresh, where=differs)
+
+    return PreparedStatement(build)
+
+
+def insert_into(table: Table, dialect: str) -> postgresql.Insert | sqlite.Insert:
+    """Return an INSERT that takes ON CONFLICT and RETURNING."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, update
 
-from graph_agent.db.insert import insert_new
+from graph_agent.db.prepared import insert_new
 from graph_agent.models.base import Frozen
 from graph_agent.record.chain import Sealer
 from graph_agent.record.row_seal import row_seal, with_seal

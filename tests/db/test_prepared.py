@@ -11,8 +11,7 @@ from sqlalchemy import Column, Connection, Integer, Table, bindparam, delete, in
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from graph_agent.db import Database, JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
-from graph_agent.db.insert import insert_or_replace
-from graph_agent.db.prepared import PreparedStatement
+from graph_agent.db.prepared import PreparedStatement, insert_or_replace
 
 
 class Colour(StrEnum):

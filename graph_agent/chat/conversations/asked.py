@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from graph_agent.chat.conversations.confirmations import used_by
 from graph_agent.chat.conversations.tables import asked_confirmations, turns
-from graph_agent.db.insert import insert_new
+from graph_agent.db.prepared import insert_new
 from graph_agent.models.decision import AnswerState, DecisionType, PendingAction, ShownQuestion
 
 _ANSWERED = frozenset({DecisionType.EXECUTE_PENDING, DecisionType.CANCEL_PENDING})

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from graph_agent.chat.conversations.tables import used_confirmations
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.db.insert import insert_new
+from graph_agent.db.prepared import insert_new
 from graph_agent.errors import RecordUnavailableError
 from graph_agent.ports import Clock
 

@@ -8,8 +8,7 @@ from sqlalchemy import Connection, Executable, bindparam, case, or_
 
 from graph_agent.chat.conversations.tables import turn_limits
 from graph_agent.db import UtcDateTime
-from graph_agent.db.insert import insert_into
-from graph_agent.db.prepared import PreparedStatement
+from graph_agent.db.prepared import PreparedStatement, insert_into
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 

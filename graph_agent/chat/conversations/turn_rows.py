@@ -8,8 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, exists, insert, select, update
 
 from graph_agent.chat.conversations.tables import TurnState, conversations, messages, turns
-from graph_agent.db.insert import insert_into
-from graph_agent.db.prepared import PreparedStatement
+from graph_agent.db.prepared import PreparedStatement, insert_into
 from graph_agent.models.decision import MAX_HISTORY_MESSAGES, Message, PendingAction
 from graph_agent.record.tables import decision_logs
 

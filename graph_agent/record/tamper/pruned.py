@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, select, update
 
-from graph_agent.db.insert import insert_or_replace
+from graph_agent.db.prepared import insert_or_replace
 from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.chain_tables import record_chains, record_links
 from graph_agent.record.row_seal import row_seal, with_seal
