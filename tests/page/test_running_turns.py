@@ -76,10 +76,14 @@ def test_stop_ends_a_turn_and_the_page_says_why_it_failed_and_tries_again(site: 
 def test_behind_a_proxy_that_holds_streams_back_the_answer_is_asked_for(site: Site) -> None:
     with buffering_proxy(site.url) as proxy, site.context(refusals=True) as context:
         page = context.new_page()
+        page.clock.install()
         page.goto(site.link.replace(site.url, proxy))
         page.get_by_label("Message", exact=True).fill("add a task to buy bread")
         with page.expect_request(re.compile("/api/chat$")):
-            page.keyboard.press("Enter")
+            with page.expect_request(re.compile("/api/chat/stream$")):
+                page.keyboard.press("Enter")
+            # So long the page waits for the first event.
+            page.clock.fast_forward("00:10")
         MODEL.gate.release(2)
         expect(page.locator(".message.assistant .receipt")).to_have_text("added 'buy bread'")
         expect(page.locator("[data-state=BUILD_DECISION]")).to_have_attribute("data-condition", "visited")
