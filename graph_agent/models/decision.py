@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -264,9 +265,10 @@ class DecisionContext(Frozen):
     def _calls_can_be_recorded(cls, value: tuple[FunctionCall, ...]) -> tuple[FunctionCall, ...]:
         try:
             _calls_text(value).encode()
+            # In the order in which a replay reads them from the record, because a question names them in their order.
+            return tuple(call.replace(arguments=json.loads(canonical_json(call.arguments))) for call in value)
         except (ValueError, TypeError, RecursionError):
             raise ValueError("the arguments must be plain JSON") from None
-        return value
 
     @classmethod
     def for_calls(

@@ -1,6 +1,6 @@
-"""`make conformance`: the MCP conformance suite and the MCP Inspector against our servers. The last line printed is the count.
+"""`make conformance`: the MCP conformance suite, the MCP Inspector and the client of MCP's TypeScript SDK against our servers.
 
-The suite has no option for headers, so both servers run without authentication.
+The last line printed is the count. The suite has no option for headers, so the servers run without authentication.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ MAX_EXPECTED_FAILURES = 14
 NPX = ("npx", "--yes", "--package", "node@22")
 CONFORMANCE = (*NPX, "--package", "@modelcontextprotocol/conformance@0.1.16", "conformance", "server")
 INSPECTOR = (*NPX, "--package", "@modelcontextprotocol/inspector@2.12.0", "mcp-inspector", "--cli")
+CONNECT = ("--connect-timeout", "120000")
+"""A busy machine needs longer to start a server than the Inspector waits."""
 
-ON_THE_TASK_SERVER = (
-    "server-initialize",
-    "ping",
-    "tools-list",
-    "resources-list",
-    "server-sse-multiple-streams",
-    "dns-rebinding-protection",
-)
-"""The scenarios that need no fixtures."""
+SDK = "@modelcontextprotocol/sdk@1.32.2"
+
+ON_THE_GATEWAY = ("server-initialize", "ping", "tools-list", "server-sse-multiple-streams", "dns-rebinding-protection")
+"""The scenarios that need no fixtures, for a server that declares tools."""
+ON_THE_TASK_SERVER = (*ON_THE_GATEWAY, "resources-list")
 SECONDS = 300
 GRAPH_AGENT = Path(sys.executable).with_name("graph-agent")
 
@@ -72,18 +70,19 @@ def conformance(url: str, home: Path) -> tuple[int, int]:
     return sum(name not in failed for _, name in verdicts), len(verdicts)
 
 
-def scenarios_of_the_task_server(url: str, home: Path) -> int:
-    for scenario in ON_THE_TASK_SERVER:
+def scenarios(name: str, wanted: Sequence[str], url: str, home: Path) -> int:
+    """Run the scenarios; return their number. Exits if one fails."""
+    for scenario in wanted:
         ended = run([*CONFORMANCE, "--scenario", scenario, "--url", url], home)
         if ended.returncode != 0 or not re.search(r"Passed: ([1-9]\d*)/\1,", ended.stdout):
-            sys.exit(f"{ended.stdout[-2000:]}{ended.stderr[-2000:]}\nthe task server fails {scenario}")
-        print(f"✓ {scenario} (task server)")
-    return len(ON_THE_TASK_SERVER)
+            sys.exit(f"{ended.stdout[-2000:]}{ended.stderr[-2000:]}\nthe {name} fails {scenario}")
+        print(f"✓ {scenario} ({name})")
+    return len(wanted)
 
 
 def inspect(target: Sequence[str | Path], home: Path, *arguments: str) -> dict[str, Any]:
     """Return what the Inspector prints for one request."""
-    ended = run([*INSPECTOR, *target, *arguments], home)
+    ended = run([*INSPECTOR, *target, *CONNECT, *arguments], home)
     try:
         answer: dict[str, Any] = json.loads(ended.stdout)
     except ValueError:
@@ -105,6 +104,43 @@ def inspection(target: Sequence[str | Path], transport: str, home: Path) -> int:
     return 3
 
 
+def inspection_of_the_gateway(target: Sequence[str | Path], transport: str, home: Path) -> int:
+    """List and call the tools of the gateway with the Inspector; return the number of requests. Exits if an answer is wrong."""
+    listed = inspect(target, home, "--method", "tools/list")
+    assert {tool["name"] for tool in listed["tools"]} >= {"add_task", "delete_task"}, listed
+    call = ("--method", "tools/call", "--tool-name")
+    added = inspect(target, home, *call, "add_task", "--tool-arg", f"description=buy milk over {transport}")
+    assert added["structuredContent"]["data"]["receipt"] == f"added 'buy milk over {transport}'", added
+    task = added["structuredContent"]["data"]["task"]["id"]
+    waiting = inspect(target, home, *call, "delete_task", "--tool-arg", f"task_id={task}")
+    assert waiting["structuredContent"]["error"].startswith("Not done yet: it waits for your yes"), waiting
+    refused = inspect(target, home, *call, "list_tasks", "--tool-arg", "user_id=bob")
+    assert refused["structuredContent"]["error_code"] == "ACCESS_DENIED", refused
+    for method in ("tools/list", "a change", "a question", "a refusal"):
+        print(f"✓ inspector {method} over {transport} (gateway)")
+    return 4
+
+
+def steps_of_the_sdk(home: Path) -> int:
+    """Drive the gateway with the client of MCP's TypeScript SDK; return the number of its steps. Exits if one fails."""
+    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", home / "npm", SDK], check=True)
+    shutil.copy(HERE / "client.mjs", home / "npm")
+    ended = run(["node", home / "npm" / "client.mjs", GRAPH_AGENT], home)
+    print(ended.stdout, end="")
+    if ended.returncode != 0:
+        sys.exit(f"{ended.stderr}\nthe client of the SDK failed")
+    return ended.stdout.count("✓")
+
+
+def checked_log(home: Path) -> None:
+    """Exit unless the log of the gateway verifies and replays."""
+    for command in (("log", "verify"), ("replay", "--all")):
+        ended = run([GRAPH_AGENT, *command], home)
+        if ended.returncode != 0:
+            sys.exit(f"{ended.stdout}{ended.stderr}\n{' '.join(command)} failed after the gateway")
+        print(f"✓ {' '.join(command)} (gateway)")
+
+
 def main() -> None:
     if shutil.which("npx") is None:
         print("conformance: skipped, because there is no npm")
@@ -117,12 +153,20 @@ def main() -> None:
         with running([sys.executable, "-m", "tests.conformance.fixture_server"], home) as url:
             passed, total = conformance(url, home)
         with running([GRAPH_AGENT, "tools", "serve", "--http", "127.0.0.1:0", "--no-token"], home) as url:
-            own = scenarios_of_the_task_server(url, home)
+            own = scenarios("task server", ON_THE_TASK_SERVER, url, home)
             inspected = inspection([url, "--transport", "http"], "http", home)
         inspected += inspection([GRAPH_AGENT, "tools", "serve"], "stdio", home)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        with running([GRAPH_AGENT, "gateway", "--http", "127.0.0.1:0", "--no-token"], home) as url:
+            gateway = scenarios("gateway", ON_THE_GATEWAY, url, home)
+            inspected += inspection_of_the_gateway([url, "--transport", "http"], "http", home)
+        inspected += inspection_of_the_gateway([GRAPH_AGENT, "gateway"], "stdio", home)
+        steps = steps_of_the_sdk(home)
+        checked_log(home)
     print(
-        f"conformance: {passed} of {total} scenarios pass with the fixtures, {own} of {own} with the task server; "
-        f"the Inspector made {inspected} requests"
+        f"conformance: {passed} of {total} scenarios pass with the fixtures, {own} of {own} with the task server and "
+        f"{gateway} of {gateway} with the gateway; the Inspector made {inspected} requests, and the client of the SDK {steps}"
     )
 
 

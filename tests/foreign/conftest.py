@@ -1,7 +1,8 @@
-"""The command line with an official MCP server, a constitution for it and a scripted model."""
+"""The command line with an official MCP server and a constitution for it: turns of a scripted model, and the gateway."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client, StdioServerParameters
 
 from graph_agent.errors import ToolErrorCode
+from graph_agent.gateway.server import DECISION_META
 from tests.cli.conftest import Cli, cli, home, migrated_home, script  # noqa: F401 (fixtures)
+from tests.fork_server import graph_agent
 
 ANSWER = {"content": "That is all.", "finish_reason": "stop"}
 START_SECONDS = 120
@@ -115,20 +119,58 @@ class Agent:
         assert ended.out == f"{len(decisions)} of {len(decisions)} identical\n", ended.out + ended.err
 
 
+class GatewayAgent(Agent):
+    """Makes the calls through `graph-agent gateway`, as an MCP client without a model: each is a decision."""
+
+    def ask(self, message: str, *batches: list[Call], conversation: str | None = None) -> dict[str, Any]:
+        """Make one call, or answer the question of one; return what `Agent.ask` does, from the record."""
+        if not batches:
+            return super().ask(message, conversation=conversation)
+        ((wanted,),) = batches
+        record = self.cli("log", "show", asyncio.run(self._decision_of(wanted)), "--json").json()
+        header, decision = record["header"], record["decision"]
+        conversation_id = header["context"]["conversation_id"]
+        return {"decision_id": header["decision_id"], "conversation_id": conversation_id, "decision": decision}
+
+    def fails_after(self, works: Call, fails: Call, code: ToolErrorCode = ToolErrorCode.TOOL_REPORTED_FAILURE) -> None:
+        """Make two calls, the second of which fails on the server."""
+        self.changes(works)
+        answer = self.ask("do it", [fails])
+        (failed,) = self.invocations(answer)
+        assert (failed["success"], failed["error_code"]) == (False, code), failed
+        assert answer["decision"]["effects"] == []
+
+    async def _decision_of(self, wanted: Call) -> str:
+        environment = {**os.environ, "GRAPH_AGENT_TIMEOUT_SECONDS": "600"}
+        program = StdioServerParameters(command=graph_agent(), args=["gateway", *self.files], env=environment)
+        async with Client(program, read_timeout_seconds=600) as client:
+            result = await client.call_tool(wanted.tool, wanted.arguments)
+        assert result.meta is not None
+        return str(result.meta[DECISION_META])
+
+
 @pytest.fixture
 def installed() -> Path:
     """The folder in which `make foreign` has installed the servers."""
     return Path(os.environ["FOREIGN_SERVERS"])
 
 
-@pytest.fixture
-def agent(cli: Cli, script: Callable[..., str], tmp_path: Path) -> Callable[[dict[str, Any], str], Agent]:  # noqa: F811 (fixtures)
+@pytest.fixture(params=[Agent, GatewayAgent], ids=["turns", "gateway"])
+def agent(
+    request: pytest.FixtureRequest,
+    cli: Cli,  # noqa: F811 (a fixture)
+    script: Callable[..., str],  # noqa: F811 (a fixture)
+    tmp_path: Path,
+) -> Callable[[dict[str, Any], str], Agent]:
     """`agent(server, grants)`: an agent with one server and a constitution that has these lines."""
 
     def build(server: dict[str, Any], grants: str) -> Agent:
         servers, constitution = tmp_path / "servers.json", tmp_path / "constitution.md"
         servers.write_text(json.dumps({"mcpServers": {"it": {"timeout": START_SECONDS, **server}}}), encoding="utf-8")
+        # Each agent is a new start: what an earlier one has pinned is not reviewed here.
+        constitution.with_suffix(".lock").unlink(missing_ok=True)
         constitution.write_text(f"You use one server.\n\n## Available Tools\n{grants}\n", encoding="utf-8")
-        return Agent(cli, script, ("--mcp", str(servers), "--constitution", str(constitution)))
+        kind: type[Agent] = request.param
+        return kind(cli, script, ("--mcp", str(servers), "--constitution", str(constitution)))
 
     return build

@@ -115,8 +115,8 @@ def use_everything(agent: Build, server: dict[str, Any]) -> None:
     everything = agent(
         server,
         "- echo: Echo (reads)\n- get-structured-content: Weather (reads)\n- get-tiny-image: Picture (reads)\n"
-        "- get-sum: Add (without confirmation)\n"
-        "- get-resource-reference: Refer\n- trigger-long-running-operation: Wait (requires confirmation)",
+        "- get-sum: Add (without confirmation)\n- get-resource-reference: Refer (without confirmation)\n"
+        "- trigger-long-running-operation: Wait (requires confirmation)",
     )
     wait = call("trigger-long-running-operation", duration=0.2, steps=2)
 

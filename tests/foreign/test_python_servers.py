@@ -151,7 +151,8 @@ def test_sqlite(agent: Build, installed: Path, tmp_path: Path) -> None:
     file = tmp_path / "notes.db"
     notes = agent(
         {"command": command(installed, "sqlite", "py-old"), "args": ["--db-path", str(file)]},
-        "- read_query: Select (reads)\n- create_table: Create a table\n- write_query: Change rows (requires confirmation)",
+        "- read_query: Select (reads)\n- create_table: Create a table (without confirmation)\n"
+        "- write_query: Change rows (requires confirmation)",
     )
     insert = call("write_query", query="INSERT INTO notes VALUES ('milk')")
 
@@ -173,12 +174,8 @@ def test_sqlite(agent: Build, installed: Path, tmp_path: Path) -> None:
     )
     writer.changes(call("write_query", query="INSERT INTO notes VALUES ('tea')"))
     # This server reports a failed statement as an ordinary text, without `isError`: only the text can tell it.
-    answer = writer.ask(
-        "do both",
-        [call("write_query", query="INSERT INTO notes VALUES ('bread')")],
-        [call("write_query", query="INSERT INTO nowhere VALUES ('x')")],
-    )
-    first, second = writer.invocations(answer)
+    inserts = [call("write_query", query=f"INSERT INTO {table} VALUES ('bread')") for table in ("notes", "nowhere")]
+    first, second = (made for insert in inserts for made in writer.invocations(writer.ask("do it", [insert])))
     assert (first["success"], second["success"]) == (True, True)
     assert "no such table: nowhere" in str(second["result"])
     assert rows() == ["milk", "tea", "bread"]

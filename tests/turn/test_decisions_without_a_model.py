@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from graph_agent.errors import ServiceError, ServiceErrorCode, ToolErrorCode
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import DecisionContext, DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.replays.replayer import replay
+from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.scripted_turns import TableServer, asks, done, engine_of, failed
@@ -22,8 +25,9 @@ PREVIEWS = {"delete_task": done({"description": "call mom"})}
 
 
 async def replayed(engine: LLMAgentEngine, finished: FinishedTurn) -> bool:
-    digests = list(finished.record.header.digests.values())
-    return (await replay(finished.record, await engine.audit.texts(digests))).identical
+    """True if the record replays as it is read from the log."""
+    record = DecisionRecord.model_validate_json(canonical_json(finished.record.to_json()))
+    return (await replay(record, await engine.audit.texts(list(record.header.digests.values())))).identical
 
 
 def fates(record: DecisionRecord) -> Sequence[CallDisposition]:
@@ -77,6 +81,16 @@ async def test_a_call_that_needs_confirmation_is_asked_about_and_a_yes_runs_exac
     assert await replayed(engine, answered)
     again = await engine.answer(asked, yes=True)
     assert (again.decision.outcome_category, len(server.sent)) == (OutcomeCategory.USER_INPUT, 1)
+
+
+async def test_a_call_replays_whatever_the_order_of_its_arguments() -> None:
+    call = FunctionCall("update_task", {"task_id": "t1", "description": "call dad"})
+    update = [one for one in TASK_TOOLS if one.name == "update_task"]
+    constitution = "You.\n\n## Available Tools\n- update_task: Update task (requires confirmation)\n"
+    engine = LLMAgentEngine(ScriptedAdapter([]), TableServer(served=tuple(update)), constitution)
+    asked = await engine.call("ann", [call])
+    assert await replayed(engine, asked)
+    assert await replayed(engine, await engine.answer(asked, yes=True))
 
 
 async def test_after_a_no_nothing_is_done() -> None:
