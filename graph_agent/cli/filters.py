@@ -42,9 +42,10 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {
 def filter_by(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator for a command with a parameter `filters`.
 
-    On the command line the parameter is replaced by the options for `fields`; the command gets the `DecisionFilter` that they
-    build. Invalid values raise `ServiceError` VALIDATION_ERROR.
+    On the command line the parameter is replaced by the options for `fields`, by default all but the id; the command gets the
+    `DecisionFilter` that they build. Invalid values raise `ServiceError` VALIDATION_ERROR.
     """
+    fields = fields or tuple(field for field in _OPTIONS if field != "decision_id")
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)

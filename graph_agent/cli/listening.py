@@ -17,6 +17,11 @@ async def serve_until_stopped(server: Server, *listeners: socket.socket) -> None
         raise ConfigurationError("the server could not be started")
 
 
+def url_of(host: str, listener: socket.socket) -> str:
+    """Return the URL of a listening socket on `host`."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
 def open_listener(host: str, port: int, option: str = "--port") -> socket.socket:
     """Return a listening socket, so that a taken port is reported before anything slow starts.
 

@@ -20,19 +20,7 @@ from graph_agent.reply.counting import counted
 _STYLES = {"SUCCESS": "green", "ERROR": "red", "REFUSAL": "yellow", "AMBIGUITY": "cyan", "PENDING": "yellow"}
 
 
-@filter_by(
-    "user_id",
-    "conversation_id",
-    "since",
-    "until",
-    "decision_type",
-    "outcome",
-    "intent_type",
-    "status",
-    "model",
-    "response_model",
-    "refused",
-)
+@filter_by()
 def list_decisions(
     *,
     filters: DecisionFilter,

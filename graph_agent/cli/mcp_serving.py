@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.secret import launch_token, token_file
-from graph_agent.cli.listening import open_listener, serve_until_stopped
+from graph_agent.cli.listening import open_listener, serve_until_stopped, url_of
 from graph_agent.cli.running import open_in_loop, option, print_stderr, wrong_usage
 from graph_agent.net.addresses import is_loopback
 from graph_agent.settings import Settings
@@ -65,7 +65,7 @@ def serve_mcp(
             "configure GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL first"
         )
     with closing(open_listener(host, port)) as listener, open_in_loop(resource) as (opened, run):
-        bound = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/mcp"
+        bound = f"{url_of(host, listener)}/mcp"
         token = None if no_token or settings.authenticates else launch_token(settings)
         whose = "each token's user" if settings.authenticates else user
         app = serving.app(opened, url or bound, token)

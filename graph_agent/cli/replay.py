@@ -38,18 +38,7 @@ _VALUE = 300
 """The number of characters of a value that are printed; --json prints all of them."""
 
 
-@filter_by(
-    "user_id",
-    "conversation_id",
-    "since",
-    "until",
-    "decision_type",
-    "outcome",
-    "intent_type",
-    "status",
-    "model",
-    "refused",
-)
+@filter_by()
 def replay(
     target: Annotated[
         str | None,

@@ -15,7 +15,7 @@ from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.static_page import is_built
 from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.files import command_settings
-from graph_agent.cli.listening import open_listener
+from graph_agent.cli.listening import open_listener, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel
 from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, PolicyFile, print_stderr, wrong_usage
 from graph_agent.cli.server_process import ServerOptions, run_server
@@ -94,19 +94,15 @@ def serve(
 
 def _announce(options: ServerOptions, host: str, listener: socket.socket, model: str) -> None:
     """Print the model, the address and the link of the page."""
-    url = _url(host, listener)
+    url = url_of(host, listener)
     print_stderr(f"model: {model}")
     print_stderr(f"serving {url} ({_users(options)}{'' if options.workers == 1 else f', {options.workers} workers'})")
     if options.metrics_listener is not None:
-        print_stderr(f"metrics: {_url(host, options.metrics_listener)}/metrics")
+        print_stderr(f"metrics: {url_of(host, options.metrics_listener)}/metrics")
     if options.session is not None:
         print_stderr(f"programs send the header in {token_file(options.settings)}")
     if options.with_page:
         print_stderr(_how_to_open(options.session, url))
-
-
-def _url(host: str, listener: socket.socket) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
 
 
 def _users(options: ServerOptions) -> str:

@@ -68,7 +68,14 @@ function Decisions({ report, heading }: { report: Report; heading: string }): VN
   const rows: [string, (decision: AgentDecision) => VNode | string][] = [
     ["Outcome", (one) => <Outcome outcome={one.outcome_category ?? "PENDING"} />],
     ["Type", (one) => words(one.decision_type)],
-    ["Reply", (one) => <Authored text={text("Reply", one)} parts={one.authors?.reply} />],
+    [
+      "Reply",
+      (one) => (
+        <p class="content">
+          <Authored text={text("Reply", one)} parts={one.authors?.reply} />
+        </p>
+      ),
+    ],
     ["Asks to confirm", (one) => <Visible text={one.pending_action?.description ?? "nothing"} />],
     ["Receipts", (one) => <Visible text={one.effects?.join("\n") || "none"} />],
   ];
