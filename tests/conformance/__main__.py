@@ -24,7 +24,7 @@ MAX_EXPECTED_FAILURES = 14
 """May only be lowered."""
 
 NPX = ("npx", "--yes", "--package", "node@22")
-CONFORMANCE = (*NPX, "--package", "@modelcontextprotocol/conformance@0.1.16", "conformance", "server")
+CONFORMANCE = (*NPX, "--package", "@modelcontextprotocol/conformance@0.1.16", "conformance")
 INSPECTOR = (*NPX, "--package", "@modelcontextprotocol/inspector@2.12.0", "mcp-inspector", "--cli")
 CONNECT = ("--connect-timeout", "120000")
 """A busy machine needs longer to start a server than the Inspector waits."""
@@ -33,6 +33,8 @@ SDK = "@modelcontextprotocol/sdk@1.32.2"
 
 ON_THE_GATEWAY = ("server-initialize", "ping", "tools-list", "server-sse-multiple-streams", "dns-rebinding-protection")
 """The scenarios that need no fixtures, for a server that declares tools."""
+OF_THE_CLIENT = ("initialize", "tools_call", "sse-retry")
+"""Our client declares neither elicitation nor sampling."""
 ON_THE_TASK_SERVER = (*ON_THE_GATEWAY, "resources-list")
 SECONDS = 300
 GRAPH_AGENT = Path(sys.executable).with_name("graph-agent")
@@ -59,7 +61,7 @@ def run(command: Sequence[str | Path], home: Path) -> subprocess.CompletedProces
 
 def conformance(url: str, home: Path) -> tuple[int, int]:
     """Run the whole suite; return the number of scenarios that pass, and of all. Exits if the baseline does not fit."""
-    ended = run([*CONFORMANCE, "--suite", "all", "--url", url, "--expected-failures", EXPECTED], home)
+    ended = run([*CONFORMANCE, "server", "--suite", "all", "--url", url, "--expected-failures", EXPECTED], home)
     verdicts = re.findall(r"^([✓✗]) ([\w-]+): ", ended.stdout, re.MULTILINE)
     print(*(f"{mark} {name}" for mark, name in verdicts), sep="\n")
     if ended.returncode != 0 or not verdicts:
@@ -73,11 +75,22 @@ def conformance(url: str, home: Path) -> tuple[int, int]:
 def scenarios(name: str, wanted: Sequence[str], url: str, home: Path) -> int:
     """Run the scenarios; return their number. Exits if one fails."""
     for scenario in wanted:
-        ended = run([*CONFORMANCE, "--scenario", scenario, "--url", url], home)
+        ended = run([*CONFORMANCE, "server", "--scenario", scenario, "--url", url], home)
         if ended.returncode != 0 or not re.search(r"Passed: ([1-9]\d*)/\1,", ended.stdout):
             sys.exit(f"{ended.stdout[-2000:]}{ended.stderr[-2000:]}\nthe {name} fails {scenario}")
         print(f"✓ {scenario} ({name})")
     return len(wanted)
+
+
+def scenarios_of_the_client(home: Path) -> int:
+    """Run the scenarios for clients; return their number. Exits if one fails."""
+    program = f"env PYTHONPATH={ROOT} {sys.executable} -m tests.conformance.client"
+    for scenario in OF_THE_CLIENT:
+        ended = run([*CONFORMANCE, "client", "--command", program, "--scenario", scenario, "--timeout", "120000"], home)
+        if ended.returncode != 0 or "OVERALL: PASSED" not in ended.stdout + ended.stderr:
+            sys.exit(f"{ended.stdout[-2000:]}{ended.stderr[-2000:]}\nour client fails {scenario}")
+        print(f"✓ {scenario} (client)")
+    return len(OF_THE_CLIENT)
 
 
 def inspect(target: Sequence[str | Path], home: Path, *arguments: str) -> dict[str, Any]:
@@ -153,6 +166,7 @@ def main() -> None:
         with running([sys.executable, "-m", "tests.conformance.fixture_server"], home) as url:
             passed, total = conformance(url, home)
         with running([GRAPH_AGENT, "tools", "serve", "--http", "127.0.0.1:0", "--no-token"], home) as url:
+            clients = scenarios_of_the_client(home)
             own = scenarios("task server", ON_THE_TASK_SERVER, url, home)
             inspected = inspection([url, "--transport", "http"], "http", home)
         inspected += inspection([GRAPH_AGENT, "tools", "serve"], "stdio", home)
@@ -165,8 +179,9 @@ def main() -> None:
         steps = steps_of_the_sdk(home)
         checked_log(home)
     print(
-        f"conformance: {passed} of {total} scenarios pass with the fixtures, {own} of {own} with the task server and "
-        f"{gateway} of {gateway} with the gateway; the Inspector made {inspected} requests, and the client of the SDK {steps}"
+        f"conformance: {passed} of {total} scenarios pass with the fixtures, {own} of {own} with the task server, "
+        f"{gateway} of {gateway} with the gateway, {clients} of {clients} with our client; "
+        f"the Inspector made {inspected} requests, and the client of the SDK {steps}"
     )
 
 
