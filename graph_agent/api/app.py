@@ -36,7 +36,7 @@ from graph_agent.api.access_log import AccessLog
 from graph_agent.api.auth import authenticator
 from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts, refuse_other_origins, refuse_two_lengths
-from graph_agent.api.schemas import AnswerRequest, ChatRequest, add_schemas
+from graph_agent.api.schemas import AnswerRequest, ChatRequest, DryRunRequest, add_schemas
 from graph_agent.api.services import ApiServices
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import Page, SignInWay, description_router, is_page_request, page_router
@@ -160,7 +160,7 @@ class _Api(FastAPI):
     """An application whose OpenAPI document declares the bodies that the routes read themselves, too."""
 
     def openapi(self) -> dict[str, Any]:
-        return add_schemas(super().openapi(), (ChatRequest, AnswerRequest, replay.ReplayRequest))
+        return add_schemas(super().openapi(), (ChatRequest, AnswerRequest, DryRunRequest, replay.ReplayRequest))
 
 
 async def _finish_remaining_turns(runtime: Runtime) -> int | None:

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from graph_agent.api.arrivals import WAITED
 from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
-from graph_agent.api.schemas import AnswerRequest, Answers, ChatReply, ChatRequest, Shown, errors, json_body
+from graph_agent.api.schemas import AnswerRequest, Answers, ChatReply, ChatRequest, DryRunRequest, Shown, errors, json_body
 from graph_agent.api.services import services
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion
@@ -21,8 +21,8 @@ from graph_agent.turn.handle import TurnHandle
 
 router = APIRouter(prefix="/api", tags=["chat"])
 
-_FIELDS = frozenset(ChatRequest.model_fields)
-MESSAGE_BODY = json_body(ChatRequest, AnswerRequest)
+_FIELDS = frozenset({*ChatRequest.model_fields, *DryRunRequest.model_fields})
+MESSAGE_BODY = json_body(ChatRequest, AnswerRequest, DryRunRequest)
 
 IdempotencyKey = Annotated[
     str | None,
@@ -58,6 +58,7 @@ class ParsedMessage:
     conversation_id: str | None
     answers: ConfirmationAnswer | None
     shown: ShownQuestion | None = None
+    dry_run: bool = False
 
 
 async def start_turn(
@@ -80,6 +81,7 @@ async def start_turn(
             idem_key=idem_key,
             arrived_at=arrived_at,
             roles=caller.roles,
+            dry_run=sent.dry_run,
         ),
         has_waited=waited is not None,
     )
@@ -94,8 +96,10 @@ def read_message(body: dict[str, Any]) -> ParsedMessage:
         raise invalid("The field 'content' must be given, as text, unless 'answers' is.")
     if conversation_id is not None and not isinstance(conversation_id, str):
         raise invalid("The field 'conversation_id' must be text.")
+    if not isinstance(dry_run := body.get("dry_run", False), bool):
+        raise invalid("The field 'dry_run' must be true or false.")
     read = None if answers is None else _read_answer(answers)
-    return ParsedMessage(content, conversation_id, read, read_shown(body.get("shown")))
+    return ParsedMessage(content, conversation_id, read, read_shown(body.get("shown")), dry_run)
 
 
 def read_shown(shown: Any) -> ShownQuestion | None:

@@ -48,21 +48,32 @@ _CONVERSATION = Field(
 )
 
 
+_CONTENT = Field(
+    min_length=1,
+    max_length=MAX_MESSAGE_LENGTH,
+    pattern=r"^[^\x00]*[^\x00\s][^\x00]*$",
+    description="The user's words: text that is neither blank nor contains a NUL.",
+)
+
+
 class ChatRequest(Frozen):
     """One message of the user. With `answers`, the text is stored and shown, but not read."""
 
-    content: str = Field(
-        min_length=1,
-        max_length=MAX_MESSAGE_LENGTH,
-        pattern=r"^[^\x00]*[^\x00\s][^\x00]*$",
-        description="The user's words: text that is neither blank nor contains a NUL.",
-    )
+    content: str = _CONTENT
     conversation_id: str | None = _CONVERSATION
     answers: Answers | SkipJsonSchema[None] = None
     shown: Shown | SkipJsonSchema[None] = Field(
         default=None,
         description="A typed yes or no answers only this question. Without it, it counts only if no other may be meant.",
     )
+
+
+class DryRunRequest(Frozen):
+    """A message whose calls are judged and change nothing: the reply says what would be done."""
+
+    content: str = _CONTENT
+    conversation_id: str | None = _CONVERSATION
+    dry_run: bool
 
 
 class AnswerRequest(Frozen):

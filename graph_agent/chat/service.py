@@ -109,15 +109,17 @@ class ChatService:
         idem_key: str | None = None,
         hooks: Iterable[TurnHook] = (),
         roles: tuple[str, ...] = (),
+        dry_run: bool = False,
     ) -> ChatAnswer:
         """Answer one message; without `conversation_id`, in a new conversation.
 
         `answers` is the user's yes or no to a pending action, by its id: it belongs to the action's conversation, and `content`
         is then only shown there. `shown` is the question that the client shows: a typed yes answers no other one. Conditions of
         the policy see the user's `roles`. The same `idem_key` with the same message gets the same answer, however often it is
-        sent. If the caller is cancelled, the turn is ended and its record closed first.
+        sent. If the caller is cancelled, the turn is ended and its record closed first. A `dry_run` judges calls; it changes
+        nothing and answers no question.
         """
-        request = _request(user_id, content, conversation_id, answers, idem_key, shown, roles)
+        request = _request(user_id, content, conversation_id, answers, idem_key, shown, roles, dry_run=dry_run)
         started = await self._start(request, hooks)
         return started if isinstance(started, ChatAnswer) else await started.result()
 
@@ -154,13 +156,14 @@ class ChatService:
         arrived_at: float | None = None,
         stepwise: bool = False,
         roles: tuple[str, ...] = (),
+        dry_run: bool = False,
     ) -> TurnHandle[ChatAnswer] | ChatAnswer:
         """Like `send`, but return once the turn has begun; it then continues, whether or not the caller is cancelled.
 
         The deadline counts from `arrived_at`, in seconds of the clock's monotonic time; by default from now. With `stepwise`
         each node but the first waits for `request_step`.
         """
-        request = _request(user_id, content, conversation_id, answers, idem_key, shown, roles)
+        request = _request(user_id, content, conversation_id, answers, idem_key, shown, roles, dry_run=dry_run)
         started = await self._start(request, arrived_at=arrived_at)
         if not isinstance(started, ChatAnswer):
             # The turn has not taken a step yet, so no call is missed.
@@ -335,6 +338,8 @@ def _request(
     idem_key: str | None,
     shown: ShownQuestion | None,
     roles: tuple[str, ...],
+    *,
+    dry_run: bool = False,
 ) -> TurnRequest:
     """Return the request for a turn. Raises `ServiceError` VALIDATION_ERROR or INVALID_ID_FORMAT for invalid fields."""
     if conversation_id is not None:
@@ -346,7 +351,9 @@ def _request(
         content = "Yes." if answers.yes else "No."
     if content is None:
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A message or an answer must be given.")
-    return TurnRequest(user_id, content, conversation_id, idem_key, answers, shown, roles)
+    if dry_run and answers is not None:
+        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A dry run answers no question.")
+    return TurnRequest(user_id, content, conversation_id, idem_key, answers, shown, roles, dry_run)
 
 
 def well_formed_id(text: str) -> str:

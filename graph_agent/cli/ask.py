@@ -83,6 +83,9 @@ def ask(
             callback=finite,
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Judge the calls, but change nothing: the reply says what would be done.")
+    ] = False,
     verbose: Verbose = False,
 ) -> None:
     """Send one message and print the reply, with a receipt for every change.
@@ -92,6 +95,8 @@ def ask(
     """
     answers = _answer_by_id(yes, no)
     settings = command_settings(mcp, constitution, policy)
+    if dry_run and (batch is not None or show or go_on or answers is not None):
+        wrong_usage("--dry-run sends a message that answers no question: leave out --batch, --show, -c, --yes and --no")
     if batch is not None:
         if user != LOCAL_USER or go_on or any(given is not None for given in (text, conversation, answers)):
             wrong_usage("--batch reads its messages from a file: leave out TEXT, --user, --conversation, -c, --yes and --no")
@@ -111,7 +116,9 @@ def ask(
                 conversation = run(_last_conversation(runtime.chat, user, before))
             # A yes answers the question of this terminal, and no later one of another client.
             shown = None if before is None else before.question_in(user, conversation)
-            sending = send_with_key(runtime.chat, user, content, conversation_id=conversation, answers=answers, shown=shown)
+            sending = send_with_key(
+                runtime.chat, user, content, conversation_id=conversation, answers=answers, shown=shown, dry_run=dry_run
+            )
             answer = _ask_one(run, sending, as_json=as_json)
             pending = answer.decision.pending_action
             remember(settings, ShownConversation(user_id=user, conversation_id=answer.conversation_id, pending=pending))

@@ -246,6 +246,9 @@ class DecisionContext(Frozen):
     roles: tuple[FilledText, ...] = Field(default=(), exclude_if=not_)
     """The user's roles, which conditions can name."""
     # As above.
+    dry_run: bool = Field(default=False, exclude_if=not_)
+    """True to judge calls, but to send none that may change something or needs a yes."""
+    # As above.
     called: tuple[FunctionCall, ...] = Field(default=(), exclude_if=not_)
     """The calls of a decision without a model, which are judged as one batch; see `for_calls`."""
 

@@ -74,7 +74,7 @@ class TurnClaim(JoinedTurn, Confirmations):
             "created_at": now,
         }
         turn_rows.INSERT_MESSAGE.run(connection, message)
-        if context.called and decision.pending_action is None:
+        if (context.called or context.dry_run) and decision.pending_action is None:
             # Calls answer no question: the one that is waiting stays.
             turn_rows.TOUCH_CONVERSATION.run(connection, {**turn.key, "now": now})
             return

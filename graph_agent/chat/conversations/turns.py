@@ -49,6 +49,8 @@ class TurnRequest:
     """The question that the client shows; None if it does not say so."""
     roles: tuple[str, ...] = ()
     """The user's roles, for the conditions of the policy."""
+    dry_run: bool = False
+    """True to change nothing: the calls are only judged."""
     called: tuple[FunctionCall, ...] = ()
     """The calls of a decision without a model, which `content` names."""
 
@@ -60,6 +62,8 @@ class TurnRequest:
             body["answers"] = [self.answers.pending_action, self.answers.yes, *read]
         if self.shown is not None:
             body["shown"] = self.shown.pending_action
+        if self.dry_run:
+            body["dry_run"] = True
         if self.called:
             body["called"] = [call.to_json() for call in self.called]
         return digest(body)
@@ -241,16 +245,18 @@ class TurnStore:
             "created_at": now,
         }
         turn_rows.INSERT_MESSAGE.run(connection, message)
-        # Calls answer no question: the one that waits in the conversation goes on waiting.
+        # Calls and dry runs answer no question: the one that waits in the conversation goes on waiting.
+        asks_nothing = bool(request.called) or request.dry_run
         context = DecisionContext(
             user_id=request.user_id,
             message=request.content,
             conversation_id=conversation_id,
             message_history=[] if request.called else history,
-            pending_confirmation=None if request.called else pending,
+            pending_confirmation=None if asks_nothing else pending,
             answers=answers,
-            shown=None if request.called else shown,
+            shown=None if asks_nothing else shown,
             roles=request.roles,
+            dry_run=request.dry_run,
             called=request.called,
         )
         opening = open_record(decision_id, context)

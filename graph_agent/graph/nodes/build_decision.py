@@ -99,6 +99,8 @@ def _answered(turn: Turn, policy: Policy) -> tuple[DecisionType, OutcomeCategory
     if all(call.disposition is CallDisposition.REFUSED and call.result.error_code is denied for call in calls):
         return DecisionType.RESPOND_ONLY, OutcomeCategory.MISSING_PERMISSION
     changes = [call for call in calls if policy.is_write(call.call.name)]
+    if turn.context.dry_run and changes:
+        return DecisionType.INVOKE_TOOL, OutcomeCategory.RESPONSE_GIVEN
     succeeded = any(call.result.success for call in changes or calls)
     return DecisionType.INVOKE_TOOL, (OutcomeCategory.TASK_COMPLETED if succeeded else OutcomeCategory.TOOL_INVOCATION)
 

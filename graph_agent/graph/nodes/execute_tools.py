@@ -106,6 +106,8 @@ def _batch(turn: Turn) -> list[FunctionCall]:
 
 
 async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, confirmed: PendingAction | None) -> _Processed:
+    if turn.context.dry_run and (rule := _dry_run_rule(judgement)):
+        return _refused(f"{rule}; nothing was sent", None, rule)
     if judgement.verdict is Verdict.AWAITING and not runtime.ports.interrupted:
         return await _ask_user(runtime, judgement)
     if judgement.verdict in (Verdict.PERMITTED, Verdict.REPEATED) and not runtime.ports.interrupted:
@@ -122,6 +124,13 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
     if judgement.error_code is not None:
         return _refused(judgement.error, judgement.error_code, judgement.rule)
     return _skipped()
+
+
+def _dry_run_rule(judgement: Judgement) -> str:
+    """Return what a dry run does not do, as a clause for the user; empty for a read that runs, and for a refused call."""
+    if judgement.verdict is Verdict.AWAITING:
+        return f"this is a dry run: you would be asked first{judgement.rule and f' ({judgement.rule})'}"
+    return "this is a dry run: it would be done" if judgement.authorized is not None and judgement.authorized.mutating else ""
 
 
 async def _ask_user(runtime: TurnRuntime, judgement: Judgement) -> _Processed:
