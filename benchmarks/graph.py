@@ -12,7 +12,7 @@ import gc
 import statistics
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks import peers
@@ -61,6 +61,9 @@ class _InstantPorts:
             call = FunctionCall(name="add_task", arguments={"description": f"task {done}"})
             return LLMResponse(function_calls=[call], finish_reason="tool_calls")
         return LLMResponse(content="Done.", finish_reason="stop")
+
+    def intend(self, calls: Sequence[AuthorizedCall]) -> None:
+        """Nothing is recorded here."""
 
     async def execute(self, call: AuthorizedCall) -> ToolResult:
         return ToolResult(success=True, data={"task": {"id": call.operation_key, **call.arguments}})

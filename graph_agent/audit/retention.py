@@ -19,7 +19,14 @@ from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
 from graph_agent.record.settlements import remove_settlements
 from graph_agent.record.statements import read, write
-from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
+from graph_agent.record.tables import (
+    call_operations,
+    decision_logs,
+    llm_call_logs,
+    record_blobs,
+    record_entries,
+    tool_invocation_logs,
+)
 
 BATCH = 50
 """Decisions per transaction: it occupies the writer for some ten milliseconds."""
@@ -98,12 +105,13 @@ def _remove(batch: list[str], mark: MarkPruned | None) -> Callable[[Connection],
 
 
 def _remove_texts(connection: Connection, before: datetime, sealer: Sealer) -> int:
-    """Remove the settlements from before this time, and the texts last used before it.
+    """Remove the settlements and operations from before this time, and the texts last used before it.
 
     Every decision that references such a text started before this time and is removed.
     While an older turn is still open, no text is removed, because that turn may reference any of them.
     """
     remove_settlements(connection, before, sealer)
+    connection.execute(delete(call_operations).where(call_operations.c.intended_at < before))
     still_open = select(decision_logs.c.decision_id).where(
         decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.created_at < before
     )

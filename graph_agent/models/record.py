@@ -201,6 +201,27 @@ class ToolInvocation(Frozen):
         return ToolResult(success=self.success, data=self.result, error=self.error_message, error_code=code)
 
 
+class CallState(StrEnum):
+    """The state of a call that may change something."""
+
+    INTENDED = "intended"
+    """It may be sent now, or was sent and has no outcome yet."""
+    DONE = "done"
+    VOID = "void"
+    """It failed for certain, or was not sent."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class CallOperation:
+    """A call that may change something and is about to be sent."""
+
+    sequence: int
+    operation_key: str
+    user_id: str
+    tool_name: str
+
+
 class DecisionRecord(Frozen):
     """The whole record of a closed turn. Its canonical JSON is the text that is stored, exported, chained and replayed."""
 

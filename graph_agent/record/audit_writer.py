@@ -6,13 +6,22 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from graph_agent.models.record import DecisionOpening, DecisionRecord, LLMCall, OpenTurn, RecordEntry, ToolInvocation
+from graph_agent.models.record import (
+    CallOperation,
+    DecisionOpening,
+    DecisionRecord,
+    LLMCall,
+    OpenTurn,
+    RecordEntry,
+    ToolInvocation,
+)
 
 
 class AuditWriter(Protocol):
     """The writing side of the log. Every method commits before it returns, or raises `RecordUnavailableError`.
 
-    Derive from this class to inherit `write_closed` and the two methods that take the fields of a row as keyword arguments.
+    Derive from this class to inherit `write_progress`, `write_closed` and the two methods that take the fields of a row as
+    keyword arguments.
     """
 
     async def write_opening(self, opening: DecisionOpening) -> None:
@@ -32,6 +41,30 @@ class AuditWriter(Protocol):
     async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
         """Store entries that must be committed before the turn continues."""
         ...
+
+    async def write_progress(
+        self,
+        decision_id: str,
+        *,
+        responses: Sequence[LLMCall] = (),
+        invocation: ToolInvocation | None = None,
+        entries: Sequence[RecordEntry] = (),
+        operation: CallOperation | None = None,
+    ) -> bool:
+        """Store what must be committed before the turn continues, in one commit if the writer can do that.
+
+        `operation` is the call that is sent next, if it may change something. False if another attempt of the turn may have
+        sent it: then it must not be sent.
+        """
+        del operation
+        for response in responses:
+            await self.write_llm_call(decision_id, response, entries)
+            entries = ()
+        if invocation is not None:
+            await self.write_tool_invocation(decision_id, invocation, entries)
+        elif entries:
+            await self.write_entries(decision_id=decision_id, entries=entries)
+        return True
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
         """Make a PENDING row terminal. Return the stored record: this one, or the one that closed the row earlier.

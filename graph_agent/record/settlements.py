@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, String, cast, select
+from sqlalchemy import Connection, String, cast, select, update
 
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import CallDisposition, RecordHeader, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
 from graph_agent.record.chain import Sealer
+from graph_agent.record.operations import state_of
 from graph_agent.record.sealed_rows import add_row, remove_reports
-from graph_agent.record.tables import decision_logs, reports_table, tool_invocation_logs
+from graph_agent.record.tables import call_operations, decision_logs, reports_table, tool_invocation_logs
 
 KIND = "settlement"
 
@@ -83,6 +84,9 @@ def store_settlement(connection: Connection, settlement: Settlement, sealer: Sea
     stored = select(reports_table.c.report_id).where(reports_table.c.report_id == row["report_id"])
     if connection.execute(stored).first() is None:
         add_row(connection, reports_table, row, sealer)
+        outcome = state_of(settlement.result.success, settlement.result.error_code)
+        wanted = call_operations.c.decision_id == settlement.decision_id, call_operations.c.sequence == settlement.sequence
+        connection.execute(update(call_operations).where(*wanted).values(state=outcome))
 
 
 def remove_settlements(connection: Connection, before: datetime, sealer: Sealer) -> None:

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.schema import Constraint
 
 from graph_agent.db import JsonText, UtcDateTime, enum_by_value, new_metadata
-from graph_agent.models.record import CallDisposition, RecordStatus
+from graph_agent.models.record import CallDisposition, CallState, RecordStatus
 
 _OPEN = text("status = 'PENDING'")
 REFUSED = text("tool_invocation_logs.disposition = 'refused'")
@@ -147,6 +147,25 @@ record_entries = Table(
     Column("n", Integer, primary_key=True),
     Column("entry", JsonText, nullable=False),
     _of_decision(),
+)
+
+# One row for each call that may change something, committed before it is sent.
+# Of two attempts, the primary key lets one send it.
+call_operations = Table(
+    "call_operations",
+    metadata,
+    Column("decision_id", String(64), primary_key=True),
+    Column("sequence", Integer, primary_key=True),
+    Column("operation_key", String(255), nullable=False),
+    Column("user_id", String(255), nullable=False),
+    Column("tool_name", Text, nullable=False),
+    # The attempt of the turn that may send it.
+    Column("attempt", Integer, nullable=False),
+    Column("state", enum_by_value(CallState, "state"), nullable=False),
+    # What the call uses of each budget, by its name.
+    Column("amounts", JsonText),
+    Column("intended_at", UtcDateTime, nullable=False),
+    Index("ix_call_operations_intended_at", "intended_at"),
 )
 
 # Texts that many records name by digest: constitutions, prompts, tool schemas, settings.

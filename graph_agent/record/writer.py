@@ -18,6 +18,7 @@ from graph_agent.db.prepared import PreparedStatement, insert_new, insert_or_rep
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import (
+    CallOperation,
     DecisionOpening,
     DecisionRecord,
     LLMCall,
@@ -28,6 +29,7 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.ports import Clock
+from graph_agent.record import operations
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.chain import ChainKey, ChainWriter, Sealer
@@ -70,6 +72,9 @@ class JoinedTurn(Protocol):
 
     Locks are taken in this order everywhere: turn, decision, entries, message, conversation.
     """
+
+    attempt: int
+    """The number of the attempt that this process has."""
 
     def begin_append(self, connection: Connection) -> None:
         """Begin a transaction that appends entries. Raises `TurnTakenOverError` unless this process has the turn."""
@@ -147,17 +152,45 @@ class DatabaseAuditWriter(AuditWriter):
         self._touched.update((name, started_at) for name in opening.texts if not self._is_fresh(name, started_at))
 
     async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> None:
-        row = call_row(decision_id, call)
-        await self._append(decision_id, entries, lambda connection: _CALL.run(connection, row))
+        await self.write_progress(decision_id, responses=[call], entries=entries)
 
     async def write_tool_invocation(
         self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
     ) -> None:
-        rows = [invocation_row(decision_id, invocation)]
-        await self._append(decision_id, entries, lambda connection: insert_new(connection, tool_invocation_logs, rows))
+        await self.write_progress(decision_id, invocation=invocation, entries=entries)
 
     async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
-        await self._append(decision_id, entries)
+        await self.write_progress(decision_id, entries=entries)
+
+    async def write_progress(
+        self,
+        decision_id: str,
+        *,
+        responses: Sequence[LLMCall] = (),
+        invocation: ToolInvocation | None = None,
+        entries: Sequence[RecordEntry] = (),
+        operation: CallOperation | None = None,
+    ) -> bool:
+        joined = self._joined
+        calls = [call_row(decision_id, call) for call in responses]
+        invocations = [] if invocation is None else [invocation_row(decision_id, invocation)]
+        rows = [{"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()} for entry in entries]
+        now = self._clock.now()
+
+        def work(connection: Connection) -> bool:
+            if joined is not None:
+                joined.begin_append(connection)
+            else:
+                _require_open(connection, decision_id)
+            _CALL.run_for_each(connection, calls)
+            if invocation is not None:
+                insert_new(connection, tool_invocation_logs, invocations)
+                operations.settle(connection, decision_id, [invocation])
+            _ENTRY.run_for_each(connection, rows)
+            attempt = 1 if joined is None else joined.attempt
+            return operation is None or operations.intend(connection, decision_id, attempt, operation, now)
+
+        return await self._write(work, f"decision {decision_id} was continued by another process")
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
         return await self._close(record)
@@ -187,6 +220,7 @@ class DatabaseAuditWriter(AuditWriter):
             if begun and any(close(connection, sealer) for sealer in self._sealer.all):
                 insert_or_replace(connection, tool_invocation_logs, invocations)
                 insert_or_replace(connection, llm_call_logs, calls)
+                operations.close(connection, record)
                 _DELETE_ENTRIES.run(connection, {"decision": decision_id})
                 self._chain.append(connection, decision_id, text)
                 self._forget_hours_if_late(connection, decision_id, record.header.started_at)
@@ -266,23 +300,6 @@ class DatabaseAuditWriter(AuditWriter):
         """Return True if this process has recently stored the text or marked it as used."""
         touched = self._touched.get(name)
         return touched is not None and at - touched < TOUCH_EVERY
-
-    async def _append(
-        self, decision_id: str, entries: Sequence[RecordEntry], also: Callable[[Connection], object] | None = None
-    ) -> None:
-        """Append entries to an open decision; `also` writes the call that they belong to."""
-        rows = [{"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()} for entry in entries]
-
-        def work(connection: Connection) -> None:
-            if self._joined is not None:
-                self._joined.begin_append(connection)
-            else:
-                _require_open(connection, decision_id)
-            if also is not None:
-                also(connection)
-            _ENTRY.run_for_each(connection, rows)
-
-        await self._write(work, f"decision {decision_id} was continued by another process")
 
     async def _write(self, work: Callable[[Connection], T], conflict: str) -> T:
         try:

@@ -6,6 +6,7 @@ No tool is ever called.
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -98,6 +99,9 @@ class WhatIfPorts:
     @property
     def interrupted(self) -> bool:
         return False
+
+    def intend(self, calls: Sequence[AuthorizedCall]) -> None:
+        """Do nothing: no call is sent."""
 
     def now(self) -> datetime:
         recorded = self._next(EntryKind.CLOCK, None)

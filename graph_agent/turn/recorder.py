@@ -24,6 +24,7 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import (
     RECORD_VERSION,
+    CallOperation,
     EntryKind,
     InterruptReason,
     LLMCall,
@@ -88,6 +89,12 @@ class Recorder:
         self._lost_call: tuple[str, str] | None = None
         self._resumed_at = len(replayed) if replayed and external is not None else None
         self._fenced = False
+        self._responses: list[LLMCall] = []
+        """The model's responses that are not committed yet."""
+        self._intended: list[AuthorizedCall] = []
+        """The permitted calls of the batch that have not begun, in their order."""
+        self._announced: dict[int, bool] = {}
+        """The sequence of each change whose operation is committed; False if another attempt may have sent it."""
 
     @property
     def finished(self) -> bool:
@@ -156,11 +163,15 @@ class Recorder:
         self._append(EntryKind.MODEL, question, response.to_json(), ms)
         # A response without tool calls can only become the reply: it is committed together with the terminal row.
         calls_tools = any(call.name not in REPLY_FORMS for call in response.function_calls or [])
-        if self._writer is not None and calls_tools:
-            call = LLMCall(sequence=self._model_calls, response=response, request_digest=question, duration_ms=ms)
-            await self._writer.write_llm_call(self.header.decision_id, call, self._unsaved())
-            self._mark_saved()
+        if calls_tools:
+            # It is committed before the first of its calls, together with the operation of that call.
+            self._responses.append(
+                LLMCall(sequence=self._model_calls, response=response, request_digest=question, duration_ms=ms)
+            )
         return response
+
+    def intend(self, calls: Sequence[AuthorizedCall]) -> None:
+        self._intended = list(calls)
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult:
         request = digest([tool_name, arguments])
@@ -176,14 +187,16 @@ class Recorder:
         if (known := self._known_result(EntryKind.EXECUTE, request)) is not None:
             return known
         invoked_at = self._clock.now()
-        if call.mutating and not call.ledger and self._resumed_at == self._next:
-            # The earlier process died about here. It may have sent this call, and without a ledger the server would run it
-            # twice.
+        resumed_here = self._resumed_at == self._next
+        if call in self._intended:
+            del self._intended[: self._intended.index(call) + 1]
+        sendable = await self._save_before(call)
+        if call.mutating and not call.ledger and (resumed_here or not sendable):
+            # Another attempt has come to this point, or died about here. It may have sent this call, and without a ledger the
+            # server would run it twice.
             result = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
             self._append(EntryKind.EXECUTE, request, result.to_json(), at=invoked_at)
         else:
-            if call.mutating:
-                await self._save()
             result = await self._call_tool(
                 EntryKind.EXECUTE, request, call.tool_name, lambda ports: ports.execute(call), at=invoked_at
             )
@@ -199,8 +212,9 @@ class Recorder:
                 duration_ms=self.entries[-1].ms,
                 invoked_at=invoked_at,
             )
-            await self._writer.write_tool_invocation(self.header.decision_id, invocation, self._unsaved())
-            self._mark_saved()
+            # A change that follows in the same batch needs no commit before it.
+            following = next(iter(self._intended), None)
+            await self._commit(following if following is not None and following.mutating else None, invocation)
         return result
 
     async def settle(self, call: AuthorizedCall) -> ToolResult:
@@ -309,10 +323,32 @@ class Recorder:
     def _mark_saved(self) -> None:
         self.saved = len(self.entries)
 
-    async def _save(self) -> None:
-        if self._writer is not None and self._unsaved():
-            await self._writer.write_entries(decision_id=self.header.decision_id, entries=self._unsaved())
-            self._mark_saved()
+    async def _save_before(self, call: AuthorizedCall) -> bool:
+        """Commit what must precede `call`; False if another attempt may have sent it."""
+        announced = call.sequence in self._announced
+        if self._responses or (call.mutating and (self._unsaved() or not announced)):
+            await self._commit(call if call.mutating and not announced else None)
+        return self._announced.pop(call.sequence, True)
+
+    async def _commit(self, following: AuthorizedCall | None, invocation: ToolInvocation | None = None) -> None:
+        """Commit everything that is not saved; `following` is the change that is sent next."""
+        if self._writer is None:
+            return
+        operation = None
+        if following is not None:
+            keys = following.sequence, following.operation_key, following.user_id, following.tool_name
+            operation = CallOperation(*keys)
+        free = await self._writer.write_progress(
+            self.header.decision_id,
+            responses=self._responses,
+            invocation=invocation,
+            entries=self._unsaved(),
+            operation=operation,
+        )
+        self._responses = []
+        self._mark_saved()
+        if following is not None:
+            self._announced[following.sequence] = free
 
 
 def call_digest(tool_name: str, arguments: dict[str, Any], user_id: str, operation_key: str) -> str:

@@ -13,13 +13,21 @@ from graph_agent.db.backend import Work
 from graph_agent.errors import ServiceError
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import DecisionType
-from graph_agent.models.llm import LLMResponse
+from graph_agent.models.llm import FunctionCall, LLMResponse
 from tests.chat.environment import Environment, calls, says
 
 T = TypeVar("T")
 
 ADD = calls("add_task", description="milk")
 LIST = calls("list_tasks")
+BATCH = LLMResponse(
+    function_calls=[
+        FunctionCall(name="add_task", arguments={"description": "milk"}),
+        FunctionCall(name="list_tasks", arguments={}),
+        FunctionCall(name="add_task", arguments={"description": "bread"}),
+    ],
+    finish_reason="tool_calls",
+)
 
 
 class CountingDatabase(Database):
@@ -61,8 +69,9 @@ async def commits_of(environment: Environment, content: str, *script: LLMRespons
         ([LIST, says("None.")], 4),
         ([ADD, says("Added.")], 5),
         ([*[calls("add_task", description=f"{n}") for n in range(4)], says("Added.")], 14),
+        ([BATCH, says("Added.")], 8),
     ],
-    ids=["direct answer", "one read", "one write", "four rounds"],
+    ids=["direct answer", "one read", "one write", "four rounds", "two writes and a read in one batch"],
 )
 async def test_a_turn_has_few_commits(environment: Environment, script: list[LLMResponse], commits: int) -> None:
     assert await commits_of(environment, "hello", *script) == commits
@@ -72,11 +81,11 @@ async def test_a_message_that_is_not_valid_has_one_commit(environment: Environme
     assert await commits_of(environment, " ") == 1
 
 
-async def test_a_confirmation_has_five_commits_when_it_is_asked_and_five_when_it_is_answered(environment: Environment) -> None:
+async def test_a_confirmation_has_four_commits_when_it_is_asked_and_five_when_it_is_answered(environment: Environment) -> None:
     chat = environment.chat(ScriptedAdapter([ADD, says("Added.")]))
     conversation = (await chat.send("ann", "add milk")).conversation_id
     delete = calls("delete_task", task_id=await environment.task_id("milk"))
-    assert await commits_of(environment, "delete it", LIST, delete, conversation_id=conversation) == 5
+    assert await commits_of(environment, "delete it", LIST, delete, conversation_id=conversation) == 4
     assert await commits_of(environment, "yes", conversation_id=conversation) == 5
     assert await environment.descriptions() == []
     [*_, asked, confirmed] = [decision_type for decision_type, _, _ in await environment.decisions()]

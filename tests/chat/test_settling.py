@@ -41,7 +41,9 @@ async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the
         settler = OutcomeSettler(environment.tools, environment.database, clock=clock)
         assert await settler.settle_unknown() == 0
     record = await environment.engines[0].audit.load(answer.decision_id)
+    assert await _states(environment) == ["unknown"]
     assert [await settler.settle_unknown() for _ in range(2)] == [1, 0]
+    assert await _states(environment) == ["done" if performed else "void"]
     trace = await LogQueryService(environment.database).get_decision_trace(answer.decision_id)
     [settlement] = trace.settlements
     assert (settlement.sequence, settlement.result.success) == (1, performed)
@@ -76,3 +78,8 @@ async def test_a_confirmed_call_is_settled_under_the_id_of_its_action(
     [settlement] = (await LogQueryService(environment.database).get_decision_trace(confirmed.decision_id)).settlements
     assert (settlement.sequence, settlement.result.success) == (1, True)
     assert await environment.descriptions() == []
+
+
+async def _states(environment: Environment) -> list[str]:
+    query = "SELECT state FROM call_operations"
+    return await environment.database.read(lambda connection: list(connection.exec_driver_sql(query).scalars()))

@@ -46,7 +46,7 @@ FAULTS: dict[str, Callable[[], BaseException]] = {
 """The kinds of exception that a port may raise."""
 
 
-LOG_WRITES = {"write_opening", "write_llm_call", "write_tool_invocation", "write_entries", "close_decision_log"}
+LOG_WRITES = {"write_opening", "write_progress", "close_decision_log"}
 """The operations of the audit writer."""
 
 

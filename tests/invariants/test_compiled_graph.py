@@ -59,6 +59,9 @@ class NodePorts:
     def interrupted(self) -> bool:
         return self._answers.interrupted
 
+    def intend(self, calls: Sequence[AuthorizedCall]) -> None:
+        pass
+
     def now(self) -> datetime:
         return ManualClock().now() + timedelta(minutes=10 if self._answers.late else 0)
 

@@ -50,8 +50,10 @@ async def test_each_row_is_written_before_the_next_step_begins() -> None:
     assert events == [
         "write_opening",
         "model",
+        "write_progress",
         "write_llm_call",
         "tool",
+        "write_progress",
         "write_tool_invocation",
         "model",
         "close_decision_log",

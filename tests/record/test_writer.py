@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import select
 
 from graph_agent import AuditWriter
 from graph_agent.db import Database
-from graph_agent.models.record import CallDisposition, RecordStatus
-from graph_agent.record.tables import decision_logs, tool_invocation_logs
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.record import CallDisposition, CallOperation, CallState, DecisionOpening, RecordStatus
+from graph_agent.models.tools import ToolResult
+from graph_agent.record.tables import call_operations, decision_logs, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
+from tests.audit.builders import make_record
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
 
-OPENED = {"decision_id": "d", "conversation_id": "c", "user_id": "ann", "message": "add a task"}
+LIST: tuple[str, dict[str, Any]] = ("list_tasks", {})
+ADDS = [("add_task", {"description": description}) for description in ("milk", "bread", "eggs")]
+OUTCOMES = [done(), failed(ToolErrorCode.NOT_FOUND), failed(ToolErrorCode.TIMEOUT_ERROR)]
+STATES = [CallState.DONE, CallState.VOID, CallState.UNKNOWN]
+
+OPENED: dict[str, Any] = {"decision_id": "d", "conversation_id": "c", "user_id": "ann", "message": "add a task"}
 
 
 async def test_the_engine_contracts_keywords_write_the_opening_row_and_the_calls(log: Database) -> None:
@@ -44,3 +55,48 @@ async def test_the_engine_contracts_keywords_write_the_opening_row_and_the_calls
         (1, {"id": 1}, True, None, None, CallDisposition.EXECUTED),
         (2, {"id": 1}, False, "NOT_FOUND", "no task", CallDisposition.EXECUTED),
     ]
+
+
+async def test_the_operation_of_a_change_is_written_before_it_is_sent_and_settled_with_its_outcome(log: Database) -> None:
+    seen: list[Any] = []
+
+    def look(_: dict[str, Any]) -> ToolResult:
+        seen.append(_operations(log))
+        return OUTCOMES[len(seen) - 1]
+
+    server = TableServer({"add_task": look}, ledger=False)
+    engine = engine_of(calls(LIST, *ADDS), says("Done."), server=server, audit=DatabaseAuditWriter(log))
+    decision_id = (await engine.run(asks())).decision.decision_id
+
+    rows = [(decision_id, sequence, f"{decision_id}:{sequence}", "ann", "add_task", 1) for sequence in (2, 3, 4)]
+    intended = CallState.INTENDED
+    assert [[state for *_, state in found] for found in seen] == [
+        [intended],
+        [CallState.DONE, intended],
+        [CallState.DONE, CallState.VOID, intended],
+    ]
+    assert _operations(log) == [(*row, state) for row, state in zip(rows, STATES, strict=True)]
+
+
+async def test_of_two_attempts_one_may_send_a_call(log: Database) -> None:
+    writer = DatabaseAuditWriter(log)
+    await writer.write_opening(DecisionOpening(**OPENED))
+    operation = CallOperation(sequence=1, operation_key="d:1", user_id="ann", tool_name="add_task")
+    assert [await writer.write_progress("d", operation=operation) for _ in range(2)] == [True, False]
+
+
+async def test_a_change_that_was_not_sent_is_void_once_its_decision_is_closed(log: Database) -> None:
+    record = make_record(1)
+    writer = DatabaseAuditWriter(log)
+    await writer.write_opening(DecisionOpening.of(record.header, {}))
+    operation = CallOperation(sequence=9, operation_key="k", user_id="ann", tool_name="add_task")
+    assert await writer.write_progress(record.header.decision_id, operation=operation)
+    await writer.close_decision_log(record)
+    assert [state for *_, state in _operations(log)] == [CallState.VOID]
+
+
+def _operations(log: Database) -> list[tuple[Any, ...]]:
+    columns = call_operations.c
+    wanted = select(columns.decision_id, columns.sequence, columns.operation_key, columns.user_id, columns.tool_name)
+    wanted = wanted.add_columns(columns.attempt, columns.state).order_by(columns.sequence)
+    return log.read_now(lambda connection: [tuple(row) for row in connection.execute(wanted)])

@@ -30,6 +30,7 @@ class TurnClaim(JoinedTurn, Confirmations):
         self._message_id = message_id
         self._clock = clock
         self._disclosure = disclosure
+        self.attempt = turn.attempt
         self._used: str | None = None
         self.answer: ChatAnswer | None = None
         """The stored answer, once the closing transaction is committed."""

@@ -70,6 +70,7 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         roles=turn.context.roles,
         facts=facts,
     )
+    runtime.ports.intend([judgement.authorized for judgement in judgements if judgement.authorized is not None])
     waits = False
     for call, judgement in zip(batch, judgements, strict=True):
         processed = await _process_call(turn, runtime, judgement, confirmed)
