@@ -11,8 +11,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, update
 
-from graph_agent.db.insert import insert_into
-from graph_agent.db.prepared import PreparedStatement
+from graph_agent.db.prepared import PreparedStatement, insert_into
 from graph_agent.models.record import (
     CallDisposition,
     CallOperation,
