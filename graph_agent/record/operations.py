@@ -62,7 +62,11 @@ def settle(connection: Connection, decision_id: str, invocations: Iterable[ToolI
 
 def close(connection: Connection, record: DecisionRecord) -> None:
     """Store the outcomes that a closed decision has for its calls; the others were not sent."""
-    if record.status is RecordStatus.INTERRUPTED or any(entry.kind is EntryKind.SETTLE for entry in record.entries):
+    kinds = {entry.kind for entry in record.entries}
+    interrupted = record.status is RecordStatus.INTERRUPTED
+    if not interrupted and EntryKind.EXECUTE not in kinds:
+        return
+    if interrupted or EntryKind.SETTLE in kinds:
         # Otherwise each outcome was stored with its invocation.
         settle(connection, record.header.decision_id, record.invocations)
     _VOID.run(connection, {"decision": record.header.decision_id})

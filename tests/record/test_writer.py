@@ -86,7 +86,7 @@ async def test_of_two_attempts_one_may_send_a_call(log: Database) -> None:
 
 
 async def test_a_change_that_was_not_sent_is_void_once_its_decision_is_closed(log: Database) -> None:
-    record = make_record(1)
+    record = make_record(1).replace(status=RecordStatus.INTERRUPTED)
     writer = DatabaseAuditWriter(log)
     await writer.write_opening(DecisionOpening.of(record.header, {}))
     operation = CallOperation(sequence=9, operation_key="k", user_id="ann", tool_name="add_task")
