@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from graph_agent.clock import ManualClock
 
@@ -18,7 +18,7 @@ def freeze_loop_time(clock: ManualClock) -> ManualClock:
     return clock
 
 
-async def pass_time(clock: ManualClock, work: Coroutine[Any, Any, T]) -> T:
+async def pass_time(clock: ManualClock, work: Awaitable[T]) -> T:
     """Return the result of `work`, whose waits take no real time: the frozen loop's time advances until it has ended."""
     freeze_loop_time(clock)
     task = asyncio.ensure_future(work)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.errors import (
@@ -35,10 +35,12 @@ from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.refused import write_refused
-from tests.frozen_clock import freeze_loop_time
+from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.scripted_turns import TableServer, asks, calls, done, failed, grouped, says
 
 BY_DAY = ConditionsFile("permit (principal, action, resource) when { context.time.hour < 24 };")
+
+T = TypeVar("T")
 
 UNKNOWN = failed(ToolErrorCode.TIMEOUT_ERROR, "no answer in time")
 TASK = "00000000-0000-0000-0000-0000000000aa"
@@ -87,12 +89,14 @@ class CrashingWriter:
     def __init__(self, writer: AuditWriter, writes: int) -> None:
         self._writer = writer
         self._left = writes
+        self.crashed = asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._writer, name)
 
         async def written(*arguments: Any, **named: Any) -> Any:
             if self._left <= 0:
+                self.crashed.set()
                 raise RecordUnavailableError("the process has crashed")
             self._left -= 1
             return await method(*arguments, **named)
@@ -499,21 +503,30 @@ async def _crash(
     if turns.random.random() < 0.5:
         script.insert(1, calls(("complete_task", {"task_id": TASK})))
     turns.model.answers = [*script]
-    crashing = turns.engine(writer=CrashingWriter(turns.writer, writes or turns.random.randrange(1, 6)))
+    writer = CrashingWriter(turns.writer, writes or turns.random.randrange(1, 6))
     with suppress(ServiceError):
-        await crashing.run(context or turns.context(), decision_id=name)
+        await _until_crashed(turns, writer, turns.engine(writer=writer).run(context or turns.context(), decision_id=name))
     for crash in range(crashes):
         turns.model.answers = [says("I continued.")] * 5
         turns.server.settlements = [done({"receipt": "added 'x'"})] * 5
-        last = crash == crashes - 1
-        writer = turns.writer if last else CrashingWriter(turns.writer, turns.random.randrange(0, 2))
         turns.clock.advance(minutes=1)
-        try:
-            finished = await turns.engine(writer=writer).finish(name, ask_model=ask_model if last else crash % 2 == 0)
-        except ServiceError:
-            continue
+        if crash == crashes - 1:
+            finished = await turns.engine(writer=turns.writer).finish(name, ask_model=ask_model)
+            break
+        writer = CrashingWriter(turns.writer, turns.random.randrange(0, 2))
+        with suppress(ServiceError):
+            finished = await _until_crashed(turns, writer, turns.engine(writer=writer).finish(name, ask_model=crash % 2 == 0))
     assert finished is not None
     return finished.record
+
+
+async def _until_crashed(turns: RandomTurns, writer: CrashingWriter, work: Coroutine[Any, Any, T]) -> T:
+    """Run `work`; once the process has crashed, let the time pass in which it still tries to write."""
+    task = asyncio.ensure_future(work)
+    crash = asyncio.ensure_future(writer.crashed.wait())
+    await asyncio.wait({task, crash}, return_when=asyncio.FIRST_COMPLETED)
+    crash.cancel()
+    return await pass_time(turns.clock, task)
 
 
 async def _interrupt(
