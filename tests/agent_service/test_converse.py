@@ -13,6 +13,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.reply.fixed import UNKNOWN_REPLY
 from tests.agent_service.environment import USER, agent_services, kept, said, talk
+from tests.frozen_clock import pass_time
 from tests.scripted_turns import TableServer, calls, done, failed, says
 
 LIST = calls(("list_tasks", {}))
@@ -117,13 +118,14 @@ async def test_a_record_that_cannot_be_written_is_an_error_and_no_turn() -> None
 
 
 async def test_a_turn_whose_end_cannot_be_recorded_is_not_reported_as_never_started() -> None:
-    audit = MemoryAuditWriter()
+    audit, clock = MemoryAuditWriter(), ManualClock()
 
     def lose_the_log(_: dict[str, Any]) -> ToolResult:
         audit.available = False
         return done()
 
-    response = await talk(agent_services(TableServer({"add_task": lose_the_log}), audit=audit), [ADD], "add a")
+    place = agent_services(TableServer({"add_task": lose_the_log}), audit=audit, clock=clock)
+    response = await pass_time(clock, talk(place, [ADD], "add a"))
     sentence = "The request was started, and its outcome is not known. Check what was done before you repeat it."
     assert (response.status, response.error) == ("error", sentence)
 

@@ -113,7 +113,7 @@ def test_an_older_record_in_the_home_beside_another_database_is_refused_with_the
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pending = split(cli, home)
-    drop(home / "log.db", ["metrics_hours"])
+    drop(home / "log.db", ["metrics_hours", "call_operations"])
     with closing(sqlite3.connect(home / "log.db")) as former, former:
         former.execute("UPDATE audit_version SET version_num = '0009'")
     (home / "graph_agent.db").rename(home / "other.db")
