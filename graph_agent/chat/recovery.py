@@ -41,9 +41,9 @@ class TurnRecovery:
         for abandoned in await self._stores.turns.abandoned():
             if not self._stores.leases.is_running(abandoned.decision_id):
                 finished += await self.finish_abandoned(abandoned)
-        before = self._stores.clock.now() - max(ABANDONED_AFTER, timedelta(seconds=2 * self._engine.config.timeout_seconds))
+        age = max(ABANDONED_AFTER, timedelta(seconds=2 * self._engine.config.timeout_seconds))
         try:
-            open_decisions = await self._stores.audit.open_decisions(before)
+            open_decisions = await self._stores.audit.open_decisions(age)
         except RecordUnavailableError as exc:
             raise service_unavailable() from exc
         running = await self._stores.turns.running(open_decisions)

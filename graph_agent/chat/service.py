@@ -88,7 +88,7 @@ class ChatService:
         self._audit = engine.audit
         self._clock = clock = clock or SystemClock()
         ids = ids or RandomIds()
-        self._schedule = MaintenanceSchedule(database, clock=clock)
+        self._schedule = MaintenanceSchedule(database)
         self._conversations = ConversationStore(database)
         self._turns = TurnStore(self._audit, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
         self._leases = LeaseKeeper(self._turns, clock=clock)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from datetime import datetime, timedelta
 from typing import Protocol, Self, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection
 
 from graph_agent.errors import GraphAgentError
 
@@ -29,6 +30,10 @@ class Backend(Protocol):
         ...
 
     def submit_read(self, work: Work[T]) -> Future[T]: ...
+
+    def time(self, after: timedelta) -> ColumnElement[datetime]:
+        """Return the SQL expression for a time `after` that of the database's own clock."""
+        ...
 
     def close(self) -> None:
         """Finish the submitted work, then release threads and connections."""

@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime, timedelta
 from typing import Self, TypeVar
 
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL, ColumnElement, bindparam, make_url
 from sqlalchemy.exc import ArgumentError
 
 from graph_agent.db.backend import Backend, Work
 from graph_agent.db.postgresql import CONNECTIONS, PostgresqlBackend
 from graph_agent.db.sqlite import SqliteBackend
+from graph_agent.db.types import UtcDateTime
 from graph_agent.errors import ConfigurationError
+from graph_agent.ports import Clock
 
 T = TypeVar("T")
 
@@ -47,6 +50,9 @@ class Database:
     database is locked, full or unreachable. An exception of the work itself, for example `IntegrityError`, is raised unchanged
     after a rollback.
     """
+
+    clock: Clock | None = None
+    """A clock that a test sets in place of the database's own, before it opens services on the database."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -81,6 +87,16 @@ class Database:
     def read_now(self, work: Work[T]) -> T:
         """Like `read`, for callers without an event loop."""
         return self._backend.submit_read(work).result()
+
+    def time(self, after: timedelta = timedelta()) -> ColumnElement[datetime]:
+        """Return the SQL expression for a time `after` now, by the database's own clock.
+
+        Hosts compare their times by it, because their clocks differ.
+        """
+        clock = self.clock
+        if clock is None:
+            return self._backend.time(after)
+        return bindparam(None, callable_=lambda: clock.now() + after, type_=UtcDateTime)
 
     def close_now(self) -> None:
         """Finish the submitted work and release threads and connections. A second call has no effect."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib.util
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime, timedelta
 from typing import TypeVar
 
-from sqlalchemy import URL, create_engine
+from sqlalchemy import URL, ColumnElement, Interval, create_engine, func, literal, type_coerce
 from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from graph_agent.db.backend import DatabaseUnavailableError, Work
+from graph_agent.db.types import UtcDateTime
 from graph_agent.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -66,6 +68,9 @@ class PostgresqlBackend:
 
     def submit_read(self, work: Work[T]) -> Future[T]:
         return self._submit(self._threads, _BEGIN_READ, work)
+
+    def time(self, after: timedelta) -> ColumnElement[datetime]:
+        return type_coerce(func.statement_timestamp() + literal(after, Interval), UtcDateTime)
 
     def close(self) -> None:
         with self._submitting:

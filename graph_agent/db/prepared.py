@@ -73,13 +73,15 @@ class _Compiled:
         types = [(name, compiled.binds[name].type.dialect_impl(dialect)) for name in compiled.positiontup]
         self._binds = [(name, kind.bind_processor(dialect)) for name, kind in types]
         binds = compiled.binds.items()
-        self._constants = {name: bind.value for name, bind in binds if name not in names and not bind.required}
+        constants = {name: bind for name, bind in binds if name not in names and not bind.required}
+        self._constants = {name: bind.value for name, bind in constants.items()}
+        self._computed = {name: bind.callable for name, bind in constants.items() if bind.callable is not None}
         columns = list(statement.exported_columns)
         self._row: Any = namedtuple("_Row", [column.name for column in columns])  # type: ignore[misc]  # known only here
         self._readers = [column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns]
 
     def send(self, connection: Connection, values: Values) -> sqlite3.Cursor:
-        given = {**self._constants, **values}
+        given = {**self._constants, **{name: compute() for name, compute in self._computed.items()}, **values}
         try:
             parameters = [given[name] if convert is None else convert(given[name]) for name, convert in self._binds]
             return driver_connection(connection).execute(self._sql, parameters)

@@ -12,15 +12,17 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import URL, Connection, Engine
+from sqlalchemy import URL, ColumnElement, Connection, Engine, func
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from graph_agent.db.backend import DatabaseUnavailableError, Work
 from graph_agent.db.sqlite_engine import SqliteFile, driver_connection, require_folder, sqlite_engine, translated_error
+from graph_agent.db.types import UtcDateTime
 
 T = TypeVar("T")
 
@@ -31,6 +33,8 @@ CLOSING_BATCH = 128
 _MIN_OTHERS = 8
 """The number of other items in each commit, however many turns are being closed."""
 READERS = 4
+_TIME_FORMAT = "%Y-%m-%dT%H:%M:%f000+00:00"
+"""The text of a time as `UtcDateTime` stores it. SQLite's clock has milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,10 @@ class SqliteBackend:
                 raise DatabaseUnavailableError("the database is closed")
             self._readers.submit(_read, self._reading, self._file, _Item(work, future))
         return future
+
+    def time(self, after: timedelta) -> ColumnElement[datetime]:
+        # All processes of a file are on one host, so the time of the process is that of the database.
+        return func.strftime(_TIME_FORMAT, "now", f"{after.total_seconds():+.3f} seconds", type_=UtcDateTime())
 
     def close(self) -> None:
         with self._submitting:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Protocol, Self, TypeVar
 
@@ -271,14 +271,14 @@ class DatabaseAuditWriter(AuditWriter):
         wanted = select(record_blobs.c.digest, record_blobs.c.text).where(record_blobs.c.digest.in_(list(digests)))
         return await self._read(lambda connection: {row.digest: row.text for row in connection.execute(wanted)})
 
-    async def open_decisions(self, before: datetime, limit: int = 100) -> list[str]:
-        """Return the decisions that were opened before this time and are still PENDING, oldest first.
+    async def open_decisions(self, age: timedelta, limit: int = 100) -> list[str]:
+        """Return the decisions of at least this age by the database's clock that are still PENDING, oldest first.
 
         Rows without a valid seal are left out: they are not closed, and `log verify` reports them.
         """
         wanted = (
             select(*CHECKED_COLUMNS)
-            .where(decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.created_at < before)
+            .where(decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.created_at <= self.database.time(-age))
             .order_by(decision_logs.c.created_at)
         )
 

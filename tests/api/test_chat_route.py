@@ -153,8 +153,9 @@ _JSON = {"Content-Type": "application/json"}
 async def test_an_unknown_outcome_is_a_504_with_the_decision_that_the_same_key_continues(
     environment: Environment, served: Served
 ) -> None:
-    environment.clock = clock = ManualClock()
-    lost = Database.open(environment.settings.database)
+    clock = ManualClock()
+    environment.use_clock(clock)
+    lost = environment.open_database(Database)
     model = LosingModel([calls("add_task", description="milk"), says("Added.")], lost)
     keyed = {"Idempotency-Key": "k"}
     client = served(environment.runtime(model, database=lost))

@@ -327,8 +327,9 @@ async def test_a_shutdown_ends_the_stream_with_the_interrupted_decision(environm
 async def test_a_turn_that_breaks_off_says_so_and_the_same_key_goes_on_with_it(
     environment: Environment, served: Served
 ) -> None:
-    environment.clock = clock = ManualClock()
-    lost = Database.open(environment.settings.database)
+    clock = ManualClock()
+    environment.use_clock(clock)
+    lost = environment.open_database(Database)
     model = LosingModel([calls("add_task", description="milk"), says("Added.")], lost)
     keyed = {"Idempotency-Key": "k"}
     events = await pass_time(clock, _stream(served(environment.runtime(model, database=lost)), "add milk", keyed))

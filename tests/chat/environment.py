@@ -8,14 +8,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
-from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.clock import ManualClock, RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -32,6 +32,8 @@ from graph_agent.task_server.store import TaskPages
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.scripted_turns import grouped
+
+D = TypeVar("D", bound=Database)
 
 
 @dataclass
@@ -98,6 +100,16 @@ class Environment:
             tasks=TaskPages(self.database),
         )
 
+    def use_clock(self, clock: Clock) -> None:
+        """Give this clock to the database and to all processes that start from now on."""
+        self.clock = self.database.clock = clock
+
+    def open_database(self, kind: type[D]) -> D:
+        """Open the database for one process, which closes it."""
+        opened = kind.open(self.settings.database)
+        opened.clock = self.database.clock
+        return opened
+
     async def decisions(self) -> list[tuple[str, str, str]]:
         """Return decision type, outcome and status of every row, in order."""
         query = "SELECT decision_type, outcome_category, status FROM decision_logs ORDER BY created_at"
@@ -143,6 +155,8 @@ async def open_environment(
     clock = clock or SystemClock()
     async with open_stores(found) as stores, open_tools(stores.database, clock=clock) as tools:
         environment = Environment(found, stores.database, tools, clock)
+        if isinstance(clock, ManualClock):
+            environment.use_clock(clock)
         yield environment
         for engine in environment.engines:
             await engine.aclose()

@@ -156,7 +156,7 @@ async def test_without_the_database_nothing_is_called_and_the_same_request_runs_
     model = ScriptedAdapter([says("one"), says("two"), says("hi")])
     chat = environment.chat(model)
     conversation = (await chat.send("ann", "hi")).conversation_id
-    gone = Database.open(environment.settings.database)
+    gone = environment.open_database(Database)
     gone.close_now()
     for request in ({"conversation_id": conversation}, {"idem_key": "k"}):
         refused = await _refused(environment.chat(model, database=gone), "hello", **request)

@@ -43,7 +43,7 @@ class CountingDatabase(Database):
 @pytest.fixture
 async def environment(each_environment: Environment) -> AsyncGenerator[Environment]:
     """An installation whose chat and task server share a database that counts."""
-    database = CountingDatabase.open(each_environment.settings.database)
+    database = each_environment.open_database(CountingDatabase)
     async with open_tools(database, clock=each_environment.clock) as tools:
         each_environment.database, each_environment.tools = database, tools
         yield each_environment

@@ -71,7 +71,7 @@ class Stopped:
 
     def __init__(self, environment: Environment, n: int, *, after: bool) -> None:
         self.stop = Stop()
-        self._database = StoppingDatabase.open(environment.settings.database)
+        self._database = environment.open_database(StoppingDatabase)
         self._database.stop, self._database.n, self._database.after = self.stop, n, after
         self.engine = environment.engine(database=self._database)
         self.chat = ChatService(self.engine, clock=environment.clock)

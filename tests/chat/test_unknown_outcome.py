@@ -30,7 +30,7 @@ ADD = calls("add_task", description="milk")
 async def test_a_turn_whose_end_cannot_be_recorded_has_an_unknown_outcome_and_the_same_key_continues_it(
     environment: Environment, clock: ManualClock
 ) -> None:
-    lost = Database.open(environment.settings.database)
+    lost = environment.open_database(Database)
     chat = environment.chat(LosingModel([ADD, says("Added.")], lost), database=lost)
     with pytest.raises(ServiceError) as unknown:
         await pass_time(clock, chat.send("ann", "add milk", idem_key="k"))
@@ -83,7 +83,7 @@ class FailureBeforeAnswer(ScriptedAdapter):
 async def test_a_database_that_is_down_at_the_end_of_a_turn_delays_its_answer(
     each_environment: Environment, clock: ManualClock, seconds: int
 ) -> None:
-    database = FailingDatabase.open(each_environment.settings.database)
+    database = each_environment.open_database(FailingDatabase)
     database.clock = clock
 
     def go_down() -> None:
@@ -102,7 +102,7 @@ async def test_a_database_that_is_down_at_the_end_of_a_turn_delays_its_answer(
 async def test_a_closing_commit_that_is_not_confirmed_is_repeated_without_effect(
     each_environment: Environment, clock: ManualClock
 ) -> None:
-    database = FailingDatabase.open(each_environment.settings.database)
+    database = each_environment.open_database(FailingDatabase)
     database.clock = clock
 
     def lose_the_confirmation() -> None:
@@ -119,7 +119,7 @@ async def test_a_closing_commit_that_is_not_confirmed_is_repeated_without_effect
 
 async def test_the_commands_send_a_key_and_ask_again_with_it(environment: Environment, clock: ManualClock) -> None:
     """No commit is confirmed before the deadline; the second request with the same key gets the answer."""
-    database = FailingDatabase.open(environment.settings.database)
+    database = environment.open_database(FailingDatabase)
     database.clock = clock
 
     def lose_every_confirmation() -> None:

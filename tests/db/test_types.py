@@ -49,6 +49,19 @@ async def test_values_are_stored_and_read_back_unchanged(things_database: Databa
     assert row["at"].tzinfo is UTC
 
 
+async def test_the_time_of_the_database_is_that_of_its_host_and_is_compared_in_sql(things_database: Database) -> None:
+    before = datetime.now(UTC) - timedelta(milliseconds=1)  # SQLite's clock has milliseconds
+    await stored(things_database, number=1)
+    now = things_database.time()
+    await things_database.write(lambda connection: connection.execute(things.update().values(at=now)).close())
+    row = await things_database.read(lambda connection: connection.execute(select(things.c.at)).one())
+    assert before <= row.at <= datetime.now(UTC)
+    later, earlier = things_database.time(timedelta(hours=1)), things_database.time(timedelta(hours=-1))
+    between = select(things.c.at > earlier, things.c.at < later, things.c.at < earlier)
+    found = await things_database.read(lambda connection: connection.execute(between).one())
+    assert [bool(value) for value in found] == [True, True, False]
+
+
 async def test_none_is_stored_as_null(things_database: Database) -> None:
     row = await stored(things_database, number=1)
     assert row == {"number": 1, "id": None, "at": None, "record": None, "colour": None}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from graph_agent.chat.conversations import statements
-from graph_agent.chat.conversations.limits import count_turn
+from graph_agent.chat.conversations.limits import TurnLimit
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.ports import Clock
 
 _MAINTENANCE = " "
 """Counted like the turns of a user. No user id is blank."""
@@ -20,15 +19,14 @@ class MaintenanceSchedule:
     next minute.
     """
 
-    def __init__(self, database: Database, *, clock: Clock) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._clock = clock
+        self._limit = TurnLimit(database, 1)
 
     async def claim(self) -> bool:
         """Return True if the caller shall do the maintenance now. Raises `ServiceError` SERVICE_UNAVAILABLE."""
-        now = self._clock.now()
         try:
-            await statements.write(self._database, lambda connection: count_turn(connection, _MAINTENANCE, now, 1))
+            await statements.write(self._database, lambda connection: self._limit.count(connection, _MAINTENANCE))
         except ServiceError as exc:
             if exc.code is ServiceErrorCode.RATE_LIMITED:
                 return False

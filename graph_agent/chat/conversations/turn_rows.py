@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, exists, insert, select, update
 
 from graph_agent.chat.conversations.tables import TurnState, conversations, messages, turns
+from graph_agent.db import Database
 from graph_agent.db.prepared import PreparedStatement, insert_into
 from graph_agent.models.decision import MAX_HISTORY_MESSAGES, Message, PendingAction
 from graph_agent.record.tables import decision_logs
 
-CLAIM = PreparedStatement(lambda dialect: insert_into(turns, dialect).on_conflict_do_nothing().returning(turns.c.id))
 INSERT_CONVERSATION = PreparedStatement(insert(conversations))
 INSERT_MESSAGE = PreparedStatement(insert(messages))
 
@@ -23,21 +24,10 @@ _CLAIMED = _BY_ID & (turns.c.attempt == bindparam("claimed_attempt")) & (turns.c
 IS_CLAIMED = PreparedStatement(select(turns.c.id).where(_CLAIMED).with_for_update(read=True))
 """FOR SHARE, so that on PostgreSQL another process cannot take the turn over before this transaction ends."""
 FIND = select(turns).where(_BY_ID)
-FIND_SAME_REQUEST = select(turns).where(turns.c.user_id == bindparam("user"), turns.c.idem_key == bindparam("key"))
-FIND_RUNNING = select(turns).where(turns.c.conversation_id == bindparam("conversation"), turns.c.state == TurnState.RUNNING)
 FIND_ANSWER = select(turns.c.answer).where(_BY_ID, turns.c.state == TurnState.DONE)
-EXPIRED = (turns.c.lease_until <= bindparam("now")) | (turns.c.lease_until > bindparam("longest"))
-"""A lease longer than the longest possible one comes from a clock that was wrong: it counts as expired."""
-TAKE_OVER = (
-    update(turns)
-    .where(_CLAIMED, EXPIRED)
-    .values(owner=bindparam("new_owner"), attempt=bindparam("new_attempt"), lease_until=bindparam("new_lease"))
-)
-RENEW = update(turns).where(_CLAIMED).values(lease_until=bindparam("new_lease")).returning(turns.c.stopped)
 STOP = (
     update(turns).where(_BY_ID, turns.c.user_id == bindparam("user"), turns.c.state == TurnState.RUNNING).values(stopped=True)
 )
-EXPIRE = update(turns).where(_CLAIMED).values(lease_until=bindparam("now"))
 ANSWER = PreparedStatement(update(turns).where(_CLAIMED).values(state=TurnState.DONE, answer=bindparam("given")))
 
 HISTORY = (
@@ -61,6 +51,29 @@ _DELETE_MESSAGES = delete(messages).where(messages.c.decision_id == bindparam("t
 _DELETE_IF_EMPTY = delete(conversations).where(
     conversations.c.id == bindparam("conversation"), ~exists().where(messages.c.conversation_id == conversations.c.id)
 )
+
+
+class LeaseStatements:
+    """The statements that set or compare leases: by the database's clock alone, since the clocks of the hosts differ."""
+
+    def __init__(self, database: Database, lease: timedelta) -> None:
+        now, end = database.time(), database.time(lease)
+        # A lease that ends much later than a new one was set before the database's clock was set back.
+        expired = (turns.c.lease_until <= now) | (turns.c.lease_until > database.time(2 * lease))
+        running = turns.c.state == TurnState.RUNNING
+        new = insert_into(turns, database.dialect).values(lease_until=end)
+        self.claim = PreparedStatement(new.on_conflict_do_nothing().returning(turns.c.id))
+        self.take_over = (
+            update(turns)
+            .where(_CLAIMED, expired)
+            .values(owner=bindparam("new_owner"), attempt=bindparam("new_attempt"), lease_until=end)
+        )
+        self.renew = update(turns).where(_CLAIMED).values(lease_until=end).returning(turns.c.stopped)
+        self.expire = update(turns).where(_CLAIMED).values(lease_until=now)
+        found = select(turns, expired.label("expired"))
+        self.find_same_request = found.where(turns.c.user_id == bindparam("user"), turns.c.idem_key == bindparam("key"))
+        self.find_running = found.where(turns.c.conversation_id == bindparam("conversation"), running)
+        self.find_abandoned = select(turns.c.id, turns.c.attempt).where(running, expired).order_by(turns.c.lease_until)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from graph_agent.chat.conversations import asked, statements, turn_rows
-from graph_agent.chat.conversations.limits import count_turn
+from graph_agent.chat.conversations.limits import TurnLimit
 from graph_agent.chat.conversations.reading import owned_conversation
 from graph_agent.chat.conversations.tables import Role, TurnState, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
@@ -102,8 +102,8 @@ class TurnStore:
         self._audit = audit
         self._clock = clock
         self._ids = ids
-        self._lease = lease
-        self._turns_per_minute = turns_per_minute
+        self._leases = turn_rows.LeaseStatements(audit.database, lease)
+        self._limit = TurnLimit(audit.database, turns_per_minute)
         self._owner = RandomIds().new()
 
     async def claim(self, request: TurnRequest, open_record: OpenRecord) -> ClaimedTurn | AnsweredTurn | AbandonedTurn:
@@ -118,9 +118,9 @@ class TurnStore:
                     self._database, lambda connection: self._claim(connection, request, open_record)
                 )
             except _ConflictError:
-                found = await statements.read(self._database, lambda connection: _conflicting_turn(connection, request))
+                found = await statements.read(self._database, lambda connection: self._conflicting(connection, request))
                 if found is not None:
-                    return self._resolve(found, request)
+                    return _resolve(found, request)
             else:
                 self._audit.remember_texts(opening)
                 return claimed
@@ -128,13 +128,11 @@ class TurnStore:
 
     async def take_over(self, turn: AbandonedTurn) -> ClaimedTurn | None:
         """Claim the next attempt of a turn; None if another process was faster, or the lease has been renewed."""
-        now = self._clock.now()
-        lease_until = now + self._lease
-        attempted = {"turn": turn.decision_id, "claimed_attempt": turn.attempt, "now": now, "longest": lease_until}
-        lease = {"new_owner": self._owner, "new_attempt": turn.attempt + 1, "new_lease": lease_until}
+        attempted = {"turn": turn.decision_id, "claimed_attempt": turn.attempt}
+        owned = {"new_owner": self._owner, "new_attempt": turn.attempt + 1}
 
         def work(connection: Connection) -> ClaimedTurn | None:
-            if connection.execute(turn_rows.TAKE_OVER, {**attempted, **lease}).rowcount != 1:
+            if connection.execute(self._leases.take_over, {**attempted, **owned}).rowcount != 1:
                 return None
             row = connection.execute(turn_rows.FIND, attempted).one()
             claimed = ClaimedTurn(row.id, row.user_id, row.conversation_id, row.attempt)
@@ -144,19 +142,16 @@ class TurnStore:
 
     async def expire(self, turn: ClaimedTurn) -> None:
         """Expire the lease now, so that a repeated request need not wait for it."""
-        row = {**turn.key, "now": self._clock.now()}
-        await statements.write(self._database, lambda connection: connection.execute(turn_rows.EXPIRE, row).close())
+        await statements.write(self._database, lambda connection: connection.execute(self._leases.expire, turn.key).close())
 
     async def renew(self, claimed: Sequence[ClaimedTurn]) -> dict[str, bool]:
         """Renew the leases of these attempts in one commit; return those still claimed, and if their user has stopped them.
 
         It does not wait behind the writes of the turns themselves, which may be many.
         """
-        lease_until = self._clock.now() + self._lease
 
         def work(connection: Connection) -> dict[str, bool]:
-            renewals = {turn.decision_id: {**turn.key, "new_lease": lease_until} for turn in claimed}
-            rows = {name: connection.execute(turn_rows.RENEW, row).first() for name, row in renewals.items()}
+            rows = {turn.decision_id: connection.execute(self._leases.renew, turn.key).first() for turn in claimed}
             return {name: bool(row.stopped) for name, row in rows.items() if row is not None}
 
         with closing_writes():
@@ -173,17 +168,14 @@ class TurnStore:
 
     async def abandoned(self, limit: int = 100) -> list[AbandonedTurn]:
         """Return the running turns whose lease has expired, oldest first."""
-        now = self._clock.now()
-        wanted = select(turns.c.id, turns.c.attempt).where(turns.c.state == TurnState.RUNNING, turn_rows.EXPIRED)
-        oldest = wanted.order_by(turns.c.lease_until).limit(limit)
-        times = {"now": now, "longest": now + self._lease}
-        rows = await statements.read(self._database, lambda connection: connection.execute(oldest, times).all())
+        oldest = self._leases.find_abandoned.limit(limit)
+        rows = await statements.read(self._database, lambda connection: connection.execute(oldest).all())
         return [AbandonedTurn(row.id, row.attempt) for row in rows]
 
     async def check_writable(self) -> None:
         """Count a turn of no user, which is one write."""
-        now = self._clock.now()
-        await statements.write(self._database, lambda connection: count_turn(connection, _NO_USER, now, sys.maxsize))
+        unlimited = TurnLimit(self._database, sys.maxsize)
+        await statements.write(self._database, lambda connection: unlimited.count(connection, _NO_USER))
 
     async def count_open(self) -> int:
         """Return the number of running turns that this store has claimed."""
@@ -228,12 +220,11 @@ class TurnStore:
             "state": TurnState.RUNNING,
             "owner": self._owner,
             "attempt": 1,
-            "lease_until": now + self._lease,
             "created_at": now,
         }
-        if turn_rows.CLAIM.first(connection, turn) is None:
+        if self._leases.claim.first(connection, turn) is None:
             raise _ConflictError
-        count_turn(connection, request.user_id, now, self._turns_per_minute)
+        self._limit.count(connection, request.user_id)
         if asked_in is not None:
             history = turn_rows.history(connection, conversation_id)
         message = {
@@ -263,34 +254,33 @@ class TurnStore:
         self._audit.open(connection, opening)
         return ClaimedTurn(decision_id, request.user_id, conversation_id, 1), opening
 
-    def _resolve(self, found: Row[Any], request: TurnRequest) -> AnsweredTurn | AbandonedTurn:
-        """Return the existing turn as the result of a claim. Raises `ServiceError` if the request must wait."""
-        same_request = request.idem_key is not None and found.idem_key == request.idem_key
-        if same_request and found.body_digest != request.body_digest:
-            text = "This Idempotency-Key was used for another request."
-            raise ServiceError(ServiceErrorCode.IDEMPOTENCY_KEY_REUSED, text)
-        if found.state is TurnState.DONE:
-            return AnsweredTurn(found.answer)
-        now = self._clock.now()
-        # A lease that ends later than a new one would was set by a wrong clock: it counts as expired.
-        if now < found.lease_until <= now + self._lease:
-            raise in_progress() if same_request else busy()
-        return AbandonedTurn(found.id, found.attempt, same_request)
+    def _conflicting(self, connection: Connection, request: TurnRequest) -> Row[Any] | None:
+        """Return the turn that prevents a claim: the same request, or the running turn of its conversation."""
+        found = None
+        if request.idem_key is not None:
+            same = {"user": request.user_id, "key": request.idem_key}
+            found = connection.execute(self._leases.find_same_request, same).one_or_none()
+        if found is None and request.conversation_id is not None:
+            running = {"conversation": request.conversation_id}
+            found = connection.execute(self._leases.find_running, running).one_or_none()
+        return found
 
 
 class _ConflictError(Exception):
     """The claim conflicts with an existing turn; its transaction is rolled back."""
 
 
-def _conflicting_turn(connection: Connection, request: TurnRequest) -> Row[Any] | None:
-    """Return the turn that prevents a claim: the same request, or the running turn of its conversation."""
-    found = None
-    if request.idem_key is not None:
-        same = {"user": request.user_id, "key": request.idem_key}
-        found = connection.execute(turn_rows.FIND_SAME_REQUEST, same).one_or_none()
-    if found is None and request.conversation_id is not None:
-        found = connection.execute(turn_rows.FIND_RUNNING, {"conversation": request.conversation_id}).one_or_none()
-    return found
+def _resolve(found: Row[Any], request: TurnRequest) -> AnsweredTurn | AbandonedTurn:
+    """Return the existing turn as the result of a claim. Raises `ServiceError` if the request must wait."""
+    same_request = request.idem_key is not None and found.idem_key == request.idem_key
+    if same_request and found.body_digest != request.body_digest:
+        text = "This Idempotency-Key was used for another request."
+        raise ServiceError(ServiceErrorCode.IDEMPOTENCY_KEY_REUSED, text)
+    if found.state is TurnState.DONE:
+        return AnsweredTurn(found.answer)
+    if not found.expired:
+        raise in_progress() if same_request else busy()
+    return AbandonedTurn(found.id, found.attempt, same_request)
 
 
 def in_progress() -> ServiceError:

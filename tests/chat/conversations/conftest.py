@@ -24,7 +24,7 @@ LEASE = timedelta(seconds=35)
 class StoreClient:
     """The turn store of one process, with short methods for the tests."""
 
-    def __init__(self, database: Database, clock: ManualClock, turns_per_minute: int) -> None:
+    def __init__(self, database: Database, clock: ManualClock, turns_per_minute: int = 1000) -> None:
         self.database = database
         self.clock = clock
         self.audit = DatabaseAuditWriter(database, clock=clock)
@@ -92,6 +92,7 @@ def store_with_limit(database: Database, clock: ManualClock) -> Callable[[int], 
     """Several simulated processes on one empty database and one clock."""
     for package in ("graph_agent.record", "graph_agent.chat.conversations"):
         migrate(database, package)
+    database.clock = clock
     return lambda turns_per_minute: StoreClient(database, clock, turns_per_minute)
 
 

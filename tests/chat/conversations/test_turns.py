@@ -246,6 +246,37 @@ async def test_a_lease_from_a_clock_that_was_wrong_counts_as_expired(store: Stor
     assert await store.turns.take_over(found) is not None
 
 
+@pytest.mark.parametrize("skew", [-3600, -10, -0.3, 0.3, 10, 3600])
+async def test_the_clocks_of_the_hosts_neither_end_nor_prolong_a_lease(
+    store: StoreClient, clock: ManualClock, skew: float
+) -> None:
+    other_clock = ManualClock()
+    other_clock.advance(seconds=skew)
+    other = StoreClient(store.database, other_clock)
+    request = TurnRequest("ann", "add milk", idem_key="k")
+    claimed = await store.claim("add milk", idem_key="k")
+    clock.advance(seconds=LEASE.total_seconds() - 0.001)
+    assert await _refusal(other, request) == ServiceErrorCode.REQUEST_IN_PROGRESS
+    assert await other.turns.take_over(AbandonedTurn(claimed.decision_id, 1)) is None
+    assert await other.turns.abandoned() == []
+    clock.advance(seconds=0.001)
+    found = await other.request(request)
+    assert found == AbandonedTurn(claimed.decision_id, 1, same_request=True)
+    taken = await other.turns.take_over(found)
+    assert taken is not None
+    assert await store.turns.renew([claimed]) == {}
+    clock.advance(seconds=LEASE.total_seconds() - 1)
+    assert await other.turns.renew([taken]) == {taken.decision_id: False}
+    clock.advance(seconds=LEASE.total_seconds() - 0.001)
+    assert await store.turns.abandoned() == []
+
+
+async def test_a_clock_of_the_database_that_is_set_back_a_little_ends_no_lease(store: StoreClient, clock: ManualClock) -> None:
+    await store.claim()
+    clock.advance(seconds=1 - LEASE.total_seconds())
+    assert await store.turns.abandoned() == []
+
+
 async def test_a_renewal_does_not_wait_behind_other_writes(store: StoreClient, clock: ManualClock) -> None:
     turn = await store.claim()
     clock.advance(seconds=1)
