@@ -186,21 +186,26 @@ function Welcome({ onPick }: { onPick: (content: string) => void }): VNode {
   return (
     <div class="welcome">
       <h1>The model proposes. Code decides.</h1>
-      <Disclosure />
-      <p>
-        {about.value && <strong>{visible(about.value.title)}. </strong>}
-        Write what you want to know or to be done. Each turn runs through nine states that you can watch, and changes nothing
-        but what a receipt names.
-      </p>
-      <ul class="examples">
-        {about.value?.examples.map((example) => (
-          <li key={example}>
-            <button type="button" onClick={() => onPick(example)}>
-              {visible(example)}
-            </button>
-          </li>
-        ))}
-      </ul>
+      {/* All at once, so that nothing moves when the server has answered. */}
+      {about.value && (
+        <>
+          <Disclosure />
+          <p>
+            <strong>{visible(about.value.title)}. </strong>
+            Write what you want to know or to be done. Each turn runs through nine states that you can watch, and changes
+            nothing but what a receipt names.
+          </p>
+          <ul class="examples">
+            {about.value.examples.map((example) => (
+              <li key={example}>
+                <button type="button" onClick={() => onPick(example)}>
+                  {visible(example)}
+                </button>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
     </div>
   );
 }

@@ -1,7 +1,7 @@
 // The filters of the list. They are in the address, so a filtered list has a link and the back button undoes a choice.
 import type { VNode } from "preact";
 import type { components } from "../shared/schema";
-import { hasTasks } from "../shared/about";
+import { about, hasTasks } from "../shared/about";
 import { serverNow } from "../shared/clock";
 import { words } from "../shared/format";
 import { navigate, query } from "../shared/router";
@@ -55,7 +55,8 @@ export function Filters(): VNode {
     <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
       <Choice name="outcome" label="Outcome" options={OUTCOMES} />
       <Choice name="decision_type" label="Type" options={TYPES} />
-      {hasTasks() && <Choice name="intent_type" label="Intent" options={INTENTS} />}
+      {/* Keeps its place until the server has said whether there are tasks. */}
+      {(hasTasks() || !about.value) && <Choice name="intent_type" label="Intent" options={INTENTS} pending={!about.value} />}
       <Choice name="refused" label="Calls" options={["true", "false"]} show={(value) => (value === "true" ? "some refused" : "none refused")} />
       <Choice name="within" label="Within" options={Object.keys(HOURS)} />
       {query.value.has("conversation_id") && <span class="chip">one conversation</span>}
@@ -69,12 +70,13 @@ interface ChoiceProps {
   readonly label: string;
   readonly options: readonly string[];
   readonly show?: (option: string) => string;
+  readonly pending?: boolean;
 }
 
-function Choice({ name, label, options, show = words }: ChoiceProps): VNode {
+function Choice({ name, label, options, show = words, pending = false }: ChoiceProps): VNode {
   const value = query.value.get(name) ?? "";
   return (
-    <label>
+    <label class={pending ? "pending" : undefined}>
       {label}
       <select
         name={name}
