@@ -19,7 +19,7 @@ from graph_agent.models.tools import ToolResult, ToolTraits
 if TYPE_CHECKING:
     # Only named in signatures: an adapter, which imports this module, needs neither the record nor the policy.
     from graph_agent.models.facts import Facts
-    from graph_agent.policy.cedar.conditions import Conditions
+    from graph_agent.policy.cedar.conditions import Conditions, Ruling, Situation
     from graph_agent.policy.guard import AuthorizedCall
 
 
@@ -175,7 +175,7 @@ class TurnPorts(Protocol):
         ...
 
     async def facts(self, conditions: Conditions) -> Facts:
-        """Return the facts that `conditions` read: the time, in their time zone."""
+        """Return the facts that `conditions` read: the time, in their time zone, and the counted calls of earlier turns."""
         ...
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
@@ -186,6 +186,12 @@ class TurnPorts(Protocol):
 
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         """Name the permitted calls of a batch, in their order: the commit before a change has the row of its operation."""
+        ...
+
+    async def reserve(
+        self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
+    ) -> Ruling | None:
+        """Judge a call again, by the uses of this moment, and count it if it may be sent; None if the turn is interrupted."""
         ...
 
     async def execute(self, call: AuthorizedCall) -> ToolResult: ...

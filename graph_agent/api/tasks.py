@@ -85,7 +85,8 @@ async def _permitted(runtime: Runtime, caller: Caller, status: str) -> Authorize
         raise service_unavailable() from None
     wanted = FunctionCall(name="list_tasks", arguments={"status": status})
     zone = None if policy.conditions is None else policy.conditions.file.time_zone
-    facts = None if zone is None else Facts.at(runtime.clock.now(), zone)
+    # What a user looks at is no call of a conversation, and is not counted.
+    facts = None if zone is None else Facts.at(runtime.clock.now(), zone, used={}, called=[])
     if (call := permitted_read(wanted, policy=policy, user_id=caller.user_id, roles=caller.roles, facts=facts)) is None:
         raise service_unavailable()
     return call

@@ -6,7 +6,7 @@ Baselines and reports stay. A shared text is removed when no remaining decision 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, delete, select, true
 
@@ -30,6 +30,9 @@ from graph_agent.record.tables import (
 
 BATCH = 50
 """Decisions per transaction: it occupies the writer for some ten milliseconds."""
+
+KEEP_USES = timedelta(days=2)
+"""Operations are kept so much longer than decisions, because budgets count those of the day."""
 
 MarkPruned = Callable[[Connection, Sequence[str]], None]
 """Called with the ids of the decisions to be removed, inside the transaction that removes them."""
@@ -111,7 +114,7 @@ def _remove_texts(connection: Connection, before: datetime, sealer: Sealer) -> i
     While an older turn is still open, no text is removed, because that turn may reference any of them.
     """
     remove_settlements(connection, before, sealer)
-    connection.execute(delete(call_operations).where(call_operations.c.intended_at < before))
+    connection.execute(delete(call_operations).where(call_operations.c.intended_at < before - KEEP_USES))
     still_open = select(decision_logs.c.decision_id).where(
         decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.created_at < before
     )

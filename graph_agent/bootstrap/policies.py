@@ -69,8 +69,6 @@ def explained_conditions(policy: Policy) -> Iterator[str]:
         raise ConfigurationError("there is no policy file: give --policy FILE; `graph-agent policy new` prints one")
     file, rules = conditions.file, conditions.described()
     yield f"{file.name}: {len(rules)} rules, SHA-256 {digest(file.text)[:12]}"
-    if unknown := conditions.unknown_fact(None):
-        yield f"this installation does not count uses, so it does not start with rules that read `{unknown}`"
     for grant in policy.constitution.grants:
         action = conditions.actions.get(grant.name)
         if action is None:

@@ -28,7 +28,8 @@ LOCK_TIMEOUT_MS = 5000
 
 # Sent as one query, for one round trip. LOCAL, because a pooler such as PgBouncer in transaction mode may give each
 # transaction another connection of the server: a setting of the session would be missing there, or apply to others.
-_BEGIN_WRITE = f"BEGIN; SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}"
+# READ COMMITTED, so that a statement behind a lock sees what its last holder has committed.
+_BEGIN_WRITE = f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 _UNAVAILABLE_CLASSES = ("08", "40", "53", "55", "57", "58", "XX")

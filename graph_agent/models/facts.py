@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import Field
@@ -12,6 +14,8 @@ from graph_agent.models.base import Frozen, UtcDatetime
 
 WINDOWS = ("message", "hour", "day")
 """The spans in which uses are counted. Hour and day are those of the calendar in one time zone, so that an hour is in a day."""
+COUNTED_WINDOWS = ("hour", "day")
+"""The windows that calls of earlier turns can be in."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -41,7 +45,48 @@ class Facts(Frozen):
     """The tools that may have run in this conversation, sorted. None as above."""
 
     @classmethod
-    def at(cls, now: datetime, time_zone: str) -> Self:
-        """Return the time `now` in an IANA time zone; what was used and called is not known."""
+    def at(cls, now: datetime, time_zone: str, **known: Any) -> Self:
+        """Return the time `now` in an IANA time zone, with what is `known` of the uses and calls."""
         local = now.astimezone(ZoneInfo(time_zone))
-        return cls(now=now, hour=local.hour, weekday=WEEKDAYS[local.weekday()])
+        return cls(now=now, hour=local.hour, weekday=WEEKDAYS[local.weekday()], **known)
+
+
+@dataclass(frozen=True, slots=True)
+class PastUse:
+    """A counted call that was made, or that may still be made."""
+
+    tool_name: str
+    amounts: Mapping[str, int]
+    """As in `ToolUse.sums`."""
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PastUses:
+    """The counted calls of a user since a time, and the tools that may have run in a conversation; without one decision."""
+
+    uses: Sequence[PastUse] = ()
+    called: Sequence[str] = ()
+
+
+def window_start(window: str, now: datetime, time_zone: str) -> datetime:
+    """Return when the calendar `hour` or `day` that contains `now` has begun in an IANA time zone, in UTC."""
+    local = now.astimezone(ZoneInfo(time_zone)).replace(minute=0, second=0, microsecond=0)
+    return (local if window == "hour" else local.replace(hour=0, fold=0)).astimezone(UTC)
+
+
+def uses_by_window(
+    uses: Iterable[PastUse], now: datetime, time_zone: str, writes: Callable[[str], bool]
+) -> dict[str, WindowUse]:
+    """Return `Facts.used`. A use from a clock that is ahead counts too."""
+    found, all_uses = {}, list(uses)
+    for window in COUNTED_WINDOWS:
+        since = window_start(window, now, time_zone)
+        tools: dict[str, ToolUse] = {}
+        within = [use for use in all_uses if use.at >= since]
+        for use in within:
+            before = tools.get(use.tool_name, ToolUse())
+            sums = {name: before.sums.get(name, 0) + use.amounts.get(name, 0) for name in {**before.sums, **use.amounts}}
+            tools[use.tool_name] = ToolUse(calls=before.calls + 1, sums=sums)
+        found[window] = WindowUse(writes=sum(writes(use.tool_name) for use in within), tools=tools)
+    return found

@@ -6,8 +6,9 @@ share (settings, constitution, tool schemas, prompts) is stored in blobs, and th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from operator import not_
 from typing import Any, Self
@@ -17,6 +18,7 @@ from pydantic import Field
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import AgentDecision, DecisionContext
+from graph_agent.models.facts import PastUse
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.tools import ToolResult
 
@@ -25,7 +27,7 @@ RECORD_VERSION = 4
 
 Since version 3 notices name the calls that code refused, and a pending action has the whole text of its object. Version 4 shows
 hidden characters and whole arguments in the texts that people read, which left them out before, and names who wrote each text.
-It can have conditions as a fifth text, and the facts that they read.
+It can have conditions as a fifth text, the facts that they read, and the verdicts of reservations.
 """
 
 READABLE_VERSIONS = frozenset({1, 2, 3, RECORD_VERSION})
@@ -41,6 +43,7 @@ class EntryKind(StrEnum):
     VERIFY = "verify"
     CONSUME = "consume"
     FACTS = "facts"
+    RESERVE = "reserve"
     MODEL = "model"
     PREVIEW = "preview"
     EXECUTE = "execute"
@@ -220,6 +223,20 @@ class CallOperation:
     operation_key: str
     user_id: str
     tool_name: str
+    amounts: Mapping[str, int] | None = None
+    """The amounts that count, as in `ToolUse.sums`; None if it is not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A call that is judged again in the transaction that counts it."""
+
+    operation: CallOperation
+    at: datetime
+    since: datetime
+    """The earlier uses of the user since this time decide."""
+    judge: Callable[[Sequence[PastUse]], tuple[RecordEntry, bool]]
+    """Returns the entry of the verdict, and True if the call may be sent. It may be called more than once."""
 
 
 class DecisionRecord(Frozen):

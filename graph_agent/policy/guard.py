@@ -156,12 +156,10 @@ def judge_batch(
                 raise _Refusal(CHANGED_IN_THIS_TURN, rule=_CHANGED_BY_MESSAGE)
         except _Refusal as refusal:
             stopped = False
-            judgement = Judgement(sequence, call.name, call.arguments, Verdict.REFUSED)
-            judgements.append(replace(judgement, error_code=refusal.code, error=refusal.text, rule=refusal.rule))
+            judgements.append(_refused(Judgement(sequence, call.name, call.arguments, Verdict.REFUSED), refusal))
             continue
         if stopped:
-            why = f"{AWAITING} ({ruling.reason})" if ruling.reason else AWAITING
-            judgements.append(Judgement(sequence, call.name, arguments, Verdict.AWAITING, error=why, rule=ruling.reason))
+            judgements.append(_awaiting(Judgement(sequence, call.name, arguments, Verdict.AWAITING), ruling))
             continue
         operation_key = confirmed.id if confirmed is not None and is_confirmed else f"{decision_id}:{sequence}"
         authorized = AuthorizedCall(
@@ -174,6 +172,20 @@ def judge_batch(
             may_run = not any(earlier.may_have_run for earlier in known if earlier.sequence in judgement.repeats)
             known.append(PastCall(sequence, call.name, arguments, may_have_run=may_run))
     return tuple(judgements)
+
+
+def judge_reserved(
+    judgement: Judgement, ruling: Ruling, *, policy: Policy, past: Sequence[PastCall], confirmed: bool
+) -> Judgement:
+    """Return the decision on a permitted call after its reservation, whose `ruling` wins."""
+    if ruling.permits(confirmed=confirmed):
+        return judgement
+    judgement = replace(judgement, authorized=None, repeats=())
+    if ruling.effect is Effect.REFUSED:
+        return _refused(judgement, _Refusal(_not_permitted(ruling), ToolErrorCode.ACCESS_DENIED, rule=ruling.reason))
+    if _may_have_changed(judgement.arguments, past, policy):
+        return _refused(judgement, _Refusal(CHANGED_IN_THIS_TURN, rule=_CHANGED_BY_MESSAGE))
+    return _awaiting(judgement, ruling)
 
 
 def permitted_read(
@@ -190,6 +202,15 @@ def permitted_read(
 def _ruling(policy: Policy, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Ruling:
     """Return the decision of the conditions; without any, the call runs."""
     return Ruling(Effect.RUNS) if policy.conditions is None else policy.conditions.judge(tool_name, arguments, situation)
+
+
+def _refused(judgement: Judgement, refusal: _Refusal) -> Judgement:
+    return replace(judgement, verdict=Verdict.REFUSED, error_code=refusal.code, error=refusal.text, rule=refusal.rule)
+
+
+def _awaiting(judgement: Judgement, ruling: Ruling) -> Judgement:
+    why = f"{AWAITING} ({ruling.reason})" if ruling.reason else AWAITING
+    return replace(judgement, verdict=Verdict.AWAITING, error=why, rule=ruling.reason)
 
 
 def _not_permitted(ruling: Ruling) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from graph_agent.models.decision import DecisionContext
+from graph_agent.models.facts import PastUses
 from graph_agent.models.record import (
     CallOperation,
     DecisionOpening,
@@ -13,6 +15,7 @@ from graph_agent.models.record import (
     LLMCall,
     OpenTurn,
     RecordEntry,
+    Reservation,
     ToolInvocation,
 )
 
@@ -141,3 +144,21 @@ class AuditWriter(Protocol):
             invoked_at=datetime.now(UTC),
         )
         await self.write_tool_invocation(decision_id, invocation)
+
+
+@runtime_checkable
+class UseCounter(Protocol):
+    """A writer that counts the calls of users, for budgets."""
+
+    async def past_uses(self, context: DecisionContext, decision_id: str, since: datetime) -> PastUses:
+        """Return the uses of the user since this time, and the tools called in the conversation, without this decision."""
+        ...
+
+    async def reserve(
+        self, decision_id: str, reservation: Reservation, *, responses: Sequence[LLMCall], entries: Sequence[RecordEntry]
+    ) -> tuple[RecordEntry, bool]:
+        """Judge and count a call in one commit, with what must precede it. No other call of the user is counted meanwhile.
+
+        Returns the entry of the verdict. False as in `AuditWriter.write_progress`.
+        """
+        ...

@@ -46,6 +46,7 @@ def intend(connection: Connection, decision_id: str, attempt: int, operation: Ca
         "tool_name": operation.tool_name,
         "attempt": attempt,
         "state": CallState.INTENDED,
+        "amounts": operation.amounts,
         "intended_at": at,
     }
     return _INTEND.first(connection, row) is not None

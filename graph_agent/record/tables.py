@@ -26,6 +26,7 @@ _OPEN = text("status = 'PENDING'")
 REFUSED = text("tool_invocation_logs.disposition = 'refused'")
 """The condition that a call was refused. A literal, because SQLite uses a partial index for no bound value."""
 _REFUSED = text("disposition = 'refused'")
+_COUNTED = text("amounts IS NOT NULL")
 _BY_ID = "RANGE (decision_id)"
 """The partitions of the large tables on PostgreSQL; see `partitions`."""
 
@@ -162,10 +163,11 @@ call_operations = Table(
     # The attempt of the turn that may send it.
     Column("attempt", Integer, nullable=False),
     Column("state", enum_by_value(CallState, "state"), nullable=False),
-    # What the call uses of each budget, by its name.
+    # What a counted call uses of the budgets, by the name of the argument.
     Column("amounts", JsonText),
     Column("intended_at", UtcDateTime, nullable=False),
     Index("ix_call_operations_intended_at", "intended_at"),
+    Index("ix_call_operations_uses", "user_id", "intended_at", sqlite_where=_COUNTED, postgresql_where=_COUNTED),
 )
 
 # Texts that many records name by digest: constitutions, prompts, tool schemas, settings.

@@ -17,6 +17,8 @@ from graph_agent.db import Database, DatabaseUnavailableError, closing_writes
 from graph_agent.db.prepared import PreparedStatement, insert_new, insert_or_replace
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.canonical import canonical_json
+from graph_agent.models.decision import DecisionContext
+from graph_agent.models.facts import PastUses
 from graph_agent.models.record import (
     CallOperation,
     DecisionOpening,
@@ -26,10 +28,11 @@ from graph_agent.models.record import (
     RecordEntry,
     RecordHeader,
     RecordStatus,
+    Reservation,
     ToolInvocation,
 )
 from graph_agent.ports import Clock
-from graph_agent.record import operations
+from graph_agent.record import operations, uses
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.chain import ChainKey, ChainWriter, Sealer
@@ -171,26 +174,44 @@ class DatabaseAuditWriter(AuditWriter):
         entries: Sequence[RecordEntry] = (),
         operation: CallOperation | None = None,
     ) -> bool:
-        joined = self._joined
         calls = [call_row(decision_id, call) for call in responses]
         invocations = [] if invocation is None else [invocation_row(decision_id, invocation)]
-        rows = [{"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()} for entry in entries]
+        rows = [_entry_row(decision_id, entry) for entry in entries]
         now = self._clock.now()
 
         def work(connection: Connection) -> bool:
-            if joined is not None:
-                joined.begin_append(connection)
-            else:
-                _require_open(connection, decision_id)
+            attempt = self._begin_append(connection, decision_id)
             _CALL.run_for_each(connection, calls)
             if invocation is not None:
                 insert_new(connection, tool_invocation_logs, invocations)
                 operations.settle(connection, decision_id, [invocation])
             _ENTRY.run_for_each(connection, rows)
-            attempt = 1 if joined is None else joined.attempt
             return operation is None or operations.intend(connection, decision_id, attempt, operation, now)
 
         return await self._write(work, f"decision {decision_id} was continued by another process")
+
+    async def reserve(
+        self, decision_id: str, reservation: Reservation, *, responses: Sequence[LLMCall], entries: Sequence[RecordEntry]
+    ) -> tuple[RecordEntry, bool]:
+        operation = reservation.operation
+
+        def work(connection: Connection) -> tuple[RecordEntry, bool]:
+            attempt = self._begin_append(connection, decision_id)
+            uses.lock_uses(connection, operation.user_id)
+            past = uses.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
+            verdict, runs = reservation.judge(past)
+            _CALL.run_for_each(connection, [call_row(decision_id, call) for call in responses])
+            _ENTRY.run_for_each(connection, [_entry_row(decision_id, entry) for entry in (*entries, verdict)])
+            return verdict, not runs or operations.intend(connection, decision_id, attempt, operation, reservation.at)
+
+        return await self._write(work, f"decision {decision_id} was continued by another process")
+
+    async def past_uses(self, context: DecisionContext, decision_id: str, since: datetime) -> PastUses:
+        def work(connection: Connection) -> PastUses:
+            found = uses.find_uses(connection, context.user_id, since, without=decision_id)
+            return PastUses(found, uses.find_called(connection, context.conversation_id, without=decision_id))
+
+        return await self._read(work)
 
     async def close_decision_log(self, record: DecisionRecord) -> DecisionRecord:
         return await self._close(record)
@@ -301,6 +322,14 @@ class DatabaseAuditWriter(AuditWriter):
         touched = self._touched.get(name)
         return touched is not None and at - touched < TOUCH_EVERY
 
+    def _begin_append(self, connection: Connection, decision_id: str) -> int:
+        """Begin a transaction that continues a turn; return the number of the attempt."""
+        if self._joined is None:
+            _require_open(connection, decision_id)
+            return 1
+        self._joined.begin_append(connection)
+        return self._joined.attempt
+
     async def _write(self, work: Callable[[Connection], T], conflict: str) -> T:
         try:
             return await self.database.write(work)
@@ -314,6 +343,10 @@ class DatabaseAuditWriter(AuditWriter):
             return await self.database.read(work)
         except (DatabaseUnavailableError, SQLAlchemyError) as exc:
             raise RecordUnavailableError("the log database does not answer") from exc
+
+
+def _entry_row(decision_id: str, entry: RecordEntry) -> dict[str, Any]:
+    return {"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()}
 
 
 def _stored_record(connection: Connection, decision_id: str) -> str:

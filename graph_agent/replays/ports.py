@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +20,7 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import RECORD_VERSION, DecisionRecord, EntryKind, RecordEntry
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.cedar.conditions import Conditions
+from graph_agent.policy.cedar.conditions import Conditions, Ruling, Situation
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter
@@ -131,6 +132,18 @@ class WhatIfPorts:
         if (missing := conditions.unknown_fact(facts)) is not None:
             raise NoRecordedAnswerError(f"the record does not have what the rules read in `{missing}`")
         return facts
+
+    async def reserve(
+        self,
+        call: AuthorizedCall,
+        conditions: Conditions,
+        situation: Situation,
+        *,
+        confirmed: bool,  # noqa: ARG002 (nothing is counted)
+    ) -> Ruling | None:
+        recorded = self._next(EntryKind.RESERVE, [call.tool_name, call.arguments, call.user_id, call.operation_key])
+        facts = situation.facts if recorded is None else Facts.model_validate(recorded["facts"])
+        return conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         self.model_calls += 1

@@ -13,14 +13,15 @@ ordinary path to a decision.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
 from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOverError
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import PendingAction
-from graph_agent.models.facts import Facts
+from graph_agent.models.facts import Facts, PastUse, PastUses
 from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import (
     RECORD_VERSION,
@@ -30,21 +31,22 @@ from graph_agent.models.record import (
     LLMCall,
     RecordEntry,
     RecordHeader,
+    Reservation,
     ToolInvocation,
 )
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.cedar.conditions import Conditions
+from graph_agent.policy.cedar.conditions import Conditions, Effect, Ruling, Situation
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock
-from graph_agent.record.audit_writer import AuditWriter
+from graph_agent.record.audit_writer import AuditWriter, UseCounter
 from graph_agent.reply.forms import ANSWER, REPLY_FORMS
 from graph_agent.turn.external import NOT_STARTED, OUTCOME_UNKNOWN, ExternalPorts
 from graph_agent.turn.hooks import HookList, ToolCallMode
 
 T = TypeVar("T")
 
-_NOT_AFTER_INTERRUPT = frozenset({EntryKind.MODEL, EntryKind.PREVIEW, EntryKind.EXECUTE})
+_NOT_AFTER_INTERRUPT = frozenset({EntryKind.MODEL, EntryKind.PREVIEW, EntryKind.RESERVE, EntryKind.EXECUTE})
 """Calls that an interrupted turn no longer starts: they get no entry, neither when recording nor when replaying."""
 
 _TOOL_CALL_MODES: dict[EntryKind, ToolCallMode] = {
@@ -146,8 +148,58 @@ class Recorder:
         return unused
 
     async def facts(self, conditions: Conditions) -> Facts:
-        zone = conditions.file.time_zone
-        return Facts.model_validate(self._value(EntryKind.FACTS, None, lambda: Facts.at(self._clock.now(), zone).to_json()))
+        if (entry := self._replay_entry(EntryKind.FACTS, None)) is not None:
+            return Facts.model_validate(entry.result)
+        self._ports()
+        now = self._clock.now()
+        past = PastUses()
+        # An interrupted turn sends nothing more, and the log may be what has interrupted it.
+        if conditions.reads_uses and not self.interrupted:
+            assert isinstance(self._writer, UseCounter)  # or the turn is not started under these conditions
+            past = await self._writer.past_uses(self.header.context, self.header.decision_id, conditions.since(now))
+        facts = conditions.facts(now, past)
+        self._append(EntryKind.FACTS, None, facts.to_json())
+        return facts
+
+    async def reserve(
+        self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
+    ) -> Ruling | None:
+        request = call_digest(call.tool_name, call.arguments, call.user_id, call.operation_key)
+        entry = self._replay_entry(EntryKind.RESERVE, request)
+        if entry is None and self.interrupted:
+            # Its verdict is committed before the call is sent: neither this call nor a later one was.
+            self._lost_call = None
+            return None
+        if entry is None:
+            entry = await self._reserve(call, conditions, situation, request, confirmed=confirmed)
+        return Ruling(Effect(entry.result["effect"]), tuple(entry.result["reasons"]))
+
+    async def _reserve(
+        self, call: AuthorizedCall, conditions: Conditions, situation: Situation, request: str, *, confirmed: bool
+    ) -> RecordEntry:
+        self._ports()
+        assert isinstance(self._writer, UseCounter)
+        assert situation.facts is not None
+        at, n, called = self._clock.now(), len(self.entries), situation.facts.called or ()
+
+        def judge(uses: Sequence[PastUse]) -> tuple[RecordEntry, bool]:
+            facts = conditions.facts(at, PastUses(uses, called))
+            ruling = conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
+            result = {"effect": str(ruling.effect), "facts": facts.to_json(), "reasons": list(ruling.reasons)}
+            return RecordEntry(n=n, kind=EntryKind.RESERVE, request=request, result=result), ruling.permits(confirmed=confirmed)
+
+        operation = _operation(call, conditions.amounts(call.tool_name, call.arguments))
+        reservation = Reservation(operation, at, conditions.since(at), judge)
+        entry, sendable = await self._writer.reserve(
+            self.header.decision_id, reservation, responses=self._responses, entries=self._unsaved()
+        )
+        self._require_current()
+        self.entries.append(entry)
+        self._next = len(self.entries)
+        self._responses = []
+        self._mark_saved()
+        self._announced[call.sequence] = sendable
+        return entry
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         question = request_digest(request, self.header.version)
@@ -336,8 +388,7 @@ class Recorder:
             return
         operation = None
         if following is not None:
-            keys = following.sequence, following.operation_key, following.user_id, following.tool_name
-            operation = CallOperation(*keys)
+            operation = _operation(following)
         free = await self._writer.write_progress(
             self.header.decision_id,
             responses=self._responses,
@@ -349,6 +400,10 @@ class Recorder:
         self._mark_saved()
         if following is not None:
             self._announced[following.sequence] = free
+
+
+def _operation(call: AuthorizedCall, amounts: Mapping[str, int] | None = None) -> CallOperation:
+    return CallOperation(call.sequence, call.operation_key, call.user_id, call.tool_name, amounts)
 
 
 def call_digest(tool_name: str, arguments: dict[str, Any], user_id: str, operation_key: str) -> str:

@@ -15,6 +15,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import RecordHeader
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.record.audit_writer import UseCounter
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.handle import TurnHandle
@@ -59,7 +60,8 @@ class TurnSetup:
         """
         policy = await self.served.current()
         if self._snapshot is None or self._snapshot.policy is not policy:
-            if policy.conditions is not None and (unknown := policy.conditions.unknown_fact(None)):
+            counts = isinstance(self.ports.audit, UseCounter)
+            if policy.conditions is not None and not counts and (unknown := policy.conditions.unknown_fact(None)):
                 text = f"this installation does not count uses, but the policy {policy.conditions.file.name} reads `{unknown}`"
                 raise ConfigurationError(text)
             self._snapshot = PolicySnapshot(policy, self.config, self.prompt)

@@ -23,7 +23,7 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.cedar.conditions import Conditions
+from graph_agent.policy.cedar.conditions import Conditions, Ruling, Situation
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
@@ -81,6 +81,11 @@ class NodePorts:
 
     async def facts(self, conditions: Conditions) -> Facts:
         raise AssertionError(f"there are no conditions: {conditions}")
+
+    async def reserve(
+        self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
+    ) -> Ruling | None:
+        raise AssertionError(f"there are no conditions: {call} {conditions} {situation} {confirmed}")
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         assert [tool.name for tool in request.tools] == [*WHITELIST, *sorted(REPLY_FORMS)]

@@ -114,14 +114,22 @@ when { context.used.hour.writes > 30 };
 )
 
 
+def constitution_of(tools: Iterable[ShopTool]) -> str:
+    """Return a constitution that grants all `tools`."""
+    lines = "\n".join(grant_line(tool.name, tool.name.replace("_", " "), tool.marker) for tool in tools)
+    return f"{SECTION}\n{lines}\n"
+
+
+def declarations_of(tools: Iterable[ShopTool]) -> tuple[ToolDeclaration, ...]:
+    return tuple(ToolDeclaration(name=tool.name, description="x", parameters=tool.parameters) for tool in tools)
+
+
 def policy_of(tools: Iterable[ShopTool], rules: str | None, roles: Sequence[str] = ROLES) -> Policy:
     """Return the policy that grants all `tools`, with conditions that fit them, or with none."""
     tools = tuple(tools)
-    lines = "\n".join(grant_line(tool.name, tool.name.replace("_", " "), tool.marker) for tool in tools)
-    declared = [ToolDeclaration(name=tool.name, description="x", parameters=tool.parameters) for tool in tools]
     traits = {tool.name: ToolTraits(read_only=tool.reads) for tool in tools}
     servers = {tool.name: tool.server for tool in tools}
-    policy = compile_policy(Constitution.parse(f"{SECTION}\n{lines}\n"), declared, traits, servers=servers)
+    policy = compile_policy(Constitution.parse(constitution_of(tools)), declarations_of(tools), traits, servers=servers)
     if rules is None:
         return policy
     policy = policy.with_conditions(ConditionsFile(rules, roles=tuple(roles)))

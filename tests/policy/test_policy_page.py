@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from graph_agent.models.facts import Facts
 from graph_agent.policy.guard import PastCall, Verdict
 from tests.policy.cedar_shop import SHOP, facts, judge, policy_of
 
@@ -21,6 +22,10 @@ def refund(amount: int) -> dict[str, Any]:
     return {"order": "o", "amount": amount}
 
 
+def used_today(amount: int) -> Facts:
+    return facts(used={"day": {"tools": {REFUND: {"calls": 1, "sums": {"amount": amount}}}}})
+
+
 CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], Verdict, str]]] = [
     [
         (REFUND, refund(100), {}, RUNS, ""),
@@ -31,6 +36,8 @@ CASES: list[list[tuple[str, dict[str, Any], dict[str, Any], Verdict, str]]] = [
         (REFUND, refund(500), {}, RUNS, ""),
         (REFUND, refund(200), {"past": [PastCall(1, REFUND, refund(300))]}, RUNS, ""),
         (REFUND, refund(201), {"past": [PastCall(1, REFUND, refund(300))]}, REFUSED, "at most 500 for one message"),
+        (REFUND, refund(200), {"facts": used_today(1800)}, RUNS, ""),
+        (REFUND, refund(201), {"facts": used_today(1800)}, REFUSED, "at most 2000 a day"),
     ],
     [
         (PRICE, {"sku": "a", "price": 1}, {}, REFUSED, "prices are for managers"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.authorized import run_authorized
 from graph_agent.graph.state import Ending, EndingKind, Turn, TurnCall, TurnRuntime
 from graph_agent.models.decision import CONFIRMATION_LIFETIME, PendingAction
+from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.conditions import Conditions, Situation
 from graph_agent.policy.confirmation import (
     describe_action,
     describe_in_full,
@@ -19,7 +22,7 @@ from graph_agent.policy.confirmation import (
     is_unchanged,
     unshown_text,
 )
-from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch
+from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch, judge_reserved
 from graph_agent.policy.receipts import confirmed_reply, quoted_result, receipt
 from graph_agent.policy.rules import ToolRule
 from graph_agent.reply.authored import Parts, by_code, joined
@@ -64,23 +67,29 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         policy=runtime.snapshot.policy,
         user_id=turn.context.user_id,
         decision_id=turn.decision_id,
-        past=[PastCall(call.sequence, call.call.name, call.arguments, _may_have_run(call)) for call in turn.calls],
+        past=_past(turn),
         max_calls_per_turn=runtime.snapshot.config.max_calls_per_turn,
         confirmed=confirmed,
         roles=turn.context.roles,
         facts=facts,
     )
-    runtime.ports.intend([judgement.authorized for judgement in judgements if judgement.authorized is not None])
+    permitted = [judgement.authorized for judgement in judgements if judgement.authorized is not None]
+    # A counted call is not announced by the commit of the call before it: its reservation is a commit that may refuse it.
+    runtime.ports.intend(list(takewhile(lambda call: not _is_counted(conditions, call.tool_name), permitted)))
     waits = False
     for call, judgement in zip(batch, judgements, strict=True):
-        processed = await _process_call(turn, runtime, judgement, confirmed)
+        processed = _skipped() if waits else await _process_call(turn, runtime, judgement, facts)
         if processed.disposition is CallDisposition.AWAITING:
             waits = True
             turn = _await_confirmation(turn, runtime, judgement, processed)
         turn = _with_call(turn, runtime, call, judgement, processed)
     if waits:
         # A change behind the question was not made.
-        left_out = any(one.verdict is Verdict.SKIPPED and runtime.snapshot.policy.is_write(one.tool_name) for one in judgements)
+        processed_calls = turn.calls[-len(batch) :]
+        left_out = any(
+            one.disposition is CallDisposition.SKIPPED and runtime.snapshot.policy.is_write(one.call.name)
+            for one in processed_calls
+        )
         return turn.to("awaiting", notices=(*turn.notices, ONE_AT_A_TIME) if left_out else turn.notices)
     if confirmed is not None:
         return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, _report(turn.calls[-1], runtime)))
@@ -90,6 +99,10 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
         text = joined("\n\n", dict.fromkeys(made)) or by_code(NOTHING_CHANGED)
         return turn.to("called_done", ending=Ending.of(EndingKind.CALLED, text))
     return turn.to("executed")
+
+
+def _past(turn: Turn) -> list[PastCall]:
+    return [PastCall(call.sequence, call.call.name, call.arguments, _may_have_run(call)) for call in turn.calls]
 
 
 def _may_have_run(call: TurnCall) -> bool:
@@ -106,18 +119,21 @@ def _batch(turn: Turn) -> list[FunctionCall]:
     return [call for call in turn.response.function_calls or [] if call.name not in REPLY_FORMS]
 
 
-async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, confirmed: PendingAction | None) -> _Processed:
+async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, facts: Facts | None) -> _Processed:
     if turn.context.dry_run and (rule := _dry_run_rule(judgement)):
         return _refused(f"{rule}; nothing was sent", None, rule)
     if judgement.verdict is Verdict.AWAITING and not runtime.ports.interrupted:
         return await _ask_user(runtime, judgement)
     if judgement.verdict in (Verdict.PERMITTED, Verdict.REPEATED) and not runtime.ports.interrupted:
-        if confirmed is not None and (stopped := await _check_preview(runtime, judgement, confirmed)) is not None:
+        if turn.confirmed is not None and (stopped := await _check_preview(runtime, judgement, turn.confirmed)) is not None:
             return stopped
         for sequence in judgement.repeats:
             earlier = turn.calls[sequence - 1].result
             if earlier.may_be_done:
                 return _Processed(CallDisposition.REPEATED, earlier)
+        judgement = await _reserve(turn, runtime, judgement, facts)
+        if judgement.verdict is Verdict.AWAITING:
+            return await _ask_user(runtime, judgement)
         if judgement.authorized is not None:
             retries = runtime.snapshot.config.read_retries
             result = await run_authorized(judgement.authorized, runtime.ports, read_retries=retries)
@@ -125,6 +141,23 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
     if judgement.error_code is not None:
         return _refused(judgement.error, judgement.error_code, judgement.rule)
     return _skipped()
+
+
+async def _reserve(turn: Turn, runtime: TurnRuntime, judgement: Judgement, facts: Facts | None) -> Judgement:
+    """Return the decision on a permitted call after its use was counted, if a rule counts it."""
+    policy, call = runtime.snapshot.policy, judgement.authorized
+    if call is None or policy.conditions is None or not _is_counted(policy.conditions, call.tool_name):
+        return judgement
+    past, confirmed = _past(turn), turn.confirmed is not None
+    situation = Situation(call.user_id, turn.context.roles, facts, [one for one in past if one.may_have_run])
+    ruling = await runtime.ports.reserve(call, policy.conditions, situation, confirmed=confirmed)
+    if ruling is None:
+        return replace(judgement, verdict=Verdict.SKIPPED, authorized=None)
+    return judge_reserved(judgement, ruling, policy=policy, past=past, confirmed=confirmed)
+
+
+def _is_counted(conditions: Conditions | None, tool_name: str) -> bool:
+    return conditions is not None and conditions.counts(tool_name)
 
 
 def _dry_run_rule(judgement: Judgement) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.models.facts import Facts
+from graph_agent.models.facts import Facts, PastUses
 from graph_agent.policy.cedar.schema import ToolAction
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ class Ruling(NamedTuple):
     @property
     def reason(self) -> str:
         return "; ".join(self.reasons)
+
+    def permits(self, *, confirmed: bool) -> bool:
+        """True if the call may be sent now."""
+        return self.effect is Effect.RUNS or (self.effect is Effect.ASKS and confirmed)
 
 
 class Use(Protocol):
@@ -86,6 +91,8 @@ class Conditions(Protocol):
     names: Mapping[str, str]
     """The name of each rule in reasons, by the same keys."""
     reads_facts: bool
+    reads_uses: bool
+    """True if a rule reads `used.hour`, `used.day` or `called`: an earlier turn may decide."""
 
     def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Ruling:
         """Decide a call that everything else permits. A failure of the evaluation is a refusal."""
@@ -95,6 +102,22 @@ class Conditions(Protocol):
 
     def require_valid(self) -> None:
         """Raise `ConfigurationError`, with the line, for the first rule that does not fit the tools."""
+        ...
+
+    def counts(self, tool_name: str) -> bool:
+        """True if a rule reads how much the calls of this tool use in an hour or a day."""
+        ...
+
+    def amounts(self, tool_name: str, arguments: dict[str, Any]) -> dict[str, int]:
+        """Return what a call adds to the sums that rules read. Raises `Unconvertible`."""
+        ...
+
+    def facts(self, now: datetime, past: PastUses) -> Facts:
+        """Return the facts at `now` after the uses since `since(now)`."""
+        ...
+
+    def since(self, now: datetime) -> datetime:
+        """Return the beginning of the longest window in which uses are counted."""
         ...
 
     def unknown_fact(self, facts: Facts | None) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
@@ -16,9 +17,9 @@ from cedarpy import AuthzResult, Decision, PolicySet, is_authorized_batch, polic
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.facts import WINDOWS, Facts, ToolUse, WindowUse
+from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUses, ToolUse, WindowUse, uses_by_window, window_start
 from graph_agent.policy.cedar import values
-from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation, Use
+from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation
 from graph_agent.policy.cedar.reads import Reads, walk
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.cedar.scope import covers
@@ -56,7 +57,9 @@ class CedarConditions:
             raise ConfigurationError(f"the policy {file.name} permits nothing: begin it with `{PERMIT}`")
         self.names: Mapping[str, str] = self._names_of_rules()
         self.reads = Reads(rule.clauses for rule in self.rules.values())
-        self.reads_facts = any(self.reads.has(name) for name in ("time", "called")) or self._reads_uses
+        self._counted = self._counted_tools()
+        self.reads_uses = self.reads.has("called") or _reads_windows(self.reads)
+        self.reads_facts = self.reads.has("time") or self.reads_uses
         self.text = recorded or canonical_json(
             {
                 "engine": f"cedarpy {version('cedarpy')}",
@@ -67,10 +70,6 @@ class CedarConditions:
                 "time_zone": file.time_zone,
             }
         )
-
-    @property
-    def _reads_uses(self) -> bool:
-        return self.reads.has("used", "hour") or self.reads.has("used", "day")
 
     def require_valid(self) -> None:
         """Raise `ConfigurationError`, with the line, for the first rule that does not fit the tools."""
@@ -85,9 +84,39 @@ class CedarConditions:
 
     def unknown_fact(self, facts: Facts | None) -> str | None:
         """Return what a rule reads and `facts` do not have: "used" or "called"."""
-        if self._reads_uses and (facts is None or facts.used is None):
+        if _reads_windows(self.reads) and (facts is None or facts.used is None):
             return "used"
         return "called" if self.reads.has("called") and (facts is None or facts.called is None) else None
+
+    def counts(self, tool_name: str) -> bool:
+        """True if a rule reads how much the calls of this tool use in an hour or a day."""
+        return tool_name in self._counted
+
+    def _counted_tools(self) -> set[str]:
+        found: set[str] = set()
+        for rule in self.rules.values():
+            reads = Reads([rule.clauses])
+            if _reads_windows(reads):
+                found.update(name for name, action in self.actions.items() if covers(rule, action))
+            if any(reads.has("used", window, "writes") for window in COUNTED_WINDOWS):
+                found.update(name for name, action in self.actions.items() if action.writes)
+        return found
+
+    def amounts(self, tool_name: str, arguments: dict[str, Any]) -> dict[str, int]:
+        """Return what a call adds to the sums that rules read. Raises `Unconvertible`."""
+        numbers = [(name, part.kind) for name, part, _ in self.actions[tool_name].numbers if arguments.get(name) is not None]
+        read = [one for one in numbers if any(self.reads.has("used", window, "sum", one[0]) for window in WINDOWS)]
+        # A negative amount counts as 0: it must not make room for another call.
+        return {name: max(0, values.scaled(kind, arguments[name], name)) for name, kind in read}
+
+    def facts(self, now: datetime, past: PastUses) -> Facts:
+        """Return the facts at `now` after the uses since `since(now)`."""
+        used = uses_by_window(past.uses, now, self.file.time_zone, self._writes)
+        return Facts.at(now, self.file.time_zone, used=used, called=list(past.called))
+
+    def since(self, now: datetime) -> datetime:
+        """Return the beginning of the longest window in which uses are counted."""
+        return window_start("day", now, self.file.time_zone)
 
     def described(self) -> list[RuleDescription]:
         found = []
@@ -154,20 +183,19 @@ class CedarConditions:
         """Return the uses in a window, with this call and the earlier ones of its message."""
         before = WindowUse() if window == "message" else _known(_facts(situation).used).get(window, WindowUse())
         same = before.tools.get(action.name, ToolUse())
-        earlier = [use for use in situation.earlier if use.tool_name == action.name]
-        counted = [*(use.arguments for use in earlier), arguments]
+        earlier = [use.arguments for use in situation.earlier if use.tool_name == action.name]
+        counted = [self.amounts(action.name, one) for one in (*earlier, arguments)]
         sums = {}
         for name, part, _ in action.numbers:
             if self.reads.has("used", window, "sum", name):
-                # A negative amount counts as 0: it must not make room for another call.
-                added = sum(max(0, values.scaled(part.kind, one[name], name)) for one in counted if one.get(name) is not None)
-                total = values.require_long(same.sums.get(name, 0) + added, name)
+                total = values.require_long(same.sums.get(name, 0) + sum(one.get(name, 0) for one in counted), name)
                 sums[name] = total if part.kind is Kind.LONG else values.decimal_json(total)
-        writes = before.writes + sum(self._writes(use) for use in situation.earlier) + action.writes
+        writes = before.writes + sum(self._writes(use.tool_name) for use in situation.earlier) + action.writes
         return {"calls": same.calls + len(counted), "writes": writes, "sum": sums}
 
-    def _writes(self, use: Use) -> bool:
-        return (action := self.actions.get(use.tool_name)) is not None and action.writes
+    def _writes(self, tool_name: str) -> bool:
+        # A tool that is no longer served had effects too.
+        return (action := self.actions.get(tool_name)) is None or action.writes
 
     def _entities(self, action: ToolAction, situation: Situation) -> list[dict[str, Any]]:
         # Without the entity of the action, a rule on a group would silently not match.
@@ -210,6 +238,10 @@ class CedarConditions:
     def _described(self, text: str) -> str:
         """Return a message of the parser with lines instead of its own numbers of rules."""
         return visible(_POLICY_ID.sub(lambda found: f"the rule in line {self._line(int(found[1]))}", text))
+
+
+def _reads_windows(reads: Reads) -> bool:
+    return any(reads.has("used", window) for window in COUNTED_WINDOWS)
 
 
 def _lines(text: str) -> Iterator[int]:

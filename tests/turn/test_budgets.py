@@ -1,0 +1,177 @@
+"""Budgets: calls that are counted in the transaction that precedes them, by several services on one database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from graph_agent.clock import ManualClock, RandomIds
+from graph_agent.db import Database
+from graph_agent.errors import ToolErrorCode
+from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.decision import DecisionType
+from graph_agent.models.facts import PastUse
+from graph_agent.models.record import CallDisposition
+from graph_agent.models.tools import ToolResult
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.signature import Signer
+from graph_agent.record.uses import find_uses
+from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.replays import Replayer, ReplayReport
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.finished import FinishedTurn
+from tests.policy.cedar_shop import PERMIT, SHOP, ShopTool, constitution_of, declarations_of, schema
+from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
+
+EXECUTED = CallDisposition.EXECUTED
+TOOLS = [tool for tool in SHOP if tool.name in ("refund", "ship", "find_order", "read_private", "send_mail")]
+DAY = PERMIT + (
+    '@id("2000 a day") forbid (principal, action == Action::"refund", resource) when { context.used.day.sum.amount > 2000 };'
+)
+ASKS = DAY.replace("};", "} unless { context.confirmed };")
+
+
+def refund(amount: int, order: str = "1") -> tuple[str, dict[str, Any]]:
+    return "refund", {"order": order, "amount": amount}
+
+
+def service(
+    log: Database,
+    server: TableServer,
+    *script: Any,
+    rules: str = DAY,
+    clock: ManualClock | None = None,
+    tools: Sequence[ShopTool] = TOOLS,
+) -> LLMAgentEngine:
+    """Return the engine of one of several services on the same log."""
+    clock = clock or ManualClock()
+    ports = {"audit": DatabaseAuditWriter(log, clock=clock), "clock": clock, "ids": RandomIds(), "signer": Signer(SECRET)}
+    settings = grouped(**ports, conditions=ConditionsFile(rules, time_zone="Europe/Berlin"))
+    return LLMAgentEngine(ScriptedAdapter(list(script)), server, constitution_of(tools), **settings)
+
+
+def shop(**settings: Any) -> TableServer:
+    return TableServer(served=declarations_of(TOOLS), **settings)
+
+
+async def uses(log: Database, user: str = "ann") -> list[PastUse]:
+    return await log.read(lambda connection: find_uses(connection, user, datetime(2026, 1, 1, tzinfo=UTC)))
+
+
+def spent(server: TableServer) -> int:
+    return sum(arguments["amount"] for name, arguments, *_ in server.sent if name == "refund")
+
+
+async def replayed(run: LLMAgentEngine, turn: FinishedTurn, **what_if: Any) -> ReplayReport:
+    return await Replayer().replay(turn.record, await run.audit.texts(list(turn.record.header.digests.values())), **what_if)
+
+
+def dispositions(turn: FinishedTurn) -> list[CallDisposition]:
+    return [call.disposition for call in turn.record.invocations]
+
+
+async def test_parallel_calls_of_several_services_never_overspend(log: Database, database_url: str) -> None:
+    server, databases = shop(), [log, Database.open(database_url)]
+    services = [service(databases[n % 2], server, calls(refund(90)), says("Done.")) for n in range(40)]
+    turns = await asyncio.gather(*(one.run(asks(conversation_id=f"c{n}")) for n, one in enumerate(services)))
+    assert spent(server) == 22 * 90
+    refused = [turn for turn in turns if dispositions(turn) == [CallDisposition.REFUSED]]
+    assert len(refused) == 18
+    assert {notice.rpartition(". ")[2] for turn in refused for notice in turn.decision.notices} == {"2000 a day."}
+    for turn in turns:
+        assert (await replayed(services[0], turn)).identical
+    # Another user has a budget too.
+    await service(log, server, calls(refund(2000)), says("Done.")).run(asks(user_id="bob", conversation_id="b"))
+    assert spent(server) == 22 * 90 + 2000
+    databases[1].close_now()
+
+
+@pytest.mark.parametrize("ledger", [False, True])
+async def test_only_calls_that_may_have_taken_effect_count(log: Database, ledger: bool) -> None:
+    """An unknown outcome counts; a certain failure, a repetition and a refused call do not."""
+    outcomes = {
+        "1": done(),
+        "2": failed(ToolErrorCode.NOT_FOUND),
+        "3": failed(ToolErrorCode.TIMEOUT_ERROR),
+        "4": failed(ToolErrorCode.TIMEOUT_ERROR),
+    }
+    # The ledger settles the first lost call as done, and the second as not done.
+    settlements = [done(), failed(ToolErrorCode.TOOL_EXECUTION_ERROR)] if ledger else []
+    server = shop(answers={"refund": lambda call: outcomes[call["order"]]}, settlements=settlements, ledger=ledger)
+    requested = [refund(100), refund(100), refund(200, "2"), refund(400, "3"), refund(800, "4")]
+    turn = await service(log, server, calls(*requested), calls(refund(2000, "5")), says("Done.")).run(asks())
+    assert dispositions(turn)[1::4] == [CallDisposition.REPEATED, CallDisposition.REFUSED]
+    assert sum(use.amounts["amount"] for use in await uses(log)) == (500 if ledger else 1300)
+
+
+async def test_hour_and_day_are_those_of_the_calendar_in_one_time_zone(log: Database) -> None:
+    rules = PERMIT + (
+        'forbid (principal, action == Action::"refund", resource) when { context.used.hour.calls > 1 };'
+        'forbid (principal, action == Action::"refund", resource) when { context.used.day.calls > 2 };'
+    )
+    clock, server = ManualClock(datetime(2026, 1, 5, 21, 50, tzinfo=UTC)), shop()
+    made = []
+    for minutes in (0, 9, 2, 20, 39, 50):
+        # In Berlin: 22:50, 22:59, 23:01, 23:21, 0:00 and 0:50.
+        clock.advance(minutes=minutes)
+        before = len(server.sent)
+        await service(log, server, calls(refund(1)), says("Done."), rules=rules, clock=clock).run(asks())
+        made.append(len(server.sent) > before)
+    assert made == [True, False, True, False, True, False]
+
+
+async def test_a_rule_reads_which_tools_may_have_run_in_the_conversation(log: Database) -> None:
+    rules = PERMIT + (
+        '@id("nothing leaves") forbid (principal, action == Action::"send_mail", resource) '
+        'when { context.called.contains(Action::"read_private") };'
+    )
+    mail = ("send_mail", {"to": ["a@example.com"], "text": "hello"})
+    script = [calls(("read_private", {"customer": "1"})), says("Read.")]
+    for outcome, expected in ((done(), CallDisposition.REFUSED), (failed(ToolErrorCode.NOT_FOUND), EXECUTED)):
+        server, conversation = shop(answers={"read_private": outcome}), f"c {expected}"
+        await service(log, server, *script, rules=rules).run(asks(conversation_id=conversation))
+        run = service(log, server, calls(mail), says("Sent."), rules=rules)
+        turn = await run.run(asks(conversation_id=conversation))
+        assert dispositions(turn) == [expected]
+        assert (await replayed(run, turn)).identical
+
+
+async def test_reads_are_counted_if_a_rule_counts_them(log: Database) -> None:
+    rules = PERMIT + 'forbid (principal, action == Action::"list_tasks", resource) when { context.used.day.calls > 1 };'
+    tools = [ShopTool("list_tasks", schema(), reads=True)]
+    server, found = TableServer(served=declarations_of(tools)), []
+    for _ in range(3):
+        run = service(log, server, calls(("list_tasks", {})), says("Done."), rules=rules, tools=tools)
+        found += dispositions(await run.run(asks()))
+    assert found == [EXECUTED, CallDisposition.REFUSED, CallDisposition.REFUSED]
+
+
+@pytest.mark.parametrize("asking", [False, True])
+async def test_the_verdict_of_the_reservation_wins_and_a_question_ends_the_batch(log: Database, asking: bool) -> None:
+    """Another turn uses up the budget after the batch was judged: while its first call runs."""
+    rules = ASKS if asking else DAY
+
+    async def meanwhile(_: dict[str, Any]) -> ToolResult:
+        await service(log, shop(), calls(refund(1900)), says("Done."), rules=rules).run(asks(conversation_id="c2"))
+        return done()
+
+    server = shop(answers={"ship": meanwhile})
+    batch = [("ship", {"order": "1", "carrier": "dhl"}), refund(150, "3"), refund(20, "2")]
+    run = service(log, server, calls(*batch), says("Done."), rules=rules)
+    turn = await run.run(asks())
+    stopped = [CallDisposition.AWAITING, CallDisposition.SKIPPED]
+    assert dispositions(turn) == [EXECUTED, *(stopped if asking else [CallDisposition.REFUSED, EXECUTED])]
+    assert (await replayed(run, turn)).identical
+    if asking:
+        assert turn.decision.decision_type is DecisionType.REQUEST_CONFIRMATION
+        assert turn.decision.reply.startswith("A rule asks for your yes: 2000 a day. Refund")
+        confirmed = await run.answer(turn, yes=True)
+        assert spent(server) == 150
+        assert (await replayed(run, confirmed)).identical
+    else:
+        assert spent(server) == 20
+        assert turn.decision.notices[0].endswith("2000 a day.")
