@@ -50,6 +50,7 @@ class ChatSession(TurnSession[ChatAnswer]):
         message_id = stores.ids.new()
         self._claim = TurnClaim(stores.audit.database, turn, message_id, clock=stores.clock, disclosure=stores.disclosure)
         self.writer = stores.audit.joined_with(self._claim)
+        self.attempt = turn.attempt
         self.confirmations = self._claim
 
     @asynccontextmanager

@@ -19,6 +19,11 @@ USER_META = "graph_agent/user"
 """In a request's `_meta`: the user for whom the call is made."""
 OPERATION_META = "graph_agent/operation"
 """In a request's `_meta`: `{"key": text, "mode": "run" | "settle"}`."""
+ATTEMPT_META = "graph_agent/attempt"
+"""In the `_meta` of a change: `{"decision": text, "sequence": number, "attempt": number}`, for a server that fences.
+
+A server that has seen an attempt of a decision may refuse the calls of earlier ones, which come from a paused process.
+"""
 
 
 Storable = Annotated[StorableText, Field(strict=True, min_length=1, max_length=255)]

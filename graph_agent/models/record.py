@@ -63,6 +63,8 @@ class InterruptReason(StrEnum):
     """An unexpected exception in this process."""
     RECORD = "record"
     """The log database became unavailable during the turn."""
+    RESENT = "resent"
+    """An earlier attempt of the turn may have sent a call without a ledger: it is not sent again."""
 
 
 class RecordEntry(Frozen):

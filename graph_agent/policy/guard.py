@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
@@ -66,11 +66,18 @@ class AuthorizedCall:
     mutating: bool
     ledger: bool
     _: KW_ONLY
+    decision_id: str = ""
+    attempt: int = 1
+    """The number of the attempt of the turn that sends the call."""
     seal: InitVar[object] = None
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
             raise TypeError("only the guard creates an AuthorizedCall")
+
+    def of_attempt(self, attempt: int) -> Self:
+        """Return the same permission for the attempt that sends the call."""
+        return replace(self, attempt=attempt, seal=_SEAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +169,9 @@ def judge_batch(
             judgements.append(_awaiting(Judgement(sequence, call.name, arguments, Verdict.AWAITING), ruling))
             continue
         operation_key = confirmed.id if confirmed is not None and is_confirmed else f"{decision_id}:{sequence}"
-        authorized = AuthorizedCall(
-            call.name, arguments, user_id, sequence, operation_key, rule.mutating, rule.traits.ledger, seal=_SEAL
-        )
+        keys = user_id, sequence, operation_key
+        traits = rule.mutating, rule.traits.ledger
+        authorized = AuthorizedCall(call.name, arguments, *keys, *traits, decision_id=decision_id, seal=_SEAL)
         judgement = _judge_limit(authorized, rule, known)
         judgements.append(judgement)
         if judgement.authorized is not None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from graph_agent.errors import RecordUnavailableError, TurnTakenOverError
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import (
+    CallOperation,
     DecisionOpening,
     DecisionRecord,
     LLMCall,
@@ -27,6 +29,7 @@ class MemoryAuditWriter(AuditWriter):
         self.entries: dict[str, list[RecordEntry]] = {}
         self.responses: dict[tuple[str, int], tuple[str | None, LLMResponse]] = {}
         self.invocations: dict[tuple[str, int], ToolInvocation] = {}
+        self.operations: dict[tuple[str, int], CallOperation] = {}
         self.records: dict[str, DecisionRecord] = {}
         self.blobs: dict[str, str] = {}
 
@@ -38,6 +41,16 @@ class MemoryAuditWriter(AuditWriter):
         if opening.header is not None:
             self.open[decision_id] = opening.header
         self.blobs.update(opening.texts)
+
+    async def write_progress(self, decision_id: str, *, operation: CallOperation | None = None, **progress: Any) -> bool:
+        self._require_open(decision_id)
+        await super().write_progress(decision_id, **progress)
+        if operation is None:
+            return True
+        key = decision_id, operation.sequence
+        free = key not in self.operations
+        self.operations.setdefault(key, operation)
+        return free
 
     async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> None:
         self._require_open(decision_id)

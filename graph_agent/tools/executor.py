@@ -26,7 +26,7 @@ from mcp.types import (
 from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
-from graph_agent.ledger.meta import ACTION_META, LEDGER_META, OPERATION_META, PREVIEW_META, USER_META
+from graph_agent.ledger.meta import ACTION_META, ATTEMPT_META, LEDGER_META, OPERATION_META, PREVIEW_META, USER_META
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -202,6 +202,9 @@ class McpToolExecutor:
         except SchemaRefusedError:
             return answers.UNCHECKABLE
         meta = self._meta(call.user_id, call.operation_key if call.mutating else None, "run")
+        if call.mutating:
+            attempt = {"decision": call.decision_id, "sequence": call.sequence, "attempt": call.attempt}
+            meta = cast("RequestParamsMeta", {**meta, ATTEMPT_META: attempt})
         answer = await self._ask(_tool_call(tool, call.arguments, meta), deadline)
         if check is not None and isinstance(answer, CallToolResult) and not answer.is_error:
             answer = answer if check.accepts(answer.structured_content) else answers.OutputSchemaError()

@@ -48,6 +48,8 @@ class ExternalPorts:
     ids: IdSource
     signer: Signer
     confirmations: Confirmations
+    attempt: int = 1
+    """The number of the attempt of the turn, which the servers of its calls learn."""
     call_seconds: float = 10.0
     """The time limit of one tool call."""
     settle_seconds: float = 2.0
@@ -96,7 +98,7 @@ class ExternalPorts:
             mark = asyncio.get_running_loop().call_soon(waited.append, True)
             try:
                 # A copy, because an executor must not be able to change the turn's state.
-                return await self.tools.execute(copy.deepcopy(call), deadline=limit)
+                return await self.tools.execute(copy.deepcopy(call).of_attempt(self.attempt), deadline=limit)
             except Exception as exc:
                 if not _has_known_outcome(exc, waited=bool(waited)):
                     raise

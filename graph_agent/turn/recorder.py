@@ -59,6 +59,10 @@ _ANY_CALL = ("any", "")
 """The lost call, in `_lost_call`, of a turn whose process died: it can be any call, since the one in flight is not known."""
 
 
+class ResentCallError(Exception):
+    """Another attempt of the turn may have sent a call without a ledger: its outcome is recorded as unknown; the turn ends."""
+
+
 class Recorder:
     """`TurnPorts` for one run of one turn."""
 
@@ -248,10 +252,10 @@ class Recorder:
             # server would run it twice.
             result = ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, OUTCOME_UNKNOWN)
             self._append(EntryKind.EXECUTE, request, result.to_json(), at=invoked_at)
-        else:
-            result = await self._call_tool(
-                EntryKind.EXECUTE, request, call.tool_name, lambda ports: ports.execute(call), at=invoked_at
-            )
+            raise ResentCallError
+        result = await self._call_tool(
+            EntryKind.EXECUTE, request, call.tool_name, lambda ports: ports.execute(call), at=invoked_at
+        )
         if self._writer is not None:
             invocation = ToolInvocation(
                 sequence=call.sequence,

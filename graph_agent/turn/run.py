@@ -46,7 +46,7 @@ from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.turn.finished import FinishedTurn, compose_record
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
-from graph_agent.turn.recorder import Recorder
+from graph_agent.turn.recorder import Recorder, ResentCallError
 from graph_agent.turn.setup import TurnSetup
 
 _log = logging.getLogger(__name__)
@@ -54,6 +54,11 @@ _log = logging.getLogger(__name__)
 _MIN_SECONDS_TO_CLOSE = 2.0
 _CLOSE_AGAIN_SECONDS = (0.25, 0.5)
 """The first waits between the attempts to close a row while the log is not available; further ones take a second."""
+_INTERRUPTIONS: dict[type[BaseException], InterruptReason] = {
+    RecordUnavailableError: InterruptReason.RECORD,
+    ResentCallError: InterruptReason.RESENT,
+}
+"""The reason of an interruption by an exception of the recorder."""
 
 T = TypeVar("T")
 
@@ -89,6 +94,8 @@ class TurnSession(Generic[T]):
     """Writes the record of this turn instead of the engine's writer."""
     confirmations: Confirmations | None = None
     """Uses up the confirmations of this turn instead of the engine's store."""
+    attempt: int = 1
+    """The number of the attempt of the turn."""
 
     @asynccontextmanager
     async def surround(self, run: TurnRun[Any]) -> AsyncGenerator[None]:  # noqa: ARG002 (for subclasses)
@@ -129,8 +136,8 @@ class TurnRun(TurnHandle[T]):
         self._start = start
         self._session = session
         self._writer = session.writer or setup.ports.audit
-        own = session.confirmations
-        self._external = setup.external if own is None else replace(setup.external, confirmations=own)
+        confirmations = session.confirmations or setup.external.confirmations
+        self._external = replace(setup.external, confirmations=confirmations, attempt=session.attempt)
 
     def begin(self) -> None:
         """Start the owner task."""
@@ -242,9 +249,11 @@ class TurnRun(TurnHandle[T]):
                 return await self._close_in(self.deadline - clock.monotonic(), self._compose_and_close(recorder, self.steps))
             if isinstance(failure, TurnTakenOverError):
                 raise failure
-            _log.error("a turn ended in an exception", exc_info=failure)
-            unavailable = isinstance(failure, RecordUnavailableError)
-            reason = InterruptReason.RECORD if unavailable else InterruptReason.FAILURE
+            reason = _INTERRUPTIONS.get(type(failure), InterruptReason.FAILURE)
+            if reason is InterruptReason.FAILURE:
+                _log.error("a turn ended in an exception", exc_info=failure)
+            else:
+                _log.warning("decision %s is interrupted: %s", self.decision_id, reason)
         # From here on the driver can neither write nor call anything, whether it obeys its cancellation or not.
         recorder.fence()
         driver.cancel()

@@ -96,7 +96,8 @@ async def test_a_server_that_is_not_trusted_learns_no_user_and_is_not_believed()
     async def act(context: Context) -> dict[str, Any]:
         return {"meta": sorted(key for key in context.request_context.meta or {} if key.startswith("graph_agent/"))}
 
-    for trusted, meta in ((True, ["graph_agent/operation", "graph_agent/user"]), (False, [])):
+    attempt = "graph_agent/attempt"
+    for trusted, meta in ((True, [attempt, "graph_agent/operation", "graph_agent/user"]), (False, [attempt])):
         async with McpToolExecutor(server, trusted=trusted) as executor:
             traits = executor.traits("act")
             assert (traits.read_only is True, traits.ledger, traits.preview) == (trusted, trusted, trusted)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
 from graph_agent import AuditWriter
+from graph_agent.clock import RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
-from graph_agent.models.record import CallDisposition, CallOperation, CallState, DecisionOpening, RecordStatus
+from graph_agent.models.record import (
+    CallDisposition,
+    CallOperation,
+    CallState,
+    DecisionOpening,
+    EntryKind,
+    InterruptReason,
+    RecordStatus,
+)
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.tables import call_operations, decision_logs, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -83,6 +93,31 @@ async def test_of_two_attempts_one_may_send_a_call(log: Database) -> None:
     await writer.write_opening(DecisionOpening(**OPENED))
     operation = CallOperation(sequence=1, operation_key="d:1", user_id="ann", tool_name="add_task")
     assert [await writer.write_progress("d", operation=operation) for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize("ledger", [False, True])
+async def test_a_call_whose_operation_another_attempt_has_is_sent_only_with_a_ledger(log: Database, ledger: bool) -> None:
+    writer = DatabaseAuditWriter(log)
+    decision_id = RandomIds().new()
+
+    async def add(arguments: dict[str, Any]) -> ToolResult:
+        operation = CallOperation(sequence=3, operation_key="k", user_id="ann", tool_name="add_task")
+        if arguments["description"] == "milk":
+            # The other attempt is faster.
+            assert await writer.write_progress(decision_id, operation=operation)
+        return done()
+
+    server = TableServer({"add_task": add}, ledger=ledger)
+    engine = engine_of(calls(*ADDS), says("Added."), says("Never said."), server=server, audit=writer)
+    record = (await engine.run(asks(), decision_id=decision_id)).record
+    assert [arguments["description"] for _, arguments, *_ in server.sent] == ["milk", "bread", "eggs"][: 3 if ledger else 2]
+    if ledger:
+        assert record.decision.reply == "Added."
+        return
+    reasons = [entry.result["reason"] for entry in record.entries if entry.kind is EntryKind.INTERRUPT]
+    assert (record.status, reasons) == (RecordStatus.INTERRUPTED, [InterruptReason.RESENT])
+    assert [state for *_, state in _operations(log)] == [CallState.DONE, CallState.DONE, CallState.UNKNOWN]
+    assert record.decision.reply.endswith("Not certain: not known whether this was done: Add task: description = 'eggs'.")
 
 
 async def test_a_change_that_was_not_sent_is_void_once_its_decision_is_closed(log: Database) -> None:

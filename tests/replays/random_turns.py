@@ -430,6 +430,20 @@ async def crashed_with_a_confirmation(turns: RandomTurns) -> DecisionRecord:
     return record
 
 
+async def crashed_at_a_call_without_a_ledger(turns: RandomTurns) -> DecisionRecord:
+    """The process that resumes the turn does not know whether the call was sent."""
+    name, server = turns.ids.new(), TableServer(ledger=False)
+    turns.model.answers = [calls(("add_task", {"description": turns.word()}), ("list_tasks", {})), says("Done.")]
+    # The opening row and the operation are written.
+    writer = CrashingWriter(turns.writer, 2)
+    with suppress(ServiceError):
+        crashed = turns.engine(writer=writer, tools=server).run(turns.context(), decision_id=name)
+        await _until_crashed(turns, writer, crashed)
+    finished = await turns.engine(tools=server).finish(name, ask_model=True)
+    assert finished is not None
+    return finished.record
+
+
 async def crashed_twice(turns: RandomTurns) -> DecisionRecord:
     """The process that resumed the turn crashes too."""
     return await _crash(turns, ask_model=turns.random.random() < 0.5, crashes=2)
@@ -474,8 +488,8 @@ KINDS: tuple[Kind, ...] = (
     the_read_failed_and_was_retried, unknown_result, unknown_result_without_a_ledger, asked_to_confirm, confirmed,
     declined_by_the_user, neither_yes_nor_no, expired_confirmation, invalid_confirmation, used_confirmation, cancelled,
     shut_down, failed_in_a_node, failed_in_a_node_twice, crashed_and_was_closed, crashed_and_was_resumed,
-    crashed_with_a_confirmation, crashed_twice, refused_before_the_graph, refused_for_its_text, with_the_real_task_server,
-    deadline_of_the_model, deadline_of_a_tool,
+    crashed_with_a_confirmation, crashed_at_a_call_without_a_ledger, crashed_twice, refused_before_the_graph,
+    refused_for_its_text, with_the_real_task_server, deadline_of_the_model, deadline_of_a_tool,
 )  # fmt: skip
 
 

@@ -264,6 +264,17 @@ async def test_user_and_operation_are_sent_as_request_metadata() -> None:
         assert beside.data["graph_agent/operation"] == {"key": "k", "mode": "run"}
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+async def test_a_change_names_its_attempt_so_that_a_server_can_fence(trusted: bool) -> None:
+    async with McpToolExecutor(foreign_server(), trusted=trusted) as executor:
+        change = await executor.execute(permitted("beside", {}, "ann", "k").of_attempt(2))
+        read = await executor.execute(permitted("beside", {}, "ann"))
+    assert isinstance(change.data, dict)
+    assert isinstance(read.data, dict)
+    assert change.data["graph_agent/attempt"] == {"decision": "d", "sequence": 1, "attempt": 2}
+    assert "graph_agent/attempt" not in read.data
+
+
 async def test_a_server_without_a_ledger_is_never_asked_to_settle() -> None:
     async with McpToolExecutor(foreign_server()) as executor:
         assert (await executor.settle(permitted("structured", {}, "ann", "k"))).unknown
