@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import END as LANGGRAPH_END
 
+from graph_agent.errors import RecordMismatchError
 from graph_agent.graph.build import CompiledGraph, builder_of
 from graph_agent.graph.edges import declared_edges
 from graph_agent.graph.state import Turn, TurnRuntime
@@ -34,6 +35,18 @@ class Step:
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.state, self.outcome, self.changed))
+
+
+def require_whole_path(graph: CompiledGraph, steps: Sequence[Step]) -> None:
+    """Raise `RecordMismatchError` unless `steps` are one walk along the edges of `graph`, from its first state to its end."""
+    edges = declared_edges(graph) or builder_of(graph).table
+    entered, turn = START, None
+    for step in steps:
+        if step.state != entered or (turn is not None and step.before is not turn):
+            raise RecordMismatchError(f"the path of a turn goes on with {step.state} where the graph enters {entered}")
+        entered, turn = edges[entered].get(step.outcome, ""), step.turn
+    if entered not in (END, LANGGRAPH_END):
+        raise RecordMismatchError(f"the path of a turn does not end: the graph enters {entered}")
 
 
 async def walk(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncGenerator[Step]:

@@ -176,7 +176,7 @@ class Replayer:
         steps, departure = await self._walk(record, snapshot, recorder)
         if departure is not None or steps[-1].turn.decision is None:
             return ReplayReport(record, _explained(record, compare_paths(record, steps)), departure, steps), recorder
-        replayed = compose_record(recorder, steps, record.ended_at)
+        replayed = compose_record(recorder, self._graph, steps, record.ended_at)
         differences = compare_records(record, replayed)
         if not recorder.finished:
             unused = record.entries[len(recorder.recorded)]
@@ -193,7 +193,7 @@ class Replayer:
                 # The reason is what the other constitution decided, not that the model was never asked about it.
                 departure = f"{'; '.join(map(str, refused))}. What the model would have said then is unknown"
             return ReplayReport(record, compare_unfinished(record, steps), departure, steps, refused=refused)
-        replayed = compose_record(Recorder(record.header, snapshot, clock=SystemClock()), steps, record.ended_at)
+        replayed = compose_record(Recorder(record.header, snapshot, clock=SystemClock()), self._graph, steps, record.ended_at)
         return ReplayReport(record, compare_outcomes(record, replayed), None, steps, replayed, refused)
 
     async def _walk(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnCall
-from graph_agent.graph.stepping import Step
+from graph_agent.graph.stepping import Step, require_whole_path
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordStatus, ToolInvocation
 from graph_agent.turn.recorder import Recorder, call_digest
@@ -27,11 +28,13 @@ class FinishedTurn:
         return self.record.decision
 
 
-def compose_record(recorder: Recorder, steps: Sequence[Step], ended_at: datetime) -> DecisionRecord:
-    """Return the record of a turn that has reached its decision, composed from the recorder's entries and the graph's steps.
+def compose_record(recorder: Recorder, graph: CompiledGraph, steps: Sequence[Step], ended_at: datetime) -> DecisionRecord:
+    """Return the record of a turn that has reached its decision, composed from the recorder's entries and the steps of a walk.
 
-    A clock that was set back during the turn does not end it before its start.
+    A clock that was set back during the turn does not end it before its start. Raises `RecordMismatchError` if the steps are
+    not one walk through `graph`.
     """
+    require_whole_path(graph, steps)
     turn = steps[-1].turn
     assert turn.decision is not None
     started_at = recorder.header.started_at

@@ -246,7 +246,9 @@ class TurnRun(TurnHandle[T]):
         if driver.done() and not driver.cancelled():
             failure = driver.exception()
             if failure is None:
-                return await self._close_in(self.deadline - clock.monotonic(), self._compose_and_close(recorder, self.steps))
+                return await self._close_in(
+                    self.deadline - clock.monotonic(), self._compose_and_close(recorder, driver.result())
+                )
             if isinstance(failure, TurnTakenOverError):
                 raise failure
             reason = _INTERRUPTIONS.get(type(failure), InterruptReason.FAILURE)
@@ -262,12 +264,16 @@ class TurnRun(TurnHandle[T]):
             raise TurnTakenOverError("another process may have this turn")
         return await self._interrupt(recorder, reason)
 
-    async def _walk(self, recorder: Recorder) -> None:
+    async def _walk(self, recorder: Recorder) -> list[Step]:
+        """Walk the turn and report each step; return the steps of this walk."""
+        steps: list[Step] = []
         self.hooks.notify(TurnHook.before_node, START)
         async for step in self._setup.walk(recorder):
+            steps.append(step)
             self.add_step(step)
             if self.requested is not None:
                 await self.requested.acquire()
+        return steps
 
     async def _wait_for(self, driver: asyncio.Future[Any], seconds: float, *, cancellable: bool = True) -> InterruptReason:
         """Wait for the driver, for `cancel`, or `seconds`; return why the turn is interrupted if the driver has no result."""
@@ -323,7 +329,7 @@ class TurnRun(TurnHandle[T]):
             raise outcome_unknown(self.decision_id) from exc
 
     async def _compose_and_close(self, recorder: Recorder, steps: Sequence[Step]) -> FinishedTurn:
-        record = compose_record(recorder, steps, self._setup.ports.clock.now())
+        record = compose_record(recorder, self._setup.graph, steps, self._setup.ports.clock.now())
         return await self._close(record, steps[-1].turn)
 
     async def _close(self, record: DecisionRecord, turn: Turn | None = None) -> FinishedTurn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 from langchain_core.callbacks import AsyncCallbackHandler
 
 from graph_agent.clock import ManualClock
+from graph_agent.errors import RecordMismatchError
 from graph_agent.graph import fast_path
 from graph_agent.graph.build import NODES, CompiledGraph, build_graph
 from graph_agent.graph.fast_path import FastNode
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.stepping import Step, walk, walk_edges
+from graph_agent.graph.stepping import Step, require_whole_path, walk, walk_edges
 from graph_agent.turn.engine import step
 from graph_agent.turn.recorder import Recorder
 from tests.graph.test_transitions import WALKS
@@ -61,6 +63,18 @@ async def test_every_walk_has_the_same_steps_and_record_on_both_paths(name: str,
     assert [heard for heard in listener.heard if heard in NODES] == [taken.state for taken in stepped[0]]
     records = [(await engine_of(*script, graph=graph).run(context)).record for graph in graphs]
     assert records[0] == records[1] == records[2]
+
+
+async def test_steps_that_are_not_one_whole_walk_are_no_path() -> None:
+    graph, (context, script) = build_graph(), WALKS["tool round"]
+    steps = [taken async for taken in step(engine_of(*script, graph=graph), context)]
+    again = [taken async for taken in step(engine_of(*script, graph=graph), context)]
+    require_whole_path(graph, steps)
+    impossible = [[], steps[:-1], steps[1:], steps + again, steps * 3, steps[:2] + again[2:], [*steps[:1], *steps[2:]]]
+    impossible.append([*steps[:-1], replace(steps[-1], outcome="no such outcome")])
+    for path in impossible:
+        with pytest.raises(RecordMismatchError, match="the path of a turn"):
+            require_whole_path(graph, path)
 
 
 @pytest.mark.parametrize("name", WALKS)

@@ -151,6 +151,15 @@ async def test_a_turn_that_is_closing_is_not_cancelled_any_more() -> None:
     assert (await _finished(run)).record.status is RecordStatus.COMPLETED
 
 
+async def test_the_path_of_a_record_is_that_of_one_walk_whatever_was_reported() -> None:
+    engine, model = waiting_engine()
+    run = start(engine)
+    await model.asked.wait()
+    run.add_step(run.steps[0])
+    model.released.set()
+    assert (await _finished(run)).record.states == ["BUILD_REQUEST", "INVOKE_LLM", "CHECK_RESPONSE", "BUILD_DECISION"]
+
+
 async def test_an_engine_knows_its_running_turns() -> None:
     engine, model = waiting_engine()
     run = start(engine)
