@@ -110,6 +110,13 @@ SEED ?=
 cluster: $(STAMP) ## three replicas behind HAProxy and PgBouncer under faults, SEED=n; needs both programs
 	@SEED=$(SEED) $(BIN)/python -m tests.cluster
 
+SEEDS ?= 200
+
+.PHONY: simulate
+simulate: $(STAMP) ## simulate replicas under faults from SEEDS=200 seeds; SEED=n prints the history of one
+	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode $(BIN)/python -m tests.simulation \
+		$(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
 .PHONY: bench
 bench: $(STAMP) ## CPU per turn beside peers, in one interleaved run
 	@$(BIN)/python -m benchmarks

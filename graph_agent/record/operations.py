@@ -63,14 +63,11 @@ def settle(connection: Connection, decision_id: str, invocations: Iterable[ToolI
 
 def close(connection: Connection, record: DecisionRecord) -> None:
     """Store the outcomes that a closed decision has for its calls; the others were not sent."""
-    kinds = {entry.kind for entry in record.entries}
-    interrupted = record.status is RecordStatus.INTERRUPTED
-    if not interrupted and EntryKind.EXECUTE not in kinds:
-        return
-    if interrupted or EntryKind.SETTLE in kinds:
-        # Otherwise each outcome was stored with its invocation.
+    called = any(entry.kind is EntryKind.EXECUTE for entry in record.entries)
+    if called or record.status is RecordStatus.INTERRUPTED:
+        # Also outcomes that were stored with their invocations: such a commit may have failed.
         settle(connection, record.header.decision_id, record.invocations)
-    _VOID.run(connection, {"decision": record.header.decision_id})
+        _VOID.run(connection, {"decision": record.header.decision_id})
 
 
 def state_of(success: bool, error_code: str | None) -> CallState:

@@ -18,6 +18,7 @@ from graph_agent.models.record import (
     DecisionOpening,
     EntryKind,
     InterruptReason,
+    RecordEntry,
     RecordStatus,
 )
 from graph_agent.models.tools import ToolResult
@@ -128,6 +129,17 @@ async def test_a_change_that_was_not_sent_is_void_once_its_decision_is_closed(lo
     assert await writer.write_progress(record.header.decision_id, operation=operation)
     await writer.close_decision_log(record)
     assert [state for *_, state in _operations(log)] == [CallState.VOID]
+
+
+async def test_an_outcome_whose_commit_failed_is_stored_when_the_decision_is_closed(log: Database) -> None:
+    entry = RecordEntry(n=0, kind=EntryKind.EXECUTE, result={"success": True})
+    record = make_record(1, calls=({"tool_name": "add_task"},)).replace(entries=[entry])
+    writer = DatabaseAuditWriter(log)
+    await writer.write_opening(DecisionOpening.of(record.header, {}))
+    operation = CallOperation(sequence=1, operation_key="k", user_id="ann", tool_name="add_task")
+    assert await writer.write_progress(record.header.decision_id, operation=operation)
+    await writer.close_decision_log(record)
+    assert [state for *_, state in _operations(log)] == [CallState.DONE]
 
 
 def _operations(log: Database) -> list[tuple[Any, ...]]:

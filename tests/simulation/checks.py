@@ -1,0 +1,230 @@
+"""The checks after a simulation: what the clients received, what the tools did and what the database holds must agree."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.conversations.tables import Role, TurnState, messages, turns
+from graph_agent.errors import ServiceErrorCode
+from graph_agent.graph.topology import END, START, TOPOLOGY
+from graph_agent.models.record import CallDisposition, CallState, DecisionRecord, EntryKind, InterruptReason, RecordStatus
+from graph_agent.models.tools import UNKNOWN_CODES
+from graph_agent.record.tables import call_operations, decision_logs, record_blobs
+from graph_agent.record.tamper.verify import verify_log
+from graph_agent.replays import Replayer
+from tests.simulation.clients import Attempt, Client, Request, ask_again
+from tests.simulation.history import History
+from tests.simulation.replicas import KEY, TIMEOUT_SECONDS, Replica, World, shared_graph
+from tests.simulation.tools import CHANGES, WITH_LEDGER, Sent
+
+_MAX_ROUNDS = 3
+_BEFORE = 8.0
+"""For so many seconds before a request its replica has had no trouble, if the request must be answered at once."""
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The content of the database after a simulation."""
+
+    turns: list[Any]
+    decisions: list[Any]
+    messages: list[Any]
+    operations: list[Any]
+    texts: dict[str, str]
+
+    @classmethod
+    def read(cls, connection: Connection) -> _Stored:
+        def rows(table: Any) -> list[Any]:
+            return list(connection.execute(select(table)))
+
+        return cls(
+            rows(turns),
+            rows(decision_logs),
+            rows(messages),
+            rows(call_operations),
+            {row.digest: row.text for row in rows(record_blobs)},
+        )
+
+
+async def check_outcome(world: World, replicas: list[Replica], clients: list[Client]) -> None:
+    """Check everything that must hold once all faults are over."""
+    history = world.history
+    stored = world.database.look(_Stored.read)
+    requests = [request for client in clients for request in client.requests]
+    records = {
+        row.decision_id: DecisionRecord.model_validate_json(row.record) for row in stored.decisions if row.record is not None
+    }
+    _check_closed(world, stored)
+    for decision_id, record in records.items():
+        _check_path(history, world.watch.name(decision_id), record)
+        await _check_replay(history, world.watch.name(decision_id), record, stored.texts)
+    _check_sent(world)
+    _check_logged(world, records)
+    _check_operations(world, stored)
+    _check_healthy(world, requests, records)
+    _check_refused(world, requests, records)
+    await _check_answers(world, replicas, requests, stored)
+    verified = await verify_log(world.database.open(world.loop.outside), key=KEY)
+    for violation in verified.violations:
+        history.violated(f"log verify: {violation}")
+
+
+def _check_closed(world: World, stored: _Stored) -> None:
+    """Every accepted request has one turn, one closed decision and one message of each side."""
+    history, name = world.history, world.watch.name
+    for turn in stored.turns:
+        if turn.state is not TurnState.DONE:
+            history.violated(f"{name(turn.id)} is not closed by the sweep")
+    for decision in stored.decisions:
+        if decision.record is None or decision.status is RecordStatus.PENDING:
+            history.violated(f"{name(decision.decision_id)} has no closed record")
+    of_turns, of_decisions = {turn.id for turn in stored.turns}, {row.decision_id for row in stored.decisions}
+    for decision_id in sorted(of_turns ^ of_decisions, key=name):
+        history.violated(f"{name(decision_id)} has a turn without a decision, or the other way round")
+    said = Counter((message.decision_id, message.role) for message in stored.messages)
+    for turn in stored.turns:
+        for role in Role:
+            if said[turn.id, role] != 1 and turn.state is TurnState.DONE:
+                history.violated(f"{name(turn.id)} has {said[turn.id, role]} messages of the {role.value}")
+    for message, count in Counter(row.message for row in stored.decisions).items():
+        if count > 1:
+            history.violated(f"{message!r} has {count} decisions")
+
+
+def _check_path(history: History, name: str, record: DecisionRecord) -> None:
+    """The path of a record is one of the graph's."""
+    states = record.states
+    possible = states[:1] == [START] and END in TOPOLOGY.get(states[-1], {}).values()
+    possible = possible and all(after in TOPOLOGY[state].values() for state, after in itertools.pairwise(states))
+    if not possible or states.count("CHECK_ITERATIONS") > _MAX_ROUNDS:
+        history.violated(f"{name} has a path that is not possible: {' '.join(states)}")
+    for entry in record.entries:
+        if entry.kind is EntryKind.INTERRUPT and entry.result["reason"] == InterruptReason.FAILURE:
+            history.violated(f"{name} ended in an unexpected exception")
+
+
+@cache
+def _replayer() -> Replayer:
+    return Replayer(graph=shared_graph())
+
+
+async def _check_replay(history: History, name: str, record: DecisionRecord, texts: dict[str, str]) -> None:
+    report = await _replayer().replay(record, texts)
+    if not report.identical:
+        history.violated(f"{name} cannot be replayed: {report.departure or [str(one) for one in report.differences]}")
+
+
+def _check_sent(world: World) -> None:
+    """A call without a ledger is sent at most once; with it, it has at most one effect."""
+    once: tuple[tuple[str, Iterable[Sent]], ...] = (
+        ("is sent {} times without a ledger", (sent for sent in world.tools.sent if sent.tool_name not in WITH_LEDGER)),
+        ("has {} effects", world.tools.effects),
+    )
+    for text, calls in once:
+        found = list(calls)
+        by_key = Counter((call.tool_name, call.operation_key) for call in found)
+        by_token = Counter((call.tool_name, call.token) for call in found)
+        doubled = [*(key for key, count in by_key.items() if count > 1), *(key for key, n in by_token.items() if n > 1)]
+        for tool_name, _ in doubled[:1]:
+            world.history.violated(f"a call of {tool_name} {text.format('several')}")
+
+
+def _check_logged(world: World, records: dict[str, DecisionRecord]) -> None:
+    """What was sent is in a record, with an outcome that the tools do not contradict."""
+    history = world.history
+    calls = {
+        (call.tool_name, call.parameters.get("token")): call
+        for record in records.values()
+        for call in record.invocations
+        if call.disposition is CallDisposition.EXECUTED
+    }
+    sent = {(call.tool_name, call.token) for call in world.tools.sent}
+    done = {(call.tool_name, call.token) for call in world.tools.effects}
+    for tool_name, token in sorted(sent | done):
+        if (tool_name, token) not in calls:
+            history.violated(f"{tool_name} {token} was sent, and no record has it")
+    for what, call in calls.items():
+        if call.tool_name not in CHANGES:
+            continue
+        if call.success and what not in done:
+            history.violated(f"{what[0]} {what[1]} is recorded as done, and was not done")
+        if not call.success and call.error_code not in UNKNOWN_CODES and what in done:
+            history.violated(f"{what[0]} {what[1]} is recorded as failed, and was done")
+        if call.success and what not in sent:
+            history.violated(f"{what[0]} {what[1]} is recorded, and was not sent")
+
+
+def _check_operations(world: World, stored: _Stored) -> None:
+    """The rows of the operations agree with the tools."""
+    done = {call.operation_key for call in world.tools.effects}
+    for row in stored.operations:
+        what = f"operation {row.sequence} of {world.watch.name(row.decision_id)}"
+        if row.state is CallState.INTENDED:
+            world.history.violated(f"{what} has no outcome")
+        if row.state is CallState.VOID and row.operation_key in done:
+            world.history.violated(f"{what} is void, and was done")
+        if row.state is CallState.DONE and row.operation_key not in done:
+            world.history.violated(f"{what} is recorded as done, and was not done")
+
+
+def _is_calm(world: World, attempt: Attempt) -> bool:
+    """True if nothing but clocks can have disturbed a request."""
+    if not attempt.alone or attempt.ended - attempt.started > TIMEOUT_SECONDS - 4:
+        return False
+    faults = world.faults
+    if faults.stops or faults.impatience or faults.restarts or not attempt.process.alive:
+        return False
+    return world.database.troubled_until(attempt.process) + _BEFORE < attempt.started
+
+
+def _check_healthy(world: World, requests: list[Request], records: dict[str, DecisionRecord]) -> None:
+    """A request to a replica in no trouble is answered at once, and its turn runs to its end."""
+    for request in requests:
+        attempt = request.attempts[0] if request.attempts else None
+        if attempt is None or not attempt.ended or not _is_calm(world, attempt):
+            continue
+        if not isinstance(attempt.outcome, ChatAnswer):
+            if attempt.outcome != ServiceErrorCode.CONVERSATION_BUSY:
+                world.history.violated(f"{request.content} is answered with {attempt.outcome} by a healthy replica")
+            continue
+        record = records.get(attempt.outcome.decision_id)
+        if record is not None and record.status is not RecordStatus.COMPLETED:
+            world.history.violated(f"{request.content} is interrupted on a healthy replica")
+
+
+def _check_refused(world: World, requests: list[Request], records: dict[str, DecisionRecord]) -> None:
+    """For a request that got SERVICE_UNAVAILABLE, and was not repeated, nothing was called."""
+    for request in requests:
+        if request.key is not None or not request.attempts:
+            continue
+        if request.attempts[0].outcome == ServiceErrorCode.SERVICE_UNAVAILABLE:
+            for record in records.values():
+                if record.header.context.message == request.content and any(
+                    entry.kind in (EntryKind.MODEL, EntryKind.EXECUTE) for entry in record.entries
+                ):
+                    world.history.violated(f"{request.content} was refused, and its turn was run")
+
+
+async def _check_answers(world: World, replicas: list[Replica], requests: list[Request], stored: _Stored) -> None:
+    """Every answer of a request is the same, is stored, and is given again."""
+    history = world.history
+    answers = {turn.id: turn.answer for turn in stored.turns}
+    for request in requests:
+        received = [answer.to_json() for answer in request.received]
+        if any(answer != received[0] for answer in received):
+            history.violated(f"{request.content} has different answers")
+        if received and answers.get(received[0]["decision_id"]) != received[0]:
+            history.violated(f"{request.content} has an answer that is not stored")
+        turn = next((turn for turn in stored.turns if turn.user_id == request.user_id and turn.idem_key == request.key), None)
+        if request.key is not None and turn is not None and turn.state is TurnState.DONE:
+            again = await ask_again(world, world.random.choice(replicas), request)
+            if isinstance(again, str) or again.to_json() != turn.answer:
+                history.violated(f"{request.content} is answered differently when it is repeated")

@@ -1,0 +1,59 @@
+"""The simulated model: it answers each request with something else, so that a repeated request shows."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from graph_agent.errors import LLMError, LLMTimeoutError, RateLimitError
+from graph_agent.llm.adapter_call import RequestAdapter
+from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
+from tests.simulation.faults import Faults
+from tests.simulation.tools import CHANGES, DECLARATIONS
+
+_ERRORS: tuple[type[LLMError], ...] = (LLMError, LLMTimeoutError, RateLimitError)
+
+
+@dataclass
+class ModelWorld:
+    """The provider's side. Every call that the model requests has another token."""
+
+    random: Random
+    faults: Faults
+    tokens: Any = field(default_factory=itertools.count)
+    healed: bool = False
+
+    def answer(self) -> LLMResponse:
+        random = self.random
+        if random.random() < 0.4:
+            text = f"answer {next(self.tokens)}"
+            return LLMResponse(
+                function_calls=[FunctionCall(name="answer", arguments={"text": text, "reports_change": False})],
+                finish_reason="tool_calls",
+            )
+        names = [random.choice((*CHANGES, "send_note", "look_up")) for _ in range(random.choice((1, 1, 2, 3)))]
+        calls = [FunctionCall(name=name, arguments={"token": f"t{next(self.tokens)}"}) for name in names]
+        return LLMResponse(function_calls=calls, finish_reason="tool_calls")
+
+
+class SimulatedModel(RequestAdapter):
+    """A process's connection to the provider."""
+
+    def __init__(self, world: ModelWorld) -> None:
+        super().__init__(DECLARATIONS)
+        self._world = world
+
+    @property
+    def model(self) -> str:
+        return "simulated"
+
+    async def respond(self, request: LLMRequest) -> LLMResponse:  # noqa: ARG002 (no answer depends on the request)
+        world, random = self._world, self._world.random
+        slow = not world.healed and random.random() < world.faults.slow_model
+        await asyncio.sleep(random.uniform(0.0, random.choice((3, 8, 40))) if slow else random.uniform(0.05, 1.0))
+        if not world.healed and random.random() < world.faults.failing_model:
+            raise random.choice(_ERRORS)()
+        return world.answer()

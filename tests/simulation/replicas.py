@@ -1,0 +1,121 @@
+"""The replicas of the service: each is a process with the real chat service, and is started again after its death."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+
+from graph_agent.chat.service import ChatService
+from graph_agent.chat.settling import OutcomeSettler
+from graph_agent.errors import ServiceError
+from graph_agent.graph.build import CompiledGraph, build_graph
+from graph_agent.models.config import AgentEngineConfig
+from graph_agent.policy.signature import Signer
+from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.turn.engine import LLMAgentEngine
+from graph_agent.turn.options import EngineOptions, EnginePorts
+from tests.simulation.clocks import RandomUuids, SimulatedClock
+from tests.simulation.database import DatabaseServer
+from tests.simulation.event_loop import Process, SimulatedLoop
+from tests.simulation.faults import Faults
+from tests.simulation.history import History
+from tests.simulation.model import ModelWorld, SimulatedModel
+from tests.simulation.tools import CONSTITUTION, SimulatedTools, ToolWorld
+from tests.simulation.watch import Watch
+
+KEY = b"a key for simulations only"
+TIMEOUT_SECONDS = 20.0
+SWEEP_SECONDS = 5.0
+"""Shorter than that of the server, so that more sweeps meet running turns."""
+_GRACE_SECONDS = 30.0
+
+
+@cache
+def shared_graph() -> CompiledGraph:
+    """Return the compiled graph; it keeps no state, and compiling it takes longer than a simulation."""
+    return build_graph()
+
+
+@dataclass(frozen=True)
+class World:
+    """What the processes of a simulation share."""
+
+    loop: SimulatedLoop
+    random: Random
+    faults: Faults
+    history: History
+    database: DatabaseServer
+    tools: ToolWorld
+    model: ModelWorld
+    watch: Watch
+
+
+class Replica:
+    """A replica, whose process may be another one after each start."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.number = number
+        self.process = Process("none")
+        self.process.alive = False
+        self.chat: ChatService
+        self.clock: SimulatedClock
+        self.died: asyncio.Future[None]
+        self._world = world
+        self._starts = 0
+
+    def start(self) -> None:
+        """Start a new process, on the host of the last one."""
+        world = self._world
+        self._starts += 1
+        ahead = self.clock.ahead_seconds if self._starts > 1 else world.random.uniform(-1, 1) * world.faults.skew
+        self.process = process = world.loop.start_process(f"r{self.number}.{self._starts}")
+        self.died = died = world.loop.create_future()
+        process.on_killed = lambda: None if died.done() else died.set_result(None)
+        self.clock = SimulatedClock(world.loop, ahead)
+        world.history.add(process.name, f"starts with a clock that is {ahead:+.3f} s ahead")
+        self.chat = world.watch.services[process] = process.context().run(self._service)
+        world.loop.spawn(process, self._sweep_forever(self.chat))
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._world.history.add(self.process.name, "is killed")
+        self.process.kill()
+
+    async def shut_down(self) -> None:
+        """End the process as a server does on SIGTERM: running turns are ended first."""
+        process = self.process
+        self._world.history.add(process.name, "shuts down")
+        closing = self._world.loop.spawn(process, self.chat.aclose())
+        await asyncio.wait([closing, self.died], timeout=_GRACE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        process.kill()
+
+    async def stop(self, decision_id: str, user_id: str) -> None:
+        """Let the user stop a turn at this replica."""
+        with suppress(ServiceError):
+            await self.chat.stop(decision_id, user_id)
+
+    def _service(self) -> ChatService:
+        world, ids = self._world, RandomUuids(self._world.random)
+        database = world.database.open(self.process)
+        audit = DatabaseAuditWriter(database, clock=self.clock, chain_key=KEY)
+        tools = SimulatedTools(world.tools, self.process)
+        engine = LLMAgentEngine(
+            SimulatedModel(world.model),
+            tools,
+            CONSTITUTION,
+            ports=EnginePorts(audit=audit, clock=self.clock, ids=ids, signer=Signer(KEY)),
+            options=EngineOptions(
+                config=AgentEngineConfig(max_iterations=3, timeout_seconds=TIMEOUT_SECONDS), graph=shared_graph()
+            ),
+        )
+        settler = OutcomeSettler(tools, database, clock=self.clock, chain_key=KEY)
+        return ChatService(engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=[settler.settle_unknown])
+
+    async def _sweep_forever(self, chat: ChatService) -> None:
+        while True:
+            with suppress(ServiceError):
+                await chat.sweep()
+            await asyncio.sleep(SWEEP_SECONDS)

@@ -1,0 +1,31 @@
+"""Simulated replicas keep their promises under faults, and a seed always gives the same history."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.simulation.run import simulate
+
+_SEEDS_PER_TEST = 25
+
+
+@pytest.mark.parametrize("first", range(1, 201, _SEEDS_PER_TEST))
+def test_no_seed_violates_a_promise(first: int) -> None:
+    found = {seed: simulate(seed).violations for seed in range(first, first + _SEEDS_PER_TEST)}
+    assert {seed: violations for seed, violations in found.items() if violations} == {}
+
+
+def test_a_seed_gives_the_same_history_in_every_process() -> None:
+    """Another process has other hashes and addresses, and has imported in another order."""
+    seeds = range(1, 6)
+    here = [simulate(seed).digest for seed in seeds]
+    assert [simulate(seed).digest for seed in reversed(seeds)] == here[::-1]
+    program = f"from tests.simulation.run import simulate\nfor seed in {list(seeds)}: print(simulate(seed).digest)"
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert printed.split() == here

@@ -1,0 +1,156 @@
+"""The simulated tool server, which all processes share, and the connection that each process has to it.
+
+`send_note` and `wire_money` keep no ledger: each call that arrives has its effect. `add_task` and `drop_task` keep one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from graph_agent.errors import ToolErrorCode
+from graph_agent.models.llm import ToolDeclaration
+from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.guard import AuthorizedCall
+from graph_agent.ports import SentCall
+from tests.simulation.event_loop import Process, SimulatedLoop
+from tests.simulation.faults import Faults
+from tests.simulation.history import History
+
+CONSTITUTION = """# Constitution
+You are an assistant.
+
+## Available Tools
+- add_task: Add a task
+- drop_task: Remove a task (requires confirmation)
+- send_note: Send a note
+- wire_money: Send money (requires confirmation)
+- look_up: Look something up (reads)
+
+## Behavioral Rules
+1. Do what the user says.
+"""
+READS = frozenset({"look_up"})
+WITH_LEDGER = frozenset({"add_task", "drop_task"})
+CONFIRMED = frozenset({"drop_task", "wire_money"})
+CHANGES = ("add_task", "drop_task", "send_note", "wire_money")
+
+_TOKEN = {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]}
+DECLARATIONS = tuple(
+    ToolDeclaration(name=name, description=f"{name.replace('_', ' ')}.", parameters=_TOKEN) for name in (*CHANGES, "look_up")
+)
+_LOST = ToolResult.failed(ToolErrorCode.TIMEOUT_ERROR, "the connection was lost")
+_FAILED = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "the tool failed")
+_VOIDED = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "it was never done")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A call as it leaves a process."""
+
+    process: Process
+    tool_name: str
+    token: str
+    user_id: str
+    operation_key: str
+    attempt: int
+
+
+@dataclass
+class ToolWorld:
+    """The server: what was sent to it, what it has done, and its ledger."""
+
+    loop: SimulatedLoop
+    random: Random
+    faults: Faults
+    history: History
+    on_send: Callable[[Sent], None] = lambda _: None
+    sent: list[Sent] = field(default_factory=list)
+    effects: list[Sent] = field(default_factory=list)
+    ledger: dict[str, ToolResult] = field(default_factory=dict)
+    healed: bool = False
+
+    def run(self, call: Sent, *, fails: bool) -> ToolResult:
+        """Run a call that has arrived."""
+        if call.tool_name in WITH_LEDGER:
+            if (stored := self.ledger.get(call.operation_key)) is None:
+                stored = self.ledger[call.operation_key] = self._effect(call, fails=fails)
+            return stored
+        return self._effect(call, fails=fails)
+
+    def settle(self, operation_key: str) -> ToolResult:
+        """Return the stored result of an operation, or make sure that it never takes effect."""
+        return self.ledger.setdefault(operation_key, _VOIDED)
+
+    async def travel(self, arrive: Callable[[], ToolResult]) -> ToolResult:
+        """Let a request arrive and return its result, unless the request or the reply is lost."""
+        random, faults = self.random, self.faults
+        slow = not self.healed and random.random() < faults.slow_tools
+        seconds = random.uniform(0.0, random.choice((2, 8, 20))) if slow else random.uniform(0.001, 0.1)
+        fate = 1.0 if self.healed else random.random()
+        lost_request = fate < faults.lost_tool_requests
+        lost_reply = fate < faults.lost_tool_requests + faults.lost_tool_replies
+        answer: asyncio.Future[ToolResult] = self.loop.create_future()
+
+        def arrived() -> None:
+            result = _LOST if lost_request else arrive()
+            if not answer.done():
+                answer.set_result(_LOST if lost_reply else result)
+
+        self.loop.call_later(seconds, arrived, context=self.loop.outside.context())
+        return await answer
+
+    def _effect(self, call: Sent, *, fails: bool) -> ToolResult:
+        if fails:
+            return _FAILED
+        if call.tool_name not in READS:
+            self.effects.append(call)
+            self.history.add("tools", f"{call.tool_name} {call.token} of {call.process.name}")
+        return ToolResult(success=True, data={"receipt": f"did {call.tool_name} {call.token}", "token": call.token})
+
+
+class SimulatedTools:
+    """A process's connection to the server: a `ToolServer`."""
+
+    def __init__(self, world: ToolWorld, process: Process) -> None:
+        self._world = world
+        self._process = process
+
+    async def start(self) -> bool:
+        return True
+
+    def get_available_tools(self) -> list[str]:
+        return [tool.name for tool in DECLARATIONS]
+
+    def declarations(self) -> list[ToolDeclaration]:
+        return list(DECLARATIONS)
+
+    def traits(self, tool_name: str) -> ToolTraits:
+        return ToolTraits(read_only=tool_name in READS, destructive=False, ledger=tool_name in WITH_LEDGER)
+
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
+        world = self._world
+        sent = Sent(self._process, call.tool_name, call.arguments["token"], call.user_id, call.operation_key, call.attempt)
+        if call.mutating:
+            world.history.add(self._process.name, f"sends {sent.tool_name} {sent.token}")
+            world.sent.append(sent)
+            world.on_send(sent)
+        fails = not world.healed and world.random.random() < world.faults.failing_tools
+        return await self._answer(world.travel(lambda: world.run(sent, fails=fails)), deadline)
+
+    async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:
+        return await self._answer(self._world.travel(lambda: self._world.settle(call.operation_key)), deadline)
+
+    async def preview(self, *_: Any, **__: Any) -> ToolResult:
+        raise AssertionError("no tool has a preview")
+
+    async def _answer(self, answer: Any, deadline: float | None) -> ToolResult:
+        try:
+            async with asyncio.timeout(deadline):
+                result: ToolResult = await answer
+        except TimeoutError:
+            return _LOST
+        return result

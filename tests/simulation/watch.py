@@ -1,0 +1,115 @@
+"""The checks at every commit and at every call that is sent: who may write, who may take over, who may send."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, select
+
+from graph_agent.chat.conversations.tables import TurnState, turns
+from graph_agent.chat.leases import LEASE
+from graph_agent.chat.service import ChatService
+from graph_agent.models.record import CallState
+from graph_agent.record.tables import call_operations
+from tests.simulation.database import Change, DatabaseServer
+from tests.simulation.event_loop import Process, SimulatedLoop
+from tests.simulation.history import History
+from tests.simulation.tools import WITH_LEDGER, Sent
+
+_AFTER_TROUBLE = LEASE.total_seconds() + 1.5
+"""For so long after trouble with the database a process may lose its turns."""
+_AFTER_THE_END = frozenset({"call_operations"})
+"""Tables in which the outcome of a call may be settled after its decision was closed."""
+
+
+@dataclass(frozen=True)
+class _Claim:
+    process: Process
+    user_id: str
+    attempt: int
+    lease: str
+    done: bool
+
+
+class Watch:
+    """Observes every commit of a simulation and every call that is sent."""
+
+    def __init__(self, loop: SimulatedLoop, database: DatabaseServer, history: History) -> None:
+        self.services: dict[Process, ChatService] = {}
+        self._loop = loop
+        self._database = database
+        self._history = history
+        self._claims: dict[str, _Claim] = {}
+        self._attempts: defaultdict[tuple[str, Process], set[int]] = defaultdict(set)
+        self._names: dict[str, str] = {}
+
+    @property
+    def running(self) -> list[tuple[str, str]]:
+        """The decisions whose turns run, each with its user."""
+        return [(decision_id, claim.user_id) for decision_id, claim in self._claims.items() if not claim.done]
+
+    def name(self, decision_id: str) -> str:
+        """Return a short name of a decision for the history."""
+        return self._names.setdefault(decision_id, f"d{len(self._names) + 1}")
+
+    def on_commit(self, process: Process, connection: Connection, changes: list[Change]) -> None:
+        """Check the changes of a transaction that is about to be committed."""
+        for decision_id in dict.fromkeys(change.decision_id for change in changes):
+            tables = sorted({change.table for change in changes if change.decision_id == decision_id})
+            name = self.name(decision_id)
+            found = connection.execute(select(turns).where(turns.c.id == decision_id)).one_or_none()
+            if found is None:
+                self._history.add(process.name, f"commits {name}: {', '.join(tables)}")
+                continue
+            claim = _Claim(process, found.user_id, found.attempt, str(found.lease_until), found.state is TurnState.DONE)
+            end = " done" if claim.done else ""
+            self._history.add(process.name, f"commits {name} attempt {found.attempt}{end}: {', '.join(tables)}")
+            before = self._claims.get(decision_id)
+            if before is None or claim.attempt != before.attempt:
+                if before is not None:
+                    self._check_taken_over(name, decision_id, before, claim)
+                self._attempts[decision_id, process].add(claim.attempt)
+            else:
+                self._check_owned(name, before, claim, tables)
+                claim = replace(claim, process=before.process)
+            self._claims[decision_id] = claim
+
+    def on_send(self, sent: Sent) -> None:
+        """Check that the operation of a change is committed before it is sent, by an attempt of this process."""
+        wanted = select(call_operations).where(call_operations.c.operation_key == sent.operation_key)
+        rows = self._database.look(lambda connection: connection.execute(wanted).all())
+        what = f"{sent.tool_name} {sent.token}"
+        if not rows:
+            self._history.violated(f"{what} is sent without its operation")
+        for row in rows:
+            if sent.tool_name in WITH_LEDGER:
+                continue
+            if row.attempt != sent.attempt or row.attempt not in self._attempts[row.decision_id, sent.process]:
+                text = f"{what} is sent by {sent.process.name} as attempt {sent.attempt}, but its operation names attempt"
+                self._history.violated(f"{text} {row.attempt}")
+            # A process that was paused just before it sends cannot know that its turn was ended meanwhile.
+            if row.state not in (CallState.INTENDED, CallState.UNKNOWN):
+                self._history.violated(f"{what} is sent after its outcome was stored as {row.state.value}")
+
+    def _check_owned(self, name: str, before: _Claim, claim: _Claim, tables: list[str]) -> None:
+        process = claim.process
+        if before.done:
+            if not _AFTER_THE_END.issuperset(tables):
+                self._history.violated(f"{name} is changed after its end: {', '.join(tables)}")
+        elif process is not before.process and (tables != ["turns"] or claim.done or claim.lease != before.lease):
+            owner = before.process.name
+            self._history.violated(f"{process.name} writes to {name}, which {owner} has claimed: {', '.join(tables)}")
+
+    def _check_taken_over(self, name: str, decision_id: str, before: _Claim, claim: _Claim) -> None:
+        owner = before.process
+        if before.done:
+            self._history.violated(f"{name} is taken over after its end")
+        if claim.attempt != before.attempt + 1:
+            self._history.violated(f"{name} goes from attempt {before.attempt} to {claim.attempt}")
+        service = self.services.get(owner)
+        run = None if service is None else service.live(decision_id)
+        running = run is not None and run.is_running and not run.fenced and run.cancelled_for is None
+        calm = self._database.troubled_until(owner) + _AFTER_TROUBLE < self._loop.time()
+        if owner.alive and running and calm:
+            self._history.violated(f"{claim.process.name} takes {name} over from {owner.name}, which runs it")
