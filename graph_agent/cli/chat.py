@@ -11,8 +11,7 @@ from rich.text import Text
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import ConstitutionFile, Conversation, Mcp, Model, PolicyFile, User, print_stderr
-from graph_agent.cli.runtime import open_command_runtime
-from graph_agent.cli.sending import send_with_key
+from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.errors import ServiceError
 from graph_agent.models.decision import PendingAction, ShownQuestion

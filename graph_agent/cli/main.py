@@ -19,8 +19,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from graph_agent.cli.failures import PROGRAM, report_failures
-from graph_agent.cli.running import DONE, configure_logging, import_extra
+from graph_agent.cli.running import DONE, PROGRAM, configure_logging, import_extra, report_failures
 
 
 class Command(NamedTuple):

@@ -1,12 +1,14 @@
-"""Shared parts of the commands: options, exit codes, messages and the event loop."""
+"""Shared parts of the commands: options, exit codes, messages, failures and the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
+import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib import import_module
@@ -22,9 +24,10 @@ from graph_agent.cli.log_lines import (
     RedactingFormatter,
     json_message,
     quiet_libraries,
+    without_credentials,
     writes_json,
 )
-from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
+from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.reply.text import visible
 
 T = TypeVar("T")
@@ -32,9 +35,14 @@ T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, T]], T]
 """Runs a coroutine to completion in the command's event loop."""
 
+PROGRAM = "graph-agent"
 DONE, FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 _USAGE_CODES = frozenset({ServiceErrorCode.VALIDATION_ERROR, ServiceErrorCode.INVALID_ID_FORMAT})
+
+# Typer exports only this subclass of it.
+_UsageError: Any = typer.BadParameter.__base__
+"""The error about an option or an argument, if Typer does not print it itself."""
 
 
 def option(flag: str, metavar: str, text: str, default: str | None = None, check: Callable[[Any], Any] | None = None) -> Any:
@@ -79,7 +87,7 @@ def print_stderr(text: str, level: str = "info") -> None:
 
 def print_error(text: str) -> None:
     """Print on stderr what has failed."""
-    print_stderr(f"graph-agent: {text}", "error")
+    print_stderr(f"{PROGRAM}: {text}", "error")
 
 
 def open_file(path: str | Path, mode: str = "r") -> IO[Any]:
@@ -168,3 +176,28 @@ def _handle_sigterm() -> Iterator[None]:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
+    """Print an exception of this context as one sentence, or with its traceback, and exit."""
+    try:
+        yield
+    except GraphAgentError as exc:
+        print_error(getattr(exc, "message", None) or str(exc))
+        sys.exit(exit_code(exc))
+    except _UsageError as exc:
+        print_error(exc.format_message())
+        sys.exit(WRONG_USAGE)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output has closed the pipe. Flushing what is buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except Exception as exc:
+        if show_traceback:
+            print_stderr(without_credentials(traceback.format_exc()), "error")
+        else:
+            print_error(f"unexpected failure ({type(exc).__name__}); {PROGRAM} --traceback COMMAND shows where")
+        sys.exit(FAILED)

@@ -1,15 +1,22 @@
-"""A runtime for the commands that run turns. Only those import this module, which loads LangGraph and the MCP SDK."""
+"""A runtime for the commands that run turns, and how they send a message.
+
+Only those commands import this module, which loads LangGraph and the MCP SDK.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from graph_agent.bootstrap.adapters import choose_model
 from graph_agent.bootstrap.runtime import Runtime, open_runtime, temporary_settings
+from graph_agent.chat.answer import ChatAnswer
+from graph_agent.chat.service import ChatService
 from graph_agent.cli.running import Run, open_in_loop, print_stderr, wrong_usage
-from graph_agent.errors import ConfigurationError
+from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
@@ -69,3 +76,21 @@ def progress_line(progress: ToolProgress) -> str:
     """Return `progress: 2 of 5, copying files`."""
     share = f"{progress.done:g}" if progress.total is None else f"{progress.done:g} of {progress.total:g}"
     return f"progress: {share}" + (f", {one_line(progress.message)}" if progress.message else "")
+
+
+_WAITS = (0.5, 1.0, 2.0)
+"""Seconds before each repetition."""
+_REPEATED = frozenset({ServiceErrorCode.OUTCOME_UNKNOWN, ServiceErrorCode.REQUEST_IN_PROGRESS})
+
+
+async def send_with_key(chat: ChatService, user_id: str, content: str | None, **fields: Any) -> ChatAnswer:
+    """Send a message under a new key; ask again with it while its outcome is not known. `fields` are those of `send`."""
+    key = str(uuid.uuid4())
+    for wait in _WAITS:
+        try:
+            return await chat.send(user_id, content, idem_key=key, **fields)
+        except ServiceError as exc:
+            if exc.code not in _REPEATED:
+                raise
+        await asyncio.sleep(wait)
+    return await chat.send(user_id, content, idem_key=key, **fields)

@@ -18,8 +18,7 @@ from graph_agent.cli.files import command_settings
 from graph_agent.cli.listening import open_listener, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel
 from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, PolicyFile, print_stderr, wrong_usage
-from graph_agent.cli.server_process import ServerOptions, run_server
-from graph_agent.cli.worker import run_worker
+from graph_agent.cli.server_process import ServerOptions, run_server, run_worker
 from graph_agent.cli.workers import WorkerGroup
 from graph_agent.db import dialect_of
 from graph_agent.net.addresses import is_loopback

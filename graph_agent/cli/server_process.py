@@ -10,7 +10,12 @@ import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NoReturn
+
+import typer
 
 from graph_agent.api.app import create_app
 from graph_agent.api.launch_session import LaunchSession
@@ -20,7 +25,7 @@ from graph_agent.api.static_page import read_page
 from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.cli.listening import serve_until_stopped
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
-from graph_agent.cli.running import DONE, FAILED, print_error
+from graph_agent.cli.running import DONE, FAILED, configure_logging, print_error, report_failures
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.settings import Settings
 
@@ -108,3 +113,17 @@ async def _serve(server: Server, listeners: list[socket.socket], stopped_by: int
     finally:
         if stopped_by is not None:
             loop.remove_reader(stopped_by)
+
+
+def run_worker(options: ServerOptions, number: int, listener: socket.socket, report: Connection[str, None]) -> NoReturn:
+    """Serve until the parent sends a signal or dies; send the chosen model to the parent once requests are answered."""
+    configure_logging(as_json=options.log_format is LogFormat.JSON)
+    parent = parent_process()
+    assert parent is not None
+    with report_failures():
+        try:
+            # Without its parent a worker would keep the port, and nothing would stop it.
+            code = run_server(options, listener, report.send, number=number, stopped_by=parent.sentinel)
+        except typer.Exit as wrong_usage:
+            code = wrong_usage.exit_code
+    sys.exit(code)

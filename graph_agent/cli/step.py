@@ -22,8 +22,7 @@ from graph_agent.cli.running import (
     User,
     print_stderr,
 )
-from graph_agent.cli.runtime import open_command_runtime
-from graph_agent.cli.sending import send_with_key
+from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.cli.trace import shorten
 from graph_agent.graph.step_summary import summarize

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from graph_agent.chat.leases import LEASE
-from graph_agent.cli.sending import send_with_key
+from graph_agent.cli.runtime import send_with_key
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.db.backend import Work
