@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from graph_agent.audit.trace import DecisionTrace, PolicyInForce
 from graph_agent.errors import ConstitutionError, ToolErrorCode
 from graph_agent.models.decision import AnswerState, DecisionType, OutcomeCategory, PendingAction
+from graph_agent.models.facts import COUNTED_WINDOWS
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import (
     CallDisposition,
@@ -72,6 +74,9 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
         yield from _refused_message(record)
     yield from _confirmation(record)
     yield from _model_calls(record)
+    for entry in record.entries:
+        if entry.kind is EntryKind.RESERVE:
+            yield f"Budget of {entry.result['tool']}, with this call: {used_text(entry.result['used'])}."
     for invocation in record.invocations:
         yield from _tool_call(invocation)
     for settlement in trace.settlements:
@@ -84,6 +89,15 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
     yield from _slowness(record)
     if trace.policy is not None and trace.policy.previous_digest is not None:
         yield from _policy_change(trace.policy)
+
+
+def used_text(used: dict[str, Any]) -> str:
+    """Return what the windows of a budget have, for people."""
+    return "; ".join(_window_text(window, used[window]) for window in COUNTED_WINDOWS if window in used)
+
+
+def _window_text(window: str, total: dict[str, Any]) -> str:
+    return ", ".join([f"{total['calls']} this {window}", *(f"{name} {amount}" for name, amount in total["sum"].items())])
 
 
 def _refused_message(record: DecisionRecord) -> Iterator[str]:

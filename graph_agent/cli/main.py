@@ -51,6 +51,9 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "diagram": Command("diagram:diagram", "Print the state machine as a Mermaid diagram."),
         "doctor": Command("doctor:doctor", "Check model, constitution, database, retention, tools and key."),
         "validate": Command("validate:validate", "Run test cases in an isolated environment and print those that fail."),
+        "budget": Command(
+            "budget:budget", "Print what a user has used in this hour and day of the budgets that rules set, by tool."
+        ),
         "replay": Command("replay:replay", "Run decisions again from their records, offline, and print the differences."),
     },
     "log": {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Self
 from zoneinfo import ZoneInfo
 
@@ -56,9 +57,11 @@ class PastUse:
     """A counted call that was made, or that may still be made."""
 
     tool_name: str
-    amounts: Mapping[str, int]
-    """As in `ToolUse.sums`."""
+    amounts: Mapping[str, int | str]
+    """By argument: an integer, or a decimal as text."""
     at: datetime
+    settled: bool = True
+    """False if it may still turn out not to have been done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +78,19 @@ def window_start(window: str, now: datetime, time_zone: str) -> datetime:
     return (local if window == "hour" else local.replace(hour=0, fold=0)).astimezone(UTC)
 
 
-def uses_by_window(
-    uses: Iterable[PastUse], now: datetime, time_zone: str, writes: Callable[[str], bool]
-) -> dict[str, WindowUse]:
-    """Return `Facts.used`. A use from a clock that is ahead counts too."""
-    found, all_uses = {}, list(uses)
-    for window in COUNTED_WINDOWS:
-        since = window_start(window, now, time_zone)
-        tools: dict[str, ToolUse] = {}
-        within = [use for use in all_uses if use.at >= since]
-        for use in within:
-            before = tools.get(use.tool_name, ToolUse())
-            sums = {name: before.sums.get(name, 0) + use.amounts.get(name, 0) for name in {**before.sums, **use.amounts}}
-            tools[use.tool_name] = ToolUse(calls=before.calls + 1, sums=sums)
-        found[window] = WindowUse(writes=sum(writes(use.tool_name) for use in within), tools=tools)
+def uses_by_window(uses: Iterable[PastUse], now: datetime, time_zone: str) -> dict[str, dict[str, list[PastUse]]]:
+    """Return the uses in each counted window, by tool. A use from a clock that is ahead is in it too."""
+    found: dict[str, dict[str, list[PastUse]]] = {window: {} for window in COUNTED_WINDOWS}
+    starts = {window: window_start(window, now, time_zone) for window in COUNTED_WINDOWS}
+    for use in uses:
+        for window in COUNTED_WINDOWS:
+            if use.at >= starts[window]:
+                found[window].setdefault(use.tool_name, []).append(use)
     return found
+
+
+def total_of(uses: Sequence[PastUse]) -> dict[str, Any]:
+    """Return the number of `calls`, and the `sum` of each amount as text."""
+    names = dict.fromkeys(name for use in uses for name in use.amounts)
+    sums = {name: sum((Decimal(use.amounts.get(name, 0)) for use in uses), Decimal(0)) for name in names}
+    return {"calls": len(uses), "sum": {name: f"{total:f}" for name, total in sums.items()}}

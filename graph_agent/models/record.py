@@ -225,8 +225,8 @@ class CallOperation:
     operation_key: str
     user_id: str
     tool_name: str
-    amounts: Mapping[str, int] | None = None
-    """The amounts that count, as in `ToolUse.sums`; None if it is not counted."""
+    amounts: Mapping[str, int | str] | None = None
+    """The amounts that count, as in `PastUse`; None if it is not counted."""
 
 
 @dataclass(frozen=True, slots=True)

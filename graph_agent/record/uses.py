@@ -24,12 +24,15 @@ def find_uses(connection: Connection, user_id: str, since: datetime, without: st
     """Return the counted calls of a user since this time, oldest first, but for those of the decision `without`."""
     row = call_operations.c
     wanted = (
-        select(row.tool_name, row.amounts, row.intended_at)
+        select(row.tool_name, row.amounts, row.intended_at, row.state)
         .where(row.user_id == user_id, row.intended_at >= since, row.amounts.is_not(None))
         .where(row.state != CallState.VOID, row.decision_id != without)
         .order_by(row.intended_at)
     )
-    return [PastUse(found.tool_name, found.amounts, found.intended_at) for found in connection.execute(wanted)]
+    return [
+        PastUse(found.tool_name, found.amounts, found.intended_at, found.state == CallState.DONE)
+        for found in connection.execute(wanted)
+    ]
 
 
 def find_called(connection: Connection, conversation_id: str, without: str) -> list[str]:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOverError
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import PendingAction
-from graph_agent.models.facts import Facts, PastUse, PastUses
+from graph_agent.models.facts import Facts, PastUse, PastUses, total_of, uses_by_window
 from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import (
     RECORD_VERSION,
@@ -186,13 +186,27 @@ class Recorder:
         assert situation.facts is not None
         at, n, called = self._clock.now(), len(self.entries), situation.facts.called or ()
 
+        use = conditions.use(call.tool_name, call.arguments, at)
+        earlier = [
+            conditions.use(one.tool_name, one.arguments, at) for one in situation.earlier if one.tool_name == use.tool_name
+        ]
+
         def judge(uses: Sequence[PastUse]) -> tuple[RecordEntry, bool]:
             facts = conditions.facts(at, PastUses(uses, called))
             ruling = conditions.judge(call.tool_name, call.arguments, replace(situation, facts=facts))
-            result = {"effect": str(ruling.effect), "facts": facts.to_json(), "reasons": list(ruling.reasons)}
+            result = {
+                "effect": str(ruling.effect),
+                "facts": facts.to_json(),
+                "reasons": list(ruling.reasons),
+                "tool": call.tool_name,
+                "used": {
+                    window: total_of([*tools.get(call.tool_name, ()), *earlier, use])
+                    for window, tools in uses_by_window(uses, at, conditions.file.time_zone).items()
+                },
+            }
             return RecordEntry(n=n, kind=EntryKind.RESERVE, request=request, result=result), ruling.permits(confirmed=confirmed)
 
-        operation = _operation(call, conditions.amounts(call.tool_name, call.arguments))
+        operation = _operation(call, use.amounts)
         reservation = Reservation(operation, at, conditions.since(at), judge)
         entry, sendable = await self._writer.reserve(
             self.header.decision_id, reservation, responses=self._responses, entries=self._unsaved()
@@ -406,7 +420,7 @@ class Recorder:
             self._announced[following.sequence] = free
 
 
-def _operation(call: AuthorizedCall, amounts: Mapping[str, int] | None = None) -> CallOperation:
+def _operation(call: AuthorizedCall, amounts: Mapping[str, int | str] | None = None) -> CallOperation:
     return CallOperation(call.sequence, call.operation_key, call.user_id, call.tool_name, amounts)
 
 

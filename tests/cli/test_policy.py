@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,21 @@ def test_a_turn_without_a_file_loads_no_cedar(home: Path) -> None:
     environment = {"GRAPH_AGENT_HOME": str(home), "PATH": "/usr/bin"}
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert ended.stdout.splitlines()[-1] == "False False"
+
+
+def test_a_budget_is_kept_shown_and_explained(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A time zone in which it is noon, so that no day ends during the test; an hour may.
+    hours_to_noon = 12 - datetime.now(UTC).hour
+    monkeypatch.setenv("GRAPH_AGENT_TIME_ZONE", f"Etc/GMT{-hours_to_noon:+d}")
+    rule = '@id("two a day") forbid (principal, action == Action::"add_task", resource) when { context.used.day.calls > 2 };'
+    policy.write_text(PERMIT + rule, encoding="utf-8")
+    assert cli("budget").out == "Nothing that a rule counts was used today.\n"
+    replies = [cli("ask", f"add a task to {what}", "--policy", str(policy)).out for what in ("call mom", "read", "paint")]
+    assert ["Two a day." in reply for reply in replies] == [False, False, True]
+    assert "two a day" in cli("log", "show", "last").out
+    previous = json.loads(cli("log", "list", "--json").out.splitlines()[1])["decision_id"]
+    assert re.search(r"Budget of add_task, with this call: \d this hour; 2 this day\.", cli("log", "show", previous).out)
+    assert re.fullmatch(r"add_task: (\d this hour; )?2 this day\n", cli("budget").out)
+    shown = json.loads(cli("budget", "--json").out)
+    assert (shown["tool"], shown["used"]["day"], shown["unsettled"]) == ("add_task", {"calls": 2, "sum": {}}, 0)
+    assert cli("budget", "--user", "bob").out == "Nothing that a rule counts was used today.\n"

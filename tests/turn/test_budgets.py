@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from random import Random
 from typing import Any
 
 import pytest
 
+from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
-from graph_agent.errors import ToolErrorCode
+from graph_agent.errors import ServiceError, ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
+from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.facts import PastUse
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
+from graph_agent.ports import SentCall
 from graph_agent.record.uses import find_uses
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays import Replayer, ReplayReport
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
+from tests.frozen_clock import pass_time
 from tests.policy.cedar_shop import PERMIT, SHOP, ShopTool, constitution_of, declarations_of, schema
+from tests.replays.random_turns import CrashingWriter
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
 
+SHORT = AgentEngineConfig(timeout_seconds=8)
 EXECUTED = CallDisposition.EXECUTED
+LOST = failed(ToolErrorCode.TIMEOUT_ERROR)
 TOOLS = [tool for tool in SHOP if tool.name in ("refund", "ship", "find_order", "read_private", "send_mail")]
 DAY = PERMIT + (
     '@id("2000 a day") forbid (principal, action == Action::"refund", resource) when { context.used.day.sum.amount > 2000 };'
@@ -46,11 +57,14 @@ def service(
     rules: str = DAY,
     clock: ManualClock | None = None,
     tools: Sequence[ShopTool] = TOOLS,
+    crash_after: int | None = None,
 ) -> LLMAgentEngine:
     """Return the engine of one of several services on the same log."""
     clock = clock or ManualClock()
-    ports = {"audit": DatabaseAuditWriter(log, clock=clock), "clock": clock, "ids": RandomIds(), "signer": Signer(SECRET)}
-    settings = grouped(**ports, conditions=ConditionsFile(rules, time_zone="Europe/Berlin"))
+    writer = DatabaseAuditWriter(log, clock=clock)
+    audit = writer if crash_after is None else CrashingWriter(writer, crash_after)
+    ports = {"audit": audit, "clock": clock, "ids": RandomIds(), "signer": Signer(SECRET)}
+    settings = grouped(**ports, conditions=ConditionsFile(rules, time_zone="Europe/Berlin"), config=SHORT)
     return LLMAgentEngine(ScriptedAdapter(list(script)), server, constitution_of(tools), **settings)
 
 
@@ -60,6 +74,10 @@ def shop(**settings: Any) -> TableServer:
 
 async def uses(log: Database, user: str = "ann") -> list[PastUse]:
     return await log.read(lambda connection: find_uses(connection, user, datetime(2026, 1, 1, tzinfo=UTC)))
+
+
+def total(found: Sequence[PastUse]) -> int:
+    return sum(int(use.amounts["amount"]) for use in found)
 
 
 def spent(server: TableServer) -> int:
@@ -105,7 +123,7 @@ async def test_only_calls_that_may_have_taken_effect_count(log: Database, ledger
     requested = [refund(100), refund(100), refund(200, "2"), refund(400, "3"), refund(800, "4")]
     turn = await service(log, server, calls(*requested), calls(refund(2000, "5")), says("Done.")).run(asks())
     assert dispositions(turn)[1::4] == [CallDisposition.REPEATED, CallDisposition.REFUSED]
-    assert sum(use.amounts["amount"] for use in await uses(log)) == (500 if ledger else 1300)
+    assert total(await uses(log)) == (500 if ledger else 1300)
 
 
 async def test_hour_and_day_are_those_of_the_calendar_in_one_time_zone(log: Database) -> None:
@@ -175,3 +193,60 @@ async def test_the_verdict_of_the_reservation_wins_and_a_question_ends_the_batch
     else:
         assert spent(server) == 20
         assert turn.decision.notices[0].endswith("2000 a day.")
+
+
+@dataclass
+class Till(TableServer):
+    """A server with a ledger that loses answers, before or after the effect."""
+
+    chance: Random = field(default_factory=lambda: Random(1))
+    effects: dict[str, int] = field(default_factory=dict)
+    voided: set[str] = field(default_factory=set)
+
+    async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
+        assert deadline is not None
+        await asyncio.sleep(0)
+        if call.operation_key in self.effects:
+            return done()
+        if call.operation_key in self.voided or self.chance.random() < 0.1:
+            return failed(ToolErrorCode.TOOL_EXECUTION_ERROR)
+        if self.chance.random() < 0.15:
+            return LOST
+        self.effects[call.operation_key] = call.arguments["amount"]
+        assert sum(self.effects.values()) <= 2000
+        return LOST if self.chance.random() < 0.15 else done()
+
+    async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:
+        assert deadline is not None
+        if self.chance.random() < 0.3:
+            return LOST
+        if call.operation_key in self.effects:
+            return done()
+        self.voided.add(call.operation_key)
+        return failed(ToolErrorCode.TOOL_EXECUTION_ERROR)
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
+async def test_crashes_and_retries_leave_the_budget_equal_to_the_effects(log: Database, seed: int) -> None:
+    chance, clock = Random(seed), ManualClock()
+    till = Till(served=declarations_of(TOOLS), chance=chance)
+
+    async def turn(number: int) -> None:
+        """Two refunds, in a process that crashes before one of its commits, and another process that ends or continues it."""
+        amounts = [chance.randrange(60, 240) for _ in range(2)]
+        script = [calls(*(refund(amount, f"{number}-{amount}") for amount in amounts)), *[says("Done.")] * 3]
+        first = service(log, till, *script, clock=clock, crash_after=chance.choice([1, 2, 3, 4, 99]))
+        name = f"decision {number}"
+        with suppress(ServiceError):
+            await first.run(asks(conversation_id=f"c{number}"), decision_id=name)
+        for _ in range(2):
+            # The second one is a retry that finds the decision.
+            await service(log, till, *script[1:], clock=clock).finish(name, ask_model=chance.random() < 0.5)
+
+    for number in range(0, 18, 3):
+        await pass_time(clock, asyncio.gather(*(turn(number + n) for n in range(3))))
+        assert sum(till.effects.values()) <= total(await uses(log)) <= 2000
+    settler = OutcomeSettler(till, log, clock=clock)
+    while not all(use.settled for use in await uses(log)):
+        await settler.settle_unknown()
+    assert 1200 < total(await uses(log)) == sum(till.effects.values())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.models.facts import Facts, PastUses
+from graph_agent.models.facts import Facts, PastUse, PastUses
 from graph_agent.policy.cedar.schema import ToolAction
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Conditions(Protocol):
         """True if a rule reads how much the calls of this tool use in an hour or a day."""
         ...
 
-    def amounts(self, tool_name: str, arguments: dict[str, Any]) -> dict[str, int]:
+    def use(self, tool_name: str, arguments: dict[str, Any], at: datetime) -> PastUse:
         """Return what a call adds to the sums that rules read. Raises `Unconvertible`."""
         ...
 

@@ -17,7 +17,17 @@ from cedarpy import AuthzResult, Decision, PolicySet, is_authorized_batch, polic
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUses, ToolUse, WindowUse, uses_by_window, window_start
+from graph_agent.models.facts import (
+    COUNTED_WINDOWS,
+    WINDOWS,
+    Facts,
+    PastUse,
+    PastUses,
+    ToolUse,
+    WindowUse,
+    uses_by_window,
+    window_start,
+)
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation
 from graph_agent.policy.cedar.reads import Reads, walk
@@ -102,17 +112,41 @@ class CedarConditions:
                 found.update(name for name, action in self.actions.items() if action.writes)
         return found
 
-    def amounts(self, tool_name: str, arguments: dict[str, Any]) -> dict[str, int]:
+    def use(self, tool_name: str, arguments: dict[str, Any], at: datetime) -> PastUse:
         """Return what a call adds to the sums that rules read. Raises `Unconvertible`."""
-        numbers = [(name, part.kind) for name, part, _ in self.actions[tool_name].numbers if arguments.get(name) is not None]
+        kinds = {name: part.kind for name, part, _ in self.actions[tool_name].numbers}
+        amounts = self._amounts(tool_name, arguments).items()
+        shown = {name: one if kinds[name] is Kind.LONG else values.decimal_text(one) for name, one in amounts}
+        return PastUse(tool_name, shown, at)
+
+    def _amounts(self, tool_name: str, arguments: Mapping[str, Any]) -> dict[str, int]:
+        """Return the numbers in `arguments` whose sums rules read, as in `ToolUse.sums`."""
+        if (action := self.actions.get(tool_name)) is None:
+            return {}
+        numbers = [(name, part.kind) for name, part, _ in action.numbers if arguments.get(name) is not None]
         read = [one for one in numbers if any(self.reads.has("used", window, "sum", one[0]) for window in WINDOWS)]
         # A negative amount counts as 0: it must not make room for another call.
         return {name: max(0, values.scaled(kind, arguments[name], name)) for name, kind in read}
 
     def facts(self, now: datetime, past: PastUses) -> Facts:
         """Return the facts at `now` after the uses since `since(now)`."""
-        used = uses_by_window(past.uses, now, self.file.time_zone, self._writes)
+        used = {}
+        for window, tools in uses_by_window(past.uses, now, self.file.time_zone).items():
+            sums = {name: self._sums(name, uses) for name, uses in tools.items()}
+            writes = sum(len(uses) for name, uses in tools.items() if self._writes(name))
+            counted = {name: ToolUse(calls=len(uses), sums=sums[name]) for name, uses in tools.items()}
+            used[window] = WindowUse(writes=writes, tools=counted)
         return Facts.at(now, self.file.time_zone, used=used, called=list(past.called))
+
+    def _sums(self, tool_name: str, uses: Sequence[PastUse]) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for use in uses:
+            try:
+                total.update(self._amounts(tool_name, use.amounts))
+            except Unconvertible:
+                # The type of the argument has changed since: until the end of the day the budget counts as used up.
+                total.update(dict.fromkeys(use.amounts, values.MAX_LONG))
+        return dict(total)
 
     def since(self, now: datetime) -> datetime:
         """Return the beginning of the longest window in which uses are counted."""
@@ -184,7 +218,7 @@ class CedarConditions:
         before = WindowUse() if window == "message" else _known(_facts(situation).used).get(window, WindowUse())
         same = before.tools.get(action.name, ToolUse())
         earlier = [use.arguments for use in situation.earlier if use.tool_name == action.name]
-        counted = [self.amounts(action.name, one) for one in (*earlier, arguments)]
+        counted = [self._amounts(action.name, one) for one in (*earlier, arguments)]
         sums = {}
         for name, part, _ in action.numbers:
             if self.reads.has("used", window, "sum", name):
