@@ -38,7 +38,9 @@ from graph_agent.turn.refused import write_refused
 from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.scripted_turns import TableServer, asks, calls, done, failed, grouped, says
 
-BY_DAY = ConditionsFile("permit (principal, action, resource) when { context.time.hour < 24 };")
+COUNTED = ConditionsFile(
+    "permit (principal, action, resource) when { context.time.hour < 24 && context.used.day.writes < 1000 };"
+)
 
 T = TypeVar("T")
 
@@ -102,6 +104,13 @@ class CrashingWriter:
             return await method(*arguments, **named)
 
         return method if name in ("load", "texts") else written
+
+    # As methods of the class, by which the engine sees that the writer counts.
+    async def past_uses(self, *arguments: Any) -> Any:
+        return await self.__getattr__("past_uses")(*arguments)
+
+    async def reserve(self, *arguments: Any, **named: Any) -> Any:
+        return await self.__getattr__("reserve")(*arguments, **named)
 
 
 class FailingIds(RandomIds):
@@ -214,7 +223,7 @@ async def answered_after_a_question(turns: RandomTurns) -> DecisionRecord:
 async def added(turns: RandomTurns) -> DecisionRecord:
     call = ("add_task", {"description": turns.word()})
     return await turns.turn(
-        calls(call), says(f"Added {turns.word()}."), engine=turns.engine(tell_time=True, read_retries=2, conditions=BY_DAY)
+        calls(call), says(f"Added {turns.word()}."), engine=turns.engine(tell_time=True, read_retries=2, conditions=COUNTED)
     )
 
 
@@ -518,18 +527,23 @@ async def _crash(
         script.insert(1, calls(("complete_task", {"task_id": TASK})))
     turns.model.answers = [*script]
     writer = CrashingWriter(turns.writer, writes or turns.random.randrange(1, 6))
+    conditions = turns.random.choice([None, COUNTED])
     with suppress(ServiceError):
-        await _until_crashed(turns, writer, turns.engine(writer=writer).run(context or turns.context(), decision_id=name))
+        await _until_crashed(
+            turns, writer, turns.engine(writer=writer, conditions=conditions).run(context or turns.context(), decision_id=name)
+        )
     for crash in range(crashes):
         turns.model.answers = [says("I continued.")] * 5
         turns.server.settlements = [done({"receipt": "added 'x'"})] * 5
         turns.clock.advance(minutes=1)
         if crash == crashes - 1:
-            finished = await turns.engine(writer=turns.writer).finish(name, ask_model=ask_model)
+            finished = await turns.engine(writer=turns.writer, conditions=conditions).finish(name, ask_model=ask_model)
             break
         writer = CrashingWriter(turns.writer, turns.random.randrange(0, 2))
         with suppress(ServiceError):
-            finished = await _until_crashed(turns, writer, turns.engine(writer=writer).finish(name, ask_model=crash % 2 == 0))
+            finished = await _until_crashed(
+                turns, writer, turns.engine(writer=writer, conditions=conditions).finish(name, ask_model=crash % 2 == 0)
+            )
     assert finished is not None
     return finished.record
 
