@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 
 from graph_agent.api.schemas import Health, errors
 from graph_agent.api.services import services
-from graph_agent.db import Database
+from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.ports import Clock
 
@@ -34,10 +34,14 @@ async def healthz() -> JSONResponse:
 
 @router.get("/readyz", response_model=Health, responses=errors(403, 503))
 async def readyz(request: Request) -> JSONResponse:
-    """Return `ready` if the database takes a write, and all MCP servers answer and serve every tool of the constitution."""
+    """Return `ready` if the database takes a write, and all MCP servers answer and serve every tool of the constitution.
+
+    `clock_skew_seconds` says how far this host's clock is ahead of the database's; it is negative if it is behind.
+    """
     runtime = services(request).runtime
+    skews: list[float] = []
     checks = {
-        "database": _takes_writes(runtime.database, services(request).write_check),
+        "database": _takes_writes(runtime, services(request).write_check, skews),
         **{f"MCP server '{name}'": executor.ready() for name, executor in runtime.tools.executors.items()},
         "constitution": _policy_is_valid(runtime.engine),
     }
@@ -45,7 +49,7 @@ async def readyz(request: Request) -> JSONResponse:
     failing = [name for name, ok in zip(checks, passed, strict=True) if not ok]
     if failing:
         raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, f"Not ready: {', '.join(failing)}.")
-    return JSONResponse({"status": "ready"})
+    return JSONResponse({"status": "ready", "clock_skew_seconds": round(skews[0], 3)})
 
 
 class WriteCheck:
@@ -66,9 +70,11 @@ class WriteCheck:
                 self._written_at = now
 
 
-async def _takes_writes(database: Database, check: WriteCheck) -> bool:
+async def _takes_writes(runtime: Runtime, check: WriteCheck, skews: list[float]) -> bool:
+    """Return True after a write and a read, which adds the skew of the clock to `skews`."""
     await check.pass_or_raise()
-    return await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").scalar()) == 1
+    skews.append(await runtime.database.skew(runtime.clock))
+    return True
 
 
 async def _policy_is_valid(engine: Any) -> bool:

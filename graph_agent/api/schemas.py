@@ -125,6 +125,8 @@ class ErrorEnvelope(Frozen):
 
 class Health(Frozen):
     status: str
+    clock_skew_seconds: float | None = None
+    """For `ready`: how far the host's clock is ahead of the database's."""
 
 
 _DESCRIPTIONS = {

@@ -18,6 +18,7 @@ from graph_agent.bootstrap.toolbox import served_policy, shared_identities
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model, PolicyFile
 from graph_agent.cli.show import stdout_console
+from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.provider_adapter import ProviderAdapter
@@ -97,7 +98,10 @@ async def _constitution(context: _Context) -> str:
 async def _database(context: _Context) -> str:
     settings = context.settings
     context.stores = await context.stack.enter_async_context(open_stores(settings))
-    text = _location(settings.database)
+    text, database = _location(settings.database), context.stores.database
+    if database.dialect == "postgresql":
+        skew = await database.skew(SystemClock())
+        text += f"; this host's clock is {abs(skew):.1f} s {'behind' if skew < 0 else 'ahead of'} the database's"
     if not settings.log_read_url:
         return text
     try:

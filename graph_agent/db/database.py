@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Self, TypeVar
 
-from sqlalchemy import URL, ColumnElement, bindparam, make_url
+from sqlalchemy import URL, ColumnElement, Connection, bindparam, make_url, select
 from sqlalchemy.exc import ArgumentError
 
 from graph_agent.db.backend import Backend, Work
@@ -97,6 +97,17 @@ class Database:
         if clock is None:
             return self._backend.time(after)
         return bindparam(None, callable_=lambda: clock.now() + after, type_=UtcDateTime)
+
+    async def skew(self, clock: Clock) -> float:
+        """Return how many seconds `clock` is ahead of the database's own; the error is at most half the time of a statement."""
+        wanted = select(self.time())
+
+        def work(connection: Connection) -> float:
+            before = clock.now()
+            now: datetime = connection.execute(wanted).scalar_one()
+            return (before + (clock.now() - before) / 2 - now).total_seconds()
+
+        return await self.read(work)
 
     def close_now(self) -> None:
         """Finish the submitted work and release threads and connections. A second call has no effect."""

@@ -31,6 +31,17 @@ async def test_a_database_that_can_only_be_read_is_not_ready(
     assert (answer.status_code, answer.json()["error"]["message"]) == (503, "Not ready: database.")
 
 
+@pytest.mark.parametrize("skew", [-10, 0, 0.3])
+async def test_the_skew_of_the_host_against_the_database_is_reported(
+    environment: Environment, served: Served, skew: float
+) -> None:
+    environment.clock = clock = ManualClock()
+    environment.database.clock = ManualClock()
+    clock.advance(seconds=skew)
+    answer = await served(environment.runtime()).get("/readyz")
+    assert answer.json() == {"status": "ready", "clock_skew_seconds": skew}
+
+
 async def test_the_write_is_made_once_a_second_until_it_fails() -> None:
     clock, writes, failures = ManualClock(), [0], [False]
 

@@ -72,7 +72,7 @@ async def test_an_unexpected_exception_is_answered_without_details(
 
 
 async def test_readiness_needs_the_database_and_liveness_does_not(environment: Environment, client: httpx.AsyncClient) -> None:
-    assert (await client.get("/readyz")).json() == {"status": "ready"}
+    assert (await client.get("/readyz")).json()["status"] == "ready"
     await asyncio.to_thread(environment.database.close_now)
     assert (await client.get("/healthz")).json() == {"status": "ok"}
     answer = await client.get("/readyz")

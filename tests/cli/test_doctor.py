@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
 from pathlib import Path
@@ -103,6 +104,15 @@ def test_a_broken_constitution_and_database_are_reported_together(
     assert "line 2" in ended.out
     assert "hunter2" not in ended.out + ended.err
     assert ended.code == 1
+
+
+@pytest.mark.postgresql
+def test_the_skew_against_the_clock_of_postgresql_is_shown(
+    cli: Cli, fresh_postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", fresh_postgresql_url)
+    line = next(line for line in cli("doctor").out.splitlines() if line.startswith("database"))
+    assert re.search(r"; this host's clock is \d+\.\d s (ahead of|behind) the database's$", line)
 
 
 def test_a_replica_of_the_log_is_queried(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
