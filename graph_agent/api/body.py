@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, NoReturn
 
-from fastapi import Request
+from starlette.requests import Request
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 
@@ -23,14 +23,15 @@ async def read_object(request: Request, max_bytes: int = MAX_BODY_BYTES) -> dict
     if media_type != "application/json":
         text = "The request body must be application/json."
         raise ServiceError(ServiceErrorCode.UNSUPPORTED_MEDIA_TYPE, text)
-    return _parse(await _read(request, max_bytes))
+    return _parse(await read_body(request, max_bytes))
 
 
 def invalid(text: str) -> ServiceError:
     return ServiceError(ServiceErrorCode.VALIDATION_ERROR, text)
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
+async def read_body(request: Request, max_bytes: int) -> bytes:
+    """Return the body of at most `max_bytes`. Raises `ServiceError` PAYLOAD_TOO_LARGE."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and len(declared) < 20 and int(declared) > max_bytes:
         raise _too_large(max_bytes)

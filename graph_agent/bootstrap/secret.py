@@ -14,6 +14,7 @@ from pathlib import Path
 from graph_agent.errors import ConfigurationError
 from graph_agent.record.chain import derive_chain_key
 from graph_agent.settings import Settings
+from graph_agent.tlog.note import NoteError, SigningKey
 
 _MODE = 0o600
 _BYTES = 32
@@ -51,6 +52,17 @@ def token_file(settings: Settings) -> Path:
 def chain_keys(settings: Settings) -> tuple[bytes, ...]:
     """Return the keys that seal the log, derived from `signing_keys`. Raises `ConfigurationError`."""
     return tuple(map(derive_chain_key, signing_keys(settings)))
+
+
+def key_file(path: Path, new: SigningKey) -> list[SigningKey]:
+    """Return the signing keys in a file, one on each line; it is created with `new` if it does not exist.
+
+    Raises `ConfigurationError`.
+    """
+    try:
+        return [SigningKey.parse(line.decode()) for line in _read_or_create(path, f"{new.to_text()}\n")]
+    except (NoteError, UnicodeDecodeError) as exc:
+        raise ConfigurationError(f"the key file {path} cannot be read: {exc}") from None
 
 
 def secret_file(settings: Settings) -> Path:

@@ -7,6 +7,7 @@ import socket
 from contextlib import ExitStack
 
 from graph_agent.api.server import BACKLOG, Server
+from graph_agent.cli.running import wrong_usage
 from graph_agent.errors import ConfigurationError
 
 
@@ -20,6 +21,14 @@ async def serve_until_stopped(server: Server, *listeners: socket.socket) -> None
 def url_of(host: str, listener: socket.socket) -> str:
     """Return the URL of a listening socket on `host`."""
     return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+def parse_address(text: str, option: str) -> tuple[str, int]:
+    """Return host and port of `HOST:PORT`, the value of `option`; otherwise exit with a usage error."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        wrong_usage(f"{option} takes HOST:PORT")
+    return host.strip("[]"), int(port)
 
 
 def open_listener(host: str, port: int, option: str = "--port") -> socket.socket:

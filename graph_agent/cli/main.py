@@ -55,6 +55,10 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "budget:budget", "Print what a user has used in this hour and day of the budgets that rules set, by tool."
         ),
         "replay": Command("replay:replay", "Run decisions again from their records, offline, and print the differences."),
+        "witness": Command(
+            "witness:witness",
+            "Run a witness: it cosigns each checkpoint of a log that continues the last one, and refuses all others.",
+        ),
     },
     "log": {
         "list": Command("log:list_decisions", "List decisions, newest first."),

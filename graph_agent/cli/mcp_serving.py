@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.secret import launch_token, token_file
-from graph_agent.cli.listening import open_listener, serve_until_stopped, url_of
+from graph_agent.cli.listening import open_listener, parse_address, serve_until_stopped, url_of
 from graph_agent.cli.running import open_in_loop, option, print_stderr, wrong_usage
 from graph_agent.net.addresses import is_loopback
 from graph_agent.settings import Settings
@@ -56,7 +56,7 @@ def serve_mcp(
             print_stderr(f"serving the {serving.name} of {user} over stdio")
             run(serving.over_stdio(opened))
         return
-    host, port = _address(http)
+    host, port = parse_address(http, "--http")
     if settings.authenticates:
         _require_usable_address(host, user, url)
     elif not is_loopback(host):
@@ -78,13 +78,6 @@ def serve_mcp(
 
         with suppress(KeyboardInterrupt):
             run(serve_until_stopped(Server(config, announce), listener))
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        wrong_usage("--http takes HOST:PORT")
-    return host.strip("[]"), int(port)
 
 
 def _require_usable_address(host: str, user: str, url: str | None) -> None:

@@ -1,0 +1,75 @@
+"""Checkpoints (c2sp.org/tlog-checkpoint), which are signed notes, and proofs that a leaf is in a tree (c2sp.org/tlog-proof)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from graph_agent.tlog.note import KeyType, NoteError, VerifierKey, decode, encode, open_note
+
+MAX_HASHES = 63
+"""The largest number of hashes in a proof."""
+_PROOF = "c2sp.org/tlog-proof@v1"
+_HASH_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a log: its origin, the number of its leaves and the root of its tree."""
+
+    origin: str
+    size: int
+    root: bytes
+
+    def to_text(self) -> str:
+        """Return the text that is signed."""
+        return f"{self.origin}\n{self.size}\n{encode(self.root)}\n"
+
+    @classmethod
+    def parse(cls, text: str) -> Checkpoint:
+        """Raises `NoteError`, also for a checkpoint with extension lines, which no signature of ours would cover."""
+        lines = text.split("\n")
+        if len(lines) != 4 or not lines[0] or lines[3]:
+            raise NoteError("it is not a checkpoint without extension lines")
+        return cls(lines[0], decimal(lines[1]), _hash(lines[2]))
+
+    @classmethod
+    def open(cls, note: str, keys: Collection[VerifierKey]) -> tuple[Checkpoint, dict[VerifierKey, int]]:
+        """Return the checkpoint of a signed note, and the keys that have signed it with their times.
+
+        A log's key counts only for the log with its name. Raises `NoteError`.
+        """
+        origin = note.partition("\n")[0]
+        text, signed = open_note(note, [key for key in keys if key.kind is not KeyType.LOG or key.name == origin])
+        return cls.parse(text), signed
+
+
+def decimal(text: str) -> int:
+    """Return a number without leading zeros. Raises `NoteError`."""
+    if not (text.isascii() and text.isdigit()) or str(int(text[:20])) != text or int(text) >= 1 << 63:
+        raise NoteError("it contains a malformed number")
+    return int(text)
+
+
+def hash_lines(hashes: Sequence[bytes]) -> str:
+    """Return the lines of a proof."""
+    return "".join(f"{encode(each)}\n" for each in hashes)
+
+
+def parse_hashes(lines: Sequence[str]) -> list[bytes]:
+    """Return the hashes of a proof. Raises `NoteError`."""
+    if len(lines) > MAX_HASHES:
+        raise NoteError("the proof has too many hashes")
+    return list(map(_hash, lines))
+
+
+def format_proof(index: int, path: Sequence[bytes], note: str) -> str:
+    """Return the proof that a leaf is in the tree of a signed checkpoint."""
+    return f"{_PROOF}\nindex {index}\n{hash_lines(path)}\n{note}"
+
+
+def _hash(line: str) -> bytes:
+    raw = decode(line)
+    if len(raw) != _HASH_BYTES:
+        raise NoteError("it contains a hash that does not have 32 bytes")
+    return raw
