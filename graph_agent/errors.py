@@ -12,6 +12,7 @@
     ├── UndeclaredOutcomeError        a node returned an outcome that the topology does not have
     ├── RecordError                   the record cannot be written or does not fit
     │   ├── RecordUnavailableError    the log database cannot be read or written
+    │   ├── RecordRolledBackError     the record does not continue one that was signed before
     │   ├── RecordMismatchError       a replay requests something else than the record has
     │   └── TurnTakenOverError        another process finishes this turn, or it is closed already
     └── ServiceError                  `code` is one of ServiceErrorCode; its text may be shown
@@ -182,6 +183,10 @@ class RecordError(GraphAgentError):
 
 class RecordUnavailableError(RecordError):
     """The log database did not store a row that the turn needs before it may continue."""
+
+
+class RecordRolledBackError(RecordError):
+    """The record is not a continuation of one that was signed before, so nothing may be signed. The text may be shown."""
 
 
 class RecordMismatchError(RecordError):

@@ -50,6 +50,14 @@ class Settings(BaseModel):
     previous_secrets: tuple[SecretStr, ...] = Field(default=(), alias="GRAPH_AGENT_PREVIOUS_SECRETS")
     """Earlier secrets, separated by commas: what they have signed and sealed stays valid."""
 
+    log_origin: str | None = Field(default=None, max_length=200, alias="LOG_ORIGIN")
+    """The name of the record's log, such as `tasks.example.org/log`, when its key is created; unset: a random name."""
+    log_signing_keys: tuple[SecretStr, ...] = Field(default=(), alias="LOG_SIGNING_KEY")
+    """The keys that sign the log, separated by commas, the current one first: lines of a key file, or random texts of at least
+    32 characters. Unset: the file `log.key` of the home. Every replica needs the same."""
+    log_witnesses: tuple[str, ...] = Field(default=(), alias="LOG_WITNESSES")
+    """Witnesses as `URL KEY`, separated by commas, beside those of `log witness add`."""
+
     model: str | None = Field(default=None, alias="GRAPH_AGENT_MODEL")
     """`rules`, `gemini`, `openai` or `scripted:FILE`; unset: Gemini with a key, else rules."""
     gemini_api_key: SecretStr | None = Field(default=None, alias="GEMINI_API_KEY")
@@ -105,7 +113,7 @@ class Settings(BaseModel):
     def _expanded(cls, value: Path) -> Path:
         return value.expanduser()
 
-    @field_validator("previous_secrets", "auditors", mode="before")
+    @field_validator("previous_secrets", "auditors", "log_signing_keys", "log_witnesses", mode="before")
     @classmethod
     def _separated(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

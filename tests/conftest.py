@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 
 from graph_agent.db import Database
-from graph_agent.record.tables import metadata
+from graph_agent.record.tree.tables import tree_leaves
 from tests import fork_server
 from tests.run_folder import run_folder, service, use_memory
 
@@ -106,7 +106,7 @@ def log(database: Database) -> Database:
 
     `record/test_migrations.py` checks that both create the same tables.
     """
-    database.write_now(metadata.create_all)
+    database.write_now(tree_leaves.metadata.create_all)
     return database
 
 

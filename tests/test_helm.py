@@ -14,7 +14,7 @@ from helm_python.errors import HelmRenderError, HelmValuesError
 from graph_agent.settings import Settings
 
 CHART = Path(__file__).parents[1] / "deploy" / "helm" / "graph-agent"
-SECRETS = {"DATABASE_URL": "postgresql://a", "GRAPH_AGENT_SECRET": "c"}
+SECRETS = {"DATABASE_URL": "postgresql://a", "GRAPH_AGENT_SECRET": "c", "LOG_SIGNING_KEY": "l" * 32}
 VALUES: dict[str, dict[str, Any]] = {
     "own secret": {"secrets": SECRETS},
     "existing secret": {"existingSecret": "ours"},

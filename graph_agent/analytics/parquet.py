@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from sqlalchemy import Connection, func, literal, select, tuple_
 
 from graph_agent.analytics.tables import DECISIONS, TABLES, AnalyticsTable
-from graph_agent.audit.private_file import replace_private_file
 from graph_agent.db import Database
+from graph_agent.db.private_file import replace_private_file
 from graph_agent.record.statements import read
 from graph_agent.record.tables import CLOSED, decision_logs
 

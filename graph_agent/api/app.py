@@ -31,6 +31,7 @@ from graph_agent.api import (
     session,
     tasks,
     topology,
+    transparency,
 )
 from graph_agent.api.access_log import AccessLog
 from graph_agent.api.auth import authenticator
@@ -42,16 +43,17 @@ from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import Page, SignInWay, description_router, is_page_request, page_router
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.api.worker_metrics import WorkerMetrics
+from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.stream import TurnStream
 from graph_agent.errors import ServiceError
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays.pool import ReplayPool
 
 _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 60.0
+SEAL_SECONDS = 1.0
 MAX_STREAMS = 1024
 """The number of event streams that one process serves at the same time."""
 COMPRESSED_BYTES = 2048
@@ -96,7 +98,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
-        sweeping = asyncio.create_task(_sweep_forever(runtime.chat, runtime.audit))
+        background = {asyncio.create_task(_sweep_forever(runtime.chat)), asyncio.create_task(_seal_forever(runtime))}
         try:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(runtime.chat.endings.listen())
@@ -104,9 +106,10 @@ def create_app(
                     await stack.enter_async_context(worker_metrics.serve(shared.metrics.text))
                 yield
         finally:
-            sweeping.cancel()
+            for task in background:
+                task.cancel()
             await asyncio.to_thread(shared.replays.close)
-            await asyncio.wait({sweeping})
+            await asyncio.wait(background)
             await runtime.chat.aclose()
             shared.open_turns = await _finish_remaining_turns(runtime)
             if shared.metrics is not None:
@@ -150,6 +153,7 @@ def create_app(
     if shared.oidc is not None:
         app.include_router(oidc.router)
     app.include_router(health.router)
+    app.include_router(transparency.router)
     app.include_router(metrics.router)
     way: SignInWay = "link" if not settings.authenticates else "bearer" if shared.oidc is None else "oidc"
     app.include_router(description_router() if page is None else page_router(page, way, launch))
@@ -173,11 +177,10 @@ async def _finish_remaining_turns(runtime: Runtime) -> int | None:
         return None
 
 
-async def _sweep_forever(chat_service: ChatService, audit: DatabaseAuditWriter) -> None:
-    """Finish the turns of processes that have died and sign the heads of the log, at once and then every minute."""
+async def _sweep_forever(chat_service: ChatService) -> None:
+    """Finish the turns of processes that have died, at once and then every minute."""
     while True:
         try:
-            await audit.sign_heads()
             finished = await chat_service.sweep()
             if finished:
                 _log.info("finished %d turns that were left open", finished)
@@ -186,3 +189,12 @@ async def _sweep_forever(chat_service: ChatService, audit: DatabaseAuditWriter) 
         except Exception:
             _log.exception("the sweep failed")
         await asyncio.sleep(SWEEP_SECONDS)
+
+
+async def _seal_forever(runtime: Runtime) -> None:
+    """Seal the log at most once a second, and only if this process has closed a decision."""
+    while True:
+        await runtime.audit.closed.wait()
+        runtime.audit.closed.clear()
+        await seal_if_possible(runtime.tree)
+        await asyncio.sleep(SEAL_SECONDS)

@@ -106,7 +106,7 @@ class _StoppedError(Exception):
 
 
 async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
-    loop, key = asyncio.get_running_loop(), runtime.audit.chain_key
+    loop = asyncio.get_running_loop()
     progress: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
     stopped = False
 
@@ -116,8 +116,14 @@ async def _verification(runtime: Runtime) -> AsyncIterator[ServerSentEvent]:
         loop.call_soon_threadsafe(progress.put_nowait, (checked, total))
 
     def work() -> VerifyReport:
-        # In a thread with its own loop, because checking many links at once would block the server's loop.
-        verified = verify_installation(runtime.database, reads=runtime.log_reads, key=key, on_progress=on_progress)
+        # In a thread with its own loop, because checking many leaves at once would block the server's loop.
+        verified = verify_installation(
+            runtime.database,
+            runtime.tree,
+            reads=runtime.log_reads,
+            shipped_tools=runtime.tasks is not None,
+            on_progress=on_progress,
+        )
         return asyncio.run(verified)
 
     running = asyncio.ensure_future(asyncio.to_thread(work))

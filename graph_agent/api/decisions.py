@@ -30,6 +30,7 @@ from graph_agent.models.record import DecisionRecord, ToolInvocation
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import Violation
+from graph_agent.record.tree.proof import DecisionProof, read_proof
 from graph_agent.replays.visited_states import VisitedState, visited_states
 from graph_agent.reply.causes import FailureCause
 from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
@@ -105,7 +106,8 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
     row: dict[str, Any] = dict(trace.decision)
     violations = None
     if trace.record is not None:
-        violations = await verify_decision(runtime.database, row["decision_id"], key=runtime.audit.chain_key)
+        tree = runtime.tree
+        violations = await verify_decision(runtime.database, row["decision_id"], keys=tree.keys, key=tree.key)
     return DecisionDetail(
         **row,
         findings=findings(trace),
@@ -143,6 +145,12 @@ async def record(request: Request, caller: AuthenticatedCaller, decision_id: IdI
     if not json.loads(exported):
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, _STILL_OPEN)
     return Response(exported, media_type="application/json")
+
+
+@router.get("/decisions/{decision_id}/proof", responses=errors(400, 401, 403, 404, 422, 503))
+async def proof(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> DecisionProof:
+    """Return the record of a closed decision, its salt, and the proof that it is in the log (c2sp.org/tlog-proof)."""
+    return await read_proof(services(request).runtime.database, well_formed_id(decision_id), user_id=caller.reads)
 
 
 @router.get(

@@ -6,23 +6,26 @@ Decisions that are stored already stay as they are. A text is stored with the fi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from pydantic import Field
 from sqlalchemy import Connection, insert, select
 
 from graph_agent.audit.export_reader import ExportedText, invalid_object, read_export
-from graph_agent.clock import SystemClock
 from graph_agent.db import Database
 from graph_agent.db.prepared import insert_new
 from graph_agent.models.base import Frozen
 from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.record import DecisionRecord
 from graph_agent.record.blobs import store_texts
-from graph_agent.record.chain import ChainKey, ChainWriter
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
+from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.statements import write
 from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
+from graph_agent.record.tree.leaves import new_leaf
+from graph_agent.record.tree.statements import Statement, StatementKind, add_statement
+from graph_agent.record.tree.tables import LeafKind
 
 BATCH = 200
 """Decisions per transaction."""
@@ -37,10 +40,10 @@ class ImportReport(Frozen):
     texts: int = 0
 
 
-async def import_records(database: Database, pieces: Iterable[str], *, chain_key: ChainKey = None) -> ImportReport:
+async def import_records(database: Database, pieces: Iterable[str], *, record_key: RecordKey = None) -> ImportReport:
     """Import an export; see `LogQueryService.import_logs`."""
     report = ImportReport()
-    chain = ChainWriter(chain_key, clock=SystemClock())
+    sealer = Sealer(record_key)
     batch: list[DecisionRecord] = []
     texts: dict[str, str] = {}
     for exported in read_export(pieces):
@@ -53,14 +56,12 @@ async def import_records(database: Database, pieces: Iterable[str], *, chain_key
             raise invalid_object(exported.number, "it is not a record of a decision")
         batch.append(exported.record)
         if len(batch) == BATCH:
-            report = _sum(report, await _import_batch(database, batch, texts, chain))
+            report = _sum(report, await _import_batch(database, batch, texts, sealer))
             batch = []
-    return _sum(report, await _import_batch(database, batch, texts, chain)) if batch else report
+    return _sum(report, await _import_batch(database, batch, texts, sealer)) if batch else report
 
 
-async def _import_batch(
-    database: Database, batch: list[DecisionRecord], texts: dict[str, str], chain: ChainWriter
-) -> ImportReport:
+async def _import_batch(database: Database, batch: list[DecisionRecord], texts: dict[str, str], sealer: Sealer) -> ImportReport:
     """Import some records in one transaction. `texts` are all texts that the file has contained so far."""
     by_id = {record.header.decision_id: record for record in batch}
 
@@ -70,18 +71,24 @@ async def _import_batch(
         )
         existing = {row.decision_id: row.record for row in connection.execute(stored)}
         new = [record for name, record in by_id.items() if name not in existing]
+        leaves = {
+            name: new_leaf(LeafKind.DECISION, name, canonical_json(record.to_json()), sealer) for name, record in by_id.items()
+        }
         referenced: set[str] = set()
         for record in new:
             named = {name: texts[name] for name in record.header.digests.values() if name in texts}
             store_texts(connection, named, record.header.started_at)
             referenced |= named.keys()
         if new:
-            connection.execute(insert(decision_logs), [decision_row(record) for record in new])
+            salted = [{**decision_row(record), "salt": leaves[record.header.decision_id].salt} for record in new]
+            connection.execute(insert(decision_logs), salted)
         insert_new(connection, tool_invocation_logs, [row for record in new for row in invocation_rows(record)])
         insert_new(connection, llm_call_logs, [row for record in new for row in call_rows(record)])
         for record in new:
-            chain.append(connection, record.header.decision_id, canonical_json(record.to_json()))
+            leaves[record.header.decision_id].store(connection)
         if new:
+            imported = Statement(statement=StatementKind.IMPORTED, at=datetime.now(UTC), count=len(new), verified=False)
+            add_statement(connection, imported, sealer)
             forget_hours(connection, lambda column: column.in_([record.header.decision_id for record in new]))
         differing = [name for name, text in existing.items() if text != canonical_json(by_id[name].to_json())]
         return ImportReport(

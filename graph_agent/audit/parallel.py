@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from graph_agent.audit.private_file import replace_private_file
+from graph_agent.db.private_file import replace_private_file
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
 

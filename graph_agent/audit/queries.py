@@ -16,7 +16,7 @@ from graph_agent.audit.trace import ROW_COLUMNS, DecisionTrace, LoggedDecision, 
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
-from graph_agent.record.chain import ChainKey
+from graph_agent.record.sealer import RecordKey
 from graph_agent.record.statements import QUERY_SECONDS, read
 from graph_agent.record.tables import decision_logs
 
@@ -145,13 +145,13 @@ class LogQueryService:
         """
         return LogExport(self._database, format, filters or DecisionFilter()).pieces()
 
-    async def import_logs(self, pieces: Iterable[str], *, chain_key: ChainKey = None) -> ImportReport:
+    async def import_logs(self, pieces: Iterable[str], *, record_key: RecordKey = None) -> ImportReport:
         """Import the text of an export, of either format. Decisions that are stored already are not changed.
 
-        New decisions are sealed in a new chain under `chain_key`, which proves that they did not change after the import.
+        New decisions are sealed in a new chain under `record_key`, which proves that they did not change after the import.
         Raises INVALID_FORMAT with the number of the invalid object; batches before it stay imported.
         """
-        return await import_records(self._database, pieces, chain_key=chain_key)
+        return await import_records(self._database, pieces, record_key=record_key)
 
 
 def _between(connection: Connection, after: str | None, before: str | None, user_id: str | None) -> list[ColumnElement[bool]]:

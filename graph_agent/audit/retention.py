@@ -6,17 +6,19 @@ Baselines and reports stay. A shared text is removed when no remaining decision 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
-from sqlalchemy import Connection, delete, select, true
+from sqlalchemy import ColumnElement, Connection, delete, false, or_, select, true
 
 from graph_agent.db import Database
+from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
-from graph_agent.models.record import RecordStatus
 from graph_agent.record.blobs import TOUCH_EVERY
-from graph_agent.record.chain import ChainKey, Sealer
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
+from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.settlements import remove_settlements
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import (
@@ -25,8 +27,11 @@ from graph_agent.record.tables import (
     llm_call_logs,
     record_blobs,
     record_entries,
+    reports_table,
     tool_invocation_logs,
 )
+from graph_agent.record.tree.statements import Statement, StatementKind, note_removal
+from graph_agent.record.tree.tables import LeafKind, record_leaves
 
 BATCH = 50
 """Decisions per transaction: it occupies the writer for some ten milliseconds."""
@@ -34,10 +39,13 @@ BATCH = 50
 KEEP_USES = timedelta(days=2)
 """Operations are kept so much longer than decisions, because budgets count those of the day."""
 
-MarkPruned = Callable[[Connection, Sequence[str]], None]
-"""Called with the ids of the decisions to be removed, inside the transaction that removes them."""
-
 _DEPENDENT_TABLES = (tool_invocation_logs, llm_call_logs, record_entries)
+IN_TREE = (
+    select(record_leaves.c.n)
+    .where(record_leaves.c.item == decision_logs.c.decision_id, record_leaves.c.kind == LeafKind.DECISION)
+    .exists()
+)
+"""The condition that a decision has a leaf of the tree: only then may it be removed."""
 
 
 class PruneReport(Frozen):
@@ -52,72 +60,100 @@ async def prune(
     database: Database,
     before: datetime,
     *,
-    mark: MarkPruned | None = None,
-    chain_key: ChainKey = None,
+    now: datetime,
+    key: RecordKey = None,
     whole_days: bool = False,
     on_batch: Callable[[int], None] | None = None,
 ) -> PruneReport:
     """Remove the closed decisions that started before this time, oldest first, then the texts that are no longer referenced.
 
     On PostgreSQL whole days are dropped first, with their partitions. With `whole_days` a day is kept until all of it is
-    older, so that no rows have to be deleted from its partition. `mark` marks the removed records as pruned in their chains.
-    Whole days are marked with `chain_key`, which also seals the count of the settlements that are left. `on_batch` is called
-    with the number of decisions removed so far. An interrupted pruning has removed only complete decisions, and can be run
-    again. Raises `ServiceError` STORAGE_ERROR.
+    older, so that no rows have to be deleted from its partition. Decisions that are not in the tree yet are kept. The removals
+    are noted with a MAC under `key`, for the statement of the day. `on_batch` is called with the number of decisions removed
+    so far. An interrupted pruning has removed only complete decisions, and can be run again. Raises `ServiceError`
+    STORAGE_ERROR.
     """
+    pruning = _Pruning(Statement(statement=StatementKind.PRUNED, at=now, before=before), Sealer(key))
     removed = 0
-    while (dropped := await write(database, lambda connection: drop_day(connection, before, key=chain_key))) is not None:
+    while (dropped := await write(database, lambda connection: drop_day(connection, before, pruning.note_day))) is not None:
         removed += dropped
         if on_batch is not None:
             on_batch(removed)
-    while True:
-        batch = await read(database, lambda connection: _oldest(connection, before, whole_days))
-        if not batch:
-            break
-        removed += await write(database, _remove(batch, mark))
+    while batch := await read(database, lambda connection: _oldest(connection, before, whole_days)):
+        removed += await write(database, partial(pruning.remove, batch=batch))
         if on_batch is not None:
             on_batch(removed)
-    return PruneReport(
-        before=before,
-        decisions=removed,
-        texts=await write(database, lambda connection: _remove_texts(connection, before, Sealer(chain_key))),
-    )
+    texts = await write(database, lambda connection: pruning.remove_texts(connection, before))
+    return PruneReport(before=before, decisions=removed, texts=texts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pruning:
+    """The steps of a pruning, each in one transaction."""
+
+    removal: Statement
+    sealer: Sealer
+
+    def note_day(self, connection: Connection, of_day: ColumnElement[bool]) -> bool:
+        """Note that the decisions of a day are removed; return False if one of them is not in the tree yet."""
+        if connection.execute(select(decision_logs.c.decision_id).where(of_day, ~IN_TREE).limit(1)).first() is not None:
+            return False
+        ids = list(connection.execute(select(decision_logs.c.decision_id).where(of_day)).scalars())
+        note_removal(connection, [LeafKind.DECISION], ids, self.removal, self.sealer)
+        return True
+
+    def remove(self, connection: Connection, batch: list[str]) -> int:
+        """Remove some decisions; return their number."""
+        note_removal(connection, [LeafKind.DECISION], batch, self.removal, self.sealer)
+        return remove_decisions(connection, batch)
+
+    def remove_texts(self, connection: Connection, before: datetime) -> int:
+        """Remove the settlements and operations from before this time, and the texts last used before it.
+
+        Return the number of texts.
+
+        Every decision that references such a text started before this time and is removed.
+        While an older turn is still open, no text is removed, because that turn may reference any of them.
+        """
+        remove_settlements(connection, reports_table.c.created_at < before, self.removal, self.sealer)
+        connection.execute(delete(call_operations).where(call_operations.c.intended_at < before - KEEP_USES))
+        # Open turns, and decisions that are not in the tree yet.
+        older = select(decision_logs.c.decision_id).where(decision_logs.c.created_at < before, ~IN_TREE)
+        if connection.execute(older.limit(1)).first() is not None:
+            return 0
+        return connection.execute(delete(record_blobs).where(record_blobs.c.last_used_at < before - TOUCH_EVERY)).rowcount
+
+
+def erase_decisions(connection: Connection, user_id: str, removal: Statement, key: RecordKey) -> int:
+    """Remove all decisions of a user and their settlements; return the number of decisions. `removal` will be stated.
+
+    Raises `ServiceError` VALIDATION_ERROR while one of them is open, is not in the tree, or has a call with unknown outcome.
+    """
+    of_user = decision_logs.c.user_id == user_id
+    if connection.execute(select(decision_logs.c.decision_id).where(of_user, ~IN_TREE).limit(1)).first() is not None:
+        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The user has a decision that is open or not in the tree yet.")
+    ids = list(connection.execute(select(decision_logs.c.decision_id).where(of_user)).scalars())
+    note_removal(connection, [LeafKind.DECISION], ids, removal, Sealer(key))
+    settled = or_(*(reports_table.c.report_id.startswith(f"settlement:{each}:", autoescape=True) for each in ids), false())
+    remove_settlements(connection, settled, removal.replace(subjects=None), Sealer(key))
+    connection.execute(delete(call_operations).where(call_operations.c.user_id == user_id))
+    return remove_decisions(connection, ids)
+
+
+def remove_decisions(connection: Connection, decision_ids: Sequence[str]) -> int:
+    """Delete all rows of some decisions; return the number of decisions."""
+    forget_hours(connection, lambda column: column.in_(decision_ids))
+    for table in _DEPENDENT_TABLES:
+        connection.execute(delete(table).where(table.c.decision_id.in_(decision_ids)))
+    return connection.execute(delete(decision_logs).where(decision_logs.c.decision_id.in_(decision_ids))).rowcount
 
 
 def _oldest(connection: Connection, before: datetime, whole_days: bool) -> list[str]:
     removable = outside_of_kept_days(connection, before) if whole_days else true()
     wanted = (
         select(decision_logs.c.decision_id)
-        .where(decision_logs.c.created_at < before, decision_logs.c.status != RecordStatus.PENDING, removable)
+        .where(decision_logs.c.created_at < before, IN_TREE, removable)
         .order_by(decision_logs.c.created_at)
         .limit(BATCH)
     )
     return list(connection.execute(wanted).scalars())
-
-
-def _remove(batch: list[str], mark: MarkPruned | None) -> Callable[[Connection], int]:
-    def work(connection: Connection) -> int:
-        if mark is not None:
-            mark(connection, batch)
-        forget_hours(connection, lambda column: column.in_(batch))
-        for table in _DEPENDENT_TABLES:
-            connection.execute(delete(table).where(table.c.decision_id.in_(batch)))
-        return connection.execute(delete(decision_logs).where(decision_logs.c.decision_id.in_(batch))).rowcount
-
-    return work
-
-
-def _remove_texts(connection: Connection, before: datetime, sealer: Sealer) -> int:
-    """Remove the settlements and operations from before this time, and the texts last used before it.
-
-    Every decision that references such a text started before this time and is removed.
-    While an older turn is still open, no text is removed, because that turn may reference any of them.
-    """
-    remove_settlements(connection, before, sealer)
-    connection.execute(delete(call_operations).where(call_operations.c.intended_at < before - KEEP_USES))
-    still_open = select(decision_logs.c.decision_id).where(
-        decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.created_at < before
-    )
-    if connection.execute(still_open.limit(1)).first() is not None:
-        return 0
-    return connection.execute(delete(record_blobs).where(record_blobs.c.last_used_at < before - TOUCH_EVERY)).rowcount

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from graph_agent.bootstrap.secret import chain_keys, signing_keys
+from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
+from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import conditions_of, open_tools
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
@@ -20,6 +21,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolExecutor, ToolServer
+from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.tools.identity import UserHeaders
@@ -53,7 +55,7 @@ class AgentServices:
 @asynccontextmanager
 async def open_services(
     settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None, user_headers: UserHeaders | None = None
-) -> AsyncGenerator[tuple[AgentServices, Stores]]:
+) -> AsyncGenerator[tuple[AgentServices, Stores, RecordTree]]:
     """Open the databases, the signing key and the tools. Raises `ConfigurationError`."""
     constitution = Constitution.load(settings.constitution)
     conditions = conditions_of(settings)
@@ -62,26 +64,30 @@ async def open_services(
         open_stores(settings) as stores,
         open_tools(stores.database, settings, constitution, user_headers=user_headers, clock=clock, ids=ids) as tools,
     ):
+        tree = record_tree(settings, stores.database, clock)
         services = AgentServices(
             constitution=constitution.text,
             conditions=conditions,
             config=AgentEngineConfig(timeout_seconds=settings.timeout_seconds),
             tools=tools,
             ports=EnginePorts(
-                DatabaseAuditWriter(stores.database, clock=clock, chain_key=chain_keys(settings)),
+                DatabaseAuditWriter(stores.database, clock=clock, record_key=record_keys(settings)),
                 clock,
                 ids,
                 Signer(*signing_keys(settings)),
                 ConfirmationStore(stores.database, clock=clock),
             ),
         )
-        yield services, stores
+        try:
+            yield services, stores, tree
+        finally:
+            await seal_if_possible(tree)
 
 
 @asynccontextmanager
 async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentServices]:
     """Open the services of `run_agent`. Raises `ConfigurationError`."""
-    async with open_services(settings) as (services, _):
+    async with open_services(settings) as (services, *_):
         yield services
 
 

@@ -14,16 +14,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack, closing
 from pathlib import Path
 
-from graph_agent.bootstrap.secret import chain_keys
+from graph_agent.bootstrap.record_tree import log_keys
+from graph_agent.bootstrap.secret import record_keys
 from graph_agent.bootstrap.stores import FORMER_LOG
 from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.db import Database, DatabaseUnavailableError, migrate
 from graph_agent.db.copy import copy_tables, require_file
 from graph_agent.db.migrations import installed_revision, require_newest
 from graph_agent.errors import ConfigurationError
-from graph_agent.record.chain_tables import record_links
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
+from graph_agent.record.tree.tables import tree_leaves
 from graph_agent.settings import Settings
 from graph_agent.task_server.tables import metadata as task_tables
 
@@ -36,7 +37,7 @@ _IN_USE_SECONDS = 1.0
 _TABLES = {
     "graph_agent.task_server": task_tables,
     "graph_agent.chat.conversations": conversation_tables,
-    "graph_agent.record": record_links.metadata,
+    "graph_agent.record": tree_leaves.metadata,
 }
 
 
@@ -57,10 +58,12 @@ async def copy_database(settings: Settings, source_url: str, target_url: str) ->
         for owner in owners:
             # The source is only read: a backup must not change what it copies.
             require_newest(source, owner)
-            migrate(target, owner, chain_key=lambda: chain_keys(settings))
+            migrate(target, owner, record_key=lambda: record_keys(settings))
         counts = copy_rows(source, target, owners)
         has_log = "graph_agent.record" in owners
-        return counts, await verify_log(target, key=chain_keys(settings)) if has_log else None
+        if not has_log:
+            return counts, None
+        return counts, await verify_log(target, keys=log_keys(settings), key=record_keys(settings))
 
 
 def copy_rows(source: Database, target: Database, owners: Iterable[str]) -> dict[str, int]:
@@ -111,7 +114,7 @@ def _joined(settings: Settings, main: Path, log: Path, folder: Path, packages: S
             stack.callback(opened.close_now)
         for database, owners in ((source, packages[1:]), (target, packages)):
             for owner in owners:
-                migrate(database, owner, chain_key=lambda: chain_keys(settings))
+                migrate(database, owner, record_key=lambda: record_keys(settings))
         copy_rows(source, target, packages[1:])
     _close_file(folder / log.name)
     return folder / log.name

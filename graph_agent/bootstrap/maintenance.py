@@ -1,10 +1,11 @@
-"""The jobs that one of the sweepers does: settle unknown outcomes, delete rows past their retention, count full hours."""
+"""The jobs that one of the sweepers does: settle unknown outcomes, seal and witness the log, delete rows past their retention,
+count full hours.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from functools import partial
 
 from graph_agent.audit.metric_counts import count_hours
 from graph_agent.audit.retention import prune
@@ -13,10 +14,9 @@ from graph_agent.chat.conversations.pruning import ConversationPruning
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.ledger.operations import OperationLedger
 from graph_agent.ports import Clock, ToolServer
-from graph_agent.record.chain import ChainKey
 from graph_agent.record.partitions import CREATED_AHEAD, create_days
 from graph_agent.record.statements import write
-from graph_agent.record.tamper.pruned import mark_pruned
+from graph_agent.record.tree.service import RecordTree
 from graph_agent.task_server.tables import operations
 
 KEEP_OPERATIONS = timedelta(days=60)
@@ -24,7 +24,7 @@ KEEP_OPERATIONS = timedelta(days=60)
 
 
 def maintenance_jobs(
-    stores: Stores, tools: ToolServer, *, clock: Clock, chain_key: ChainKey, days: int
+    stores: Stores, tools: ToolServer, tree: RecordTree, *, clock: Clock, days: int
 ) -> list[Callable[[], Awaitable[int]]]:
     """Return the jobs in the order in which a sweeper runs them; `days` is the retention of decisions."""
 
@@ -32,9 +32,8 @@ def maintenance_jobs(
         return await OperationLedger(stores.database, operations).prune(clock.now() - KEEP_OPERATIONS)
 
     async def prune_log() -> int:
-        before = clock.now() - timedelta(days=days)
-        mark = partial(mark_pruned, key=chain_key)
-        return (await prune(stores.database, before, mark=mark, chain_key=chain_key, whole_days=True)).decisions
+        now = clock.now()
+        return (await prune(stores.database, now - timedelta(days=days), now=now, key=tree.key, whole_days=True)).decisions
 
     async def create_partitions() -> int:
         now = clock.now()
@@ -44,11 +43,14 @@ def maintenance_jobs(
         return await count_hours(stores.database, clock.now())
 
     return [
-        OutcomeSettler(tools, stores.database, clock=clock, chain_key=chain_key).settle_unknown,
+        OutcomeSettler(tools, stores.database, clock=clock, record_key=tree.key).settle_unknown,
         ConversationPruning(stores.database, clock=clock).prune,
         prune_operations,
         create_partitions,
+        # Before the pruning, which keeps what is not in the tree; what it removes is stated by a later seal.
+        tree.seal,
         prune_log,
+        tree.push,
         # After the pruning, which removes the counts of the oldest hour.
         count_metrics,
     ]

@@ -12,7 +12,6 @@ from pydantic import SecretStr
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.agent_services import open_services
 from graph_agent.bootstrap.maintenance import maintenance_jobs
-from graph_agent.bootstrap.secret import chain_keys
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
 from graph_agent.db import Database
@@ -20,6 +19,7 @@ from graph_agent.db.notifications import open_notifications
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.ports import Clock, IdSource, LLMAdapter
+from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.task_server.store import TaskPages
@@ -49,6 +49,7 @@ class Runtime:
     adapter_reason: str
     """The model and why it was chosen, in one line for the user."""
     audit: DatabaseAuditWriter
+    tree: RecordTree
     engine: LLMAgentEngine
     chat: ChatService
     build_graph: Callable[[], CompiledGraph] = build_graph
@@ -78,10 +79,9 @@ async def open_runtime(
     async with AsyncExitStack() as stack:
         adapter, reason = await stack.enter_async_context(open_adapter(settings, model))
         opened = open_services(settings, clock=clock, ids=ids, user_headers=user_headers)
-        services, stores = await stack.enter_async_context(opened)
+        services, stores, tree = await stack.enter_async_context(opened)
         clock, ids, tools, audit = services.ports.clock, services.ports.ids, services.tools, services.ports.audit
         assert isinstance(audit, DatabaseAuditWriter)
-        key = chain_keys(settings)
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
             # Imported here, because OpenTelemetry is an extra and most runtimes do not need it.
@@ -100,10 +100,8 @@ async def open_runtime(
             disclosure=settings.disclosed,
             processes=workers,
             endings=TurnEndings(open_notifications(stores.database, settings.listen_url or settings.database, _CHANNEL)),
-            maintenance=maintenance_jobs(stores, tools, clock=clock, chain_key=key, days=settings.retention_days),
+            maintenance=maintenance_jobs(stores, tools, tree, clock=clock, days=settings.retention_days),
         )
-        # After the turns have ended and before the database is closed.
-        stack.push_async_callback(audit.sign_heads)
         stack.push_async_callback(chat.aclose)
         yield Runtime(
             settings=settings,
@@ -115,6 +113,7 @@ async def open_runtime(
             adapter=adapter,
             adapter_reason=reason,
             audit=audit,
+            tree=tree,
             engine=engine,
             chat=chat,
             build_graph=build,

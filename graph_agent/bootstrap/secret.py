@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.record.chain import derive_chain_key
+from graph_agent.record.sealer import derive_record_key
 from graph_agent.settings import Settings
 from graph_agent.tlog.note import NoteError, SigningKey
 
@@ -49,9 +49,9 @@ def token_file(settings: Settings) -> Path:
     return settings.home / "authorization"
 
 
-def chain_keys(settings: Settings) -> tuple[bytes, ...]:
-    """Return the keys that seal the log, derived from `signing_keys`. Raises `ConfigurationError`."""
-    return tuple(map(derive_chain_key, signing_keys(settings)))
+def record_keys(settings: Settings) -> tuple[bytes, ...]:
+    """Return the keys of the MACs of the log, derived from `signing_keys`. Raises `ConfigurationError`."""
+    return tuple(map(derive_record_key, signing_keys(settings)))
 
 
 def key_file(path: Path, new: SigningKey) -> list[SigningKey]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from graph_agent.bootstrap.secret import chain_keys
+from graph_agent.bootstrap.secret import record_keys
 from graph_agent.db import Database, DatabaseUnavailableError, migrate
 from graph_agent.db.migrations import installed_revision
 from graph_agent.errors import ConfigurationError
@@ -58,7 +58,7 @@ async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
             for package in _PACKAGES:
                 if command is None or installed_revision(database, package) is not None:
                     # The key is read only by a migration that seals: a command that reads the log must not create it.
-                    migrate(database, package, chain_key=lambda: chain_keys(settings))
+                    migrate(database, package, record_key=lambda: record_keys(settings))
         except DatabaseUnavailableError as exc:
             raise ConfigurationError("the database (DATABASE_URL) is not available") from exc
         if command is not None:
@@ -82,7 +82,7 @@ def _joining_command(settings: Settings, database: Database) -> str | None:
     record = Database.open(f"sqlite:///{former}")
     try:
         # A copy only reads its source, so it refuses an older schema.
-        migrate(record, _RECORD, chain_key=lambda: chain_keys(settings))
+        migrate(record, _RECORD, record_key=lambda: record_keys(settings))
     finally:
         record.close_now()
     return f"run `graph-agent db copy sqlite:///{former} {own}`"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap.adapters import open_adapter
-from graph_agent.bootstrap.secret import chain_keys
+from graph_agent.bootstrap.secret import record_keys
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import conditions_of, open_tools
 from graph_agent.db import Database, migrate
@@ -78,9 +78,9 @@ async def play_part(job: ValidationJob, part: CasePart) -> list[dict[str, Any]]:
 async def open_validation(settings: Settings, *, model: str | None = None) -> AsyncGenerator[Validation]:
     """Open a validation service. Raises `ConfigurationError`."""
     async with _open_runner(settings, model) as (runner, reason), open_stores(settings) as stores:
-        keys = chain_keys(settings)
-        service = ValidationService(runner, stores.database, chain_key=keys)
-        yield Validation(service, BaselineService(stores.database, chain_key=keys), reason)
+        keys = record_keys(settings)
+        service = ValidationService(runner, stores.database, record_key=keys)
+        yield Validation(service, BaselineService(stores.database, record_key=keys), reason)
 
 
 @asynccontextmanager

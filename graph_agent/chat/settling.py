@@ -7,7 +7,7 @@ from functools import partial
 
 from graph_agent.db import Database
 from graph_agent.ports import Clock, ToolServer
-from graph_agent.record.chain import ChainKey, Sealer
+from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.settlements import Settlement, find_unknown_calls, store_settlement
 from graph_agent.record.statements import read, write
 
@@ -21,11 +21,11 @@ _MAX_CALLS_PER_SWEEP = 100
 class OutcomeSettler:
     """Asks the ledger of the tool server for unknown outcomes, and stores the answers as settlements."""
 
-    def __init__(self, tools: ToolServer, log: Database, *, clock: Clock, chain_key: ChainKey = None) -> None:
+    def __init__(self, tools: ToolServer, log: Database, *, clock: Clock, record_key: RecordKey = None) -> None:
         self._tools = tools
         self._log = log
         self._clock = clock
-        self._sealer = Sealer(chain_key)
+        self._sealer = Sealer(record_key)
 
     async def settle_unknown(self) -> int:
         """Settle the unknown calls of the last day; return how many were settled. Raises `ServiceError` STORAGE_ERROR."""

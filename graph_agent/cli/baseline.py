@@ -11,7 +11,7 @@ from rich.table import Table
 from graph_agent.audit.drift.baselines import BaselineService, DriftReport
 from graph_agent.audit.drift.result import Comparison, Drift
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.bootstrap.secret import chain_keys
+from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.running import FAILED, AsJson, option
 from graph_agent.cli.show import json_line, stdout_console
@@ -29,7 +29,7 @@ def create(
 ) -> None:
     """Create a baseline from the decisions in a time range."""
     with open_log(writes=True) as (database, run):
-        service = BaselineService(database, chain_key=chain_keys(read_settings()))
+        service = BaselineService(database, record_key=record_keys(read_settings()))
         baseline = run(service.create_baseline(name, description=description, filters=filters))
     if as_json:
         typer.echo(json_line(baseline.to_json()))
@@ -74,7 +74,7 @@ def compare(
     Exits with 1 if the behaviour has drifted.
     """
     with open_log(writes=True) as (database, run):
-        service = BaselineService(database, chain_key=chain_keys(read_settings()))
+        service = BaselineService(database, record_key=record_keys(read_settings()))
         report: DriftReport = run(service.compare_to_baseline(name, threshold=threshold, filters=filters))
     if as_json:
         typer.echo(json_line(report.to_json()))

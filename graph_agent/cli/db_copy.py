@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from graph_agent.bootstrap.copying import copy_database
-from graph_agent.cli.chain import print_report
+from graph_agent.cli.log_tree import print_report
 from graph_agent.cli.running import FAILED, AsJson
 from graph_agent.cli.show import json_line
 from graph_agent.settings import read_settings
@@ -30,6 +30,6 @@ def copy(
         for table, rows in counts.items():
             typer.echo(f"{table:<24}{rows:>10,} rows")
         if report is not None:
-            print_report(report, compared=True)
+            print_report(report)
     if report is not None and not report.intact:
         raise typer.Exit(FAILED)

@@ -12,10 +12,13 @@ import typer
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.bootstrap.secret import chain_keys
+from graph_agent.bootstrap.record_tree import record_tree
+from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.filters import filter_by, open_log, open_queries
-from graph_agent.cli.running import FAILED, AsJson, import_extra, open_file, option, print_error, wrong_usage
+from graph_agent.cli.running import FAILED, AsJson, import_extra, open_file, option, print_error, print_stderr, wrong_usage
 from graph_agent.cli.show import escape_json, json_line
+from graph_agent.clock import SystemClock
+from graph_agent.record.tree.proof import read_proof
 from graph_agent.settings import read_settings
 
 _CHUNK = 1 << 20
@@ -28,6 +31,9 @@ def export_decisions(
     ] = None,
     file: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Write to this file; - is stdout.")] = "-",
     form: Annotated[str, option("--format", "FORMAT", "Write in this format: jsonl, json or parquet.")] = "jsonl",
+    proof: Annotated[
+        str | None, option("--proof", "DECISION_ID", "Write the proof of this decision to the folder --out.")
+    ] = None,
     *,
     filters: DecisionFilter,
 ) -> None:
@@ -35,7 +41,12 @@ def export_decisions(
 
     Another installation can import and replay them. With --format parquet, write tables for analyses to DIR instead, one file
     for each day; a second export writes only the days that have changed.
+
+    With --proof, write files by which anyone can check that one decision is in the log: a program, and a page for a browser.
     """
+    if proof is not None:
+        _write_proof(proof, Path("." if file == "-" else file))
+        return
     if form == "parquet":
         if directory is None or file != "-":
             wrong_usage("--format parquet writes to a directory: graph-agent log export --format parquet DIR")
@@ -58,7 +69,7 @@ def import_decisions(
     """
     with open_log(writes=True) as (database, run), ExitStack() as stack:
         source = sys.stdin if file == "-" else stack.enter_context(open_file(file))
-        report = run(LogQueryService(database).import_logs(_chunks(source), chain_key=chain_keys(read_settings())))
+        report = run(LogQueryService(database).import_logs(_chunks(source), record_key=record_keys(read_settings())))
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:
@@ -67,6 +78,24 @@ def import_decisions(
         print_error(f"{decision_id} exists here with another record and was not changed")
     if report.differing:
         raise typer.Exit(FAILED)
+
+
+def _write_proof(decision_id: str, folder: Path) -> None:
+    settings = read_settings()
+    with open_log(writes=True) as (database, run):
+        tree = record_tree(settings, database, SystemClock())
+        run(tree.seal())
+        run(tree.push())
+        found = run(read_proof(database, decision_id))
+        keys = [f"log {key}" for key in tree.keys.verifiers(run(tree.origin()))]
+    policy = "".join(f"{line}\n" for line in (*keys, *(f"witness {witness.key}" for witness in tree.witnesses)))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in found.files(policy).items():
+            (folder / name).write_text(text, encoding="utf-8", newline="")
+    except OSError as exc:
+        wrong_usage(f"the folder {folder} cannot be written: {exc.strerror}")
+    print_stderr(f"{folder}: open decision.html, or run: python verify_proof.py decision.json decision.tlog-proof policy.txt")
 
 
 async def _write(pieces: AsyncIterator[str], file: IO[str]) -> None:

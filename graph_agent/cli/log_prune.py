@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from graph_agent.audit.retention import prune
-from graph_agent.bootstrap.secret import chain_keys
+from graph_agent.bootstrap.record_tree import record_tree
 from graph_agent.cli.filters import open_log
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import AsJson
 from graph_agent.cli.show import json_line
-from graph_agent.record.tamper.pruned import mark_pruned
+from graph_agent.clock import SystemClock
 from graph_agent.settings import read_settings
 
 
@@ -30,12 +29,14 @@ def prune_decisions(
     They are removed in small batches. Baselines and reports are kept.
     """
     settings = read_settings()
-    before = datetime.now(UTC) - timedelta(days=days or settings.retention_days)
+    now = datetime.now(UTC)
+    before = now - timedelta(days=days or settings.retention_days)
     with open_log(writes=True) as (database, run):
-        key = chain_keys(settings)
-        mark = partial(mark_pruned, key=key)
+        tree = record_tree(settings, database, SystemClock())
         with progress_bar("pruning") as advance:
-            report = run(prune(database, before, mark=mark, chain_key=key, on_batch=lambda gone: advance(gone, None)))
+            # What is not in the tree is not removed.
+            run(tree.seal())
+            report = run(prune(database, before, now=now, key=tree.key, on_batch=lambda gone: advance(gone, None)))
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:

@@ -69,8 +69,23 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "metrics": Command("log_metrics:print_metrics", "Print totals, rates, percentiles and breakdowns of the decisions."),
         "prune": Command("log_prune:prune_decisions", "Remove closed decisions that are older than the retention."),
         "fixture": Command("log_fixture:print_fixture", "Print a decision as a YAML test case for `validate`."),
-        "verify": Command("chain:verify", "Verify the log: compare every row with its record and every record with its chain."),
-        "heads": Command("chain:heads", "Print the signed head of every chain of the log."),
+        "verify": Command(
+            "log_tree:verify", "Verify the log: its rows, its signed tree, and that it continues what its witnesses have seen."
+        ),
+        "consistency": Command("log_tree:consistency", "Prove that the log is a continuation of a checkpoint that you kept."),
+        "erase": Command(
+            "log_tree:erase",
+            "Erase a user: records, conversations, turns and operations, and the salts by which the log commits to them.",
+        ),
+        "fork": Command(
+            "log_tree:fork", "Continue a log that was put back on purpose, for example from a backup, under a new origin."
+        ),
+        "rotate": Command(
+            "log_tree:rotate", "Add a new key for the log, which signs beside the current one, and state it in the log."
+        ),
+    },
+    "witness": {
+        "add": Command("log_tree:add", "Add a witness, and print the key of the log that the witness needs."),
     },
     "baseline": {
         "create": Command("baseline:create", "Create a baseline from the decisions in a time range."),
@@ -160,7 +175,12 @@ for _name, _help in {
     "policy": "Write, check and explain conditions for the tools, in Cedar.",
     "tools": "Use the tools directly, without a model.",
 }.items():
-    app.add_typer(typer.Typer(cls=LazyGroup, no_args_is_help=True), name=_name, help=_help)
+    _group = typer.Typer(cls=LazyGroup, no_args_is_help=True)
+    if _name == "log":
+        _group.add_typer(
+            typer.Typer(cls=LazyGroup, no_args_is_help=True), name="witness", help="Name those who witness the log."
+        )
+    app.add_typer(_group, name=_name, help=_help)
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ including its effect, is rolled back, and the loser then reads the row of the wi
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -109,6 +109,11 @@ class OperationLedger:
         async for page in read_pages(self._database.read, done, columns.key):
             yield [(key.rpartition(":")[0], at - LONGEST_TURN) for key, at in page if _AGENT_KEY.fullmatch(key)]
 
+    async def absent(self, keys: Sequence[str]) -> set[str]:
+        """Return those of `keys` whose operation did not take effect, as far as the ledger knows."""
+        done = select(self._table.c.key).where(self._table.c.key.in_(list(keys)), self._table.c.state == OperationState.DONE)
+        return set(keys) - set(await self._database.read(lambda connection: connection.execute(done).scalars().all()))
+
     async def _retry_after_conflict(self, once: Effect) -> ResultEnvelope:
         try:
             return await self._database.write(once)
@@ -133,3 +138,8 @@ class OperationLedger:
     ) -> None:
         text = None if result is None else result.to_text()
         self._insert.run(connection, {**vars(operation), "state": state, "result": text})
+
+
+def erase_operations(connection: Connection, operations: Table, user_id: str) -> int:
+    """Forget the operations of a user, whose turns have all ended; return their number."""
+    return connection.execute(delete(operations).where(operations.c.user_id == user_id)).rowcount

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graph_agent.record.chain import Sealer
+from graph_agent.record.sealer import Sealer
 from graph_agent.record.tables import decision_logs
 
 SEALED_COLUMNS = [decision_logs.c[name] for name in ("decision_id", "conversation_id", "user_id", "message", "header")]

@@ -7,6 +7,7 @@ are in partitions before and after the days. What fits nowhere else is in the de
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 
@@ -14,10 +15,8 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, tr
 
 from graph_agent.clock import uuid7
 from graph_agent.models.record import RecordStatus
-from graph_agent.record.chain import ChainKey
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.tables import PARTITIONED, decision_logs
-from graph_agent.record.tamper.pruned import mark_subset_pruned
 
 CREATED_AHEAD = timedelta(days=7)
 
@@ -51,10 +50,13 @@ def create_days(connection: Connection, first: datetime, last: datetime) -> int:
     return sum(_create_day(connection, day) for day in missing)
 
 
-def drop_day(connection: Connection, before: datetime, *, key: ChainKey) -> int | None:
-    """Drop the oldest day that contains only closed decisions from before this time, and mark them as pruned under `key`.
+def drop_day(
+    connection: Connection, before: datetime, note_removed: Callable[[Connection, ColumnElement[bool]], bool]
+) -> int | None:
+    """Drop the oldest day that contains only closed decisions from before this time.
 
-    Return the number of its decisions, None if there is no such day.
+    `note_removed` notes that the decisions of a condition are removed; the day is kept if it returns False. Return the number
+    of its decisions, None if there is no such day.
     """
     for day in _days(connection):
         if _start(day) + _DAY > before:
@@ -69,7 +71,8 @@ def drop_day(connection: Connection, before: datetime, *, key: ChainKey) -> int 
         if is_open or (newest is not None and newest >= before):
             continue
         if count:
-            mark_subset_pruned(connection, of_day, newest, key=key)
+            if not note_removed(connection, of_day):
+                continue
             forget_hours(connection, partial(_within, day, day + _DAY))
         connection.exec_driver_sql(f"DROP TABLE {_names(day)}").close()
         return int(count)

@@ -5,21 +5,26 @@ A closed record never changes, so that its seal and its replay stay valid. A set
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, String, cast, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, String, and_, cast, delete, select, update
 
+from graph_agent.db import Database
+from graph_agent.db.paging import read_pages
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import CallDisposition, RecordHeader, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
-from graph_agent.record.chain import Sealer
 from graph_agent.record.operations import state_of
-from graph_agent.record.sealed_rows import add_row, remove_reports
-from graph_agent.record.tables import call_operations, decision_logs, reports_table, tool_invocation_logs
+from graph_agent.record.sealer import Sealer
+from graph_agent.record.tables import CLOSED, call_operations, decision_logs, reports_table, tool_invocation_logs
+from graph_agent.record.tree.rows import insert_leaf_row
+from graph_agent.record.tree.statements import Statement, note_removal
+from graph_agent.record.tree.tables import LeafKind
 
 KIND = "settlement"
 
@@ -45,6 +50,15 @@ class UnknownCall:
     operation_key: str
 
 
+class SuccessfulCall(NamedTuple):
+    """A call that its decision records as successful."""
+
+    decision_id: str
+    sequence: int
+    tool_name: str
+    operation_key: str
+
+
 def find_unknown_calls(connection: Connection, tools: Collection[str], since: datetime, limit: int) -> list[UnknownCall]:
     """Return calls of `tools` since this time whose outcome is unknown and not settled, oldest first."""
     calls, decisions = tool_invocation_logs.c, decision_logs.c
@@ -67,9 +81,35 @@ def find_unknown_calls(connection: Connection, tools: Collection[str], since: da
         .limit(limit)
     )
     return [
-        UnknownCall(row.decision_id, row.sequence, row.tool_name, row.parameters or {}, row.user_id, _operation_key(row))
+        UnknownCall(
+            row.decision_id, row.sequence, row.tool_name, row.parameters or {}, row.user_id, _operation_key(row, row.sequence)
+        )
         for row in connection.execute(wanted)
     ]
+
+
+async def successful_calls(database: Database, tools: Collection[str], since: datetime) -> AsyncIterator[list[SuccessfulCall]]:
+    """Yield the calls of `tools` since this time that a decision of this installation records as successful, in pages."""
+    calls, decisions = tool_invocation_logs.c, decision_logs.c
+    succeeded = and_(
+        calls.tool_name.in_(list(tools)),
+        calls.disposition == CallDisposition.EXECUTED,
+        calls.success,
+        calls.invoked_at >= since,
+    )
+    of_decision = select(calls.sequence).where(calls.decision_id == decisions.decision_id, succeeded).exists()
+    # Imported decisions were not opened here.
+    closed = select(decisions.decision_id, decisions.decision_type, decisions.header).where(decisions.opening_seal.is_not(None))
+    async for page in read_pages(database.read, closed.where(CLOSED, of_decision), decisions.decision_id):
+        rows = {row.decision_id: row for row in page}
+        made = select(calls.decision_id, calls.sequence, calls.tool_name).where(calls.decision_id.in_(list(rows)), succeeded)
+        found = await database.read(partial(_all_rows, query=made))
+        yield [
+            SuccessfulCall(
+                call.decision_id, call.sequence, call.tool_name, _operation_key(rows[call.decision_id], call.sequence)
+            )
+            for call in found
+        ]
 
 
 def store_settlement(connection: Connection, settlement: Settlement, sealer: Sealer) -> None:
@@ -83,15 +123,17 @@ def store_settlement(connection: Connection, settlement: Settlement, sealer: Sea
     }
     stored = select(reports_table.c.report_id).where(reports_table.c.report_id == row["report_id"])
     if connection.execute(stored).first() is None:
-        add_row(connection, reports_table, row, sealer)
+        insert_leaf_row(connection, LeafKind.SETTLEMENT, reports_table, row, sealer)
         outcome = state_of(settlement.result.success, settlement.result.error_code)
         wanted = call_operations.c.decision_id == settlement.decision_id, call_operations.c.sequence == settlement.sequence
         connection.execute(update(call_operations).where(*wanted).values(state=outcome))
 
 
-def remove_settlements(connection: Connection, before: datetime, sealer: Sealer) -> None:
-    """Remove the settlements from before this time."""
-    remove_reports(connection, (reports_table.c.kind == KIND) & (reports_table.c.created_at < before), sealer)
+def remove_settlements(connection: Connection, which: ColumnElement[bool], removal: Statement, sealer: Sealer) -> None:
+    """Remove the settlements that match; `removal` is what will be stated about it."""
+    matching = (reports_table.c.kind == KIND) & which
+    removed = connection.execute(delete(reports_table).where(matching).returning(reports_table.c.report_id)).scalars().all()
+    note_removal(connection, [LeafKind.SETTLEMENT], removed, removal, sealer)
 
 
 def settlements_of(connection: Connection, decision_id: str) -> list[Settlement]:
@@ -101,9 +143,14 @@ def settlements_of(connection: Connection, decision_id: str) -> list[Settlement]
     return sorted((Settlement.model_validate(report) for report in stored), key=lambda found: found.sequence)
 
 
-def _operation_key(row: Any) -> str:
+def _all_rows(connection: Connection, query: Select[Any]) -> Sequence[Row[Any]]:
+    return connection.execute(query).all()
+
+
+def _operation_key(decision: Any, sequence: int) -> str:
     """Return the key under which the guard permitted the call: a confirmed call has the id of its pending action."""
-    pending = RecordHeader.model_validate_json(row.header).context.pending_confirmation
-    if row.decision_type == DecisionType.EXECUTE_PENDING and pending is not None:
-        return pending.id
-    return f"{row.decision_id}:{row.sequence}"
+    if decision.decision_type == DecisionType.EXECUTE_PENDING:
+        pending = RecordHeader.model_validate_json(decision.header).context.pending_confirmation
+        if pending is not None:
+            return pending.id
+    return f"{decision.decision_id}:{sequence}"

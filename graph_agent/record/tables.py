@@ -74,6 +74,8 @@ decision_logs = Table(
     # The seal of the opening row. A row without a valid one is never closed: it was not opened by a holder of the key.
     Column("opening_seal", String(64)),
     Column("record", Text),
+    # The leaf of a closed decision commits to the record with this salt, in base64. It is deleted with the record.
+    Column("salt", String(44)),
     Index("ix_decision_logs_created_at", "created_at"),
     Index("ix_decision_logs_user", "user_id", "created_at"),
     Index("ix_decision_logs_conversation", "conversation_id", "created_at"),
@@ -201,7 +203,8 @@ baselines_table = Table(
     Column("until", UtcDateTime),
     Column("decisions", Integer, nullable=False),
     Column("profiles", JsonText, nullable=False),
-    Column("seal", String(64)),
+    # The leaf of the row commits to the other columns with this salt.
+    Column("salt", String(44)),
     UniqueConstraint("name"),
 )
 
@@ -213,7 +216,8 @@ reports_table = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("passed", Boolean, nullable=False),
     Column("report", JsonText, nullable=False),
-    Column("seal", String(64)),
+    # The leaf of the row commits to the other columns with this salt.
+    Column("salt", String(44)),
     Index("ix_reports_kind", "kind", "created_at"),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 from collections.abc import Callable, Sequence
@@ -35,11 +36,13 @@ from graph_agent.ports import Clock
 from graph_agent.record import operations, uses
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
-from graph_agent.record.chain import ChainKey, ChainWriter, Sealer
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
 from graph_agent.record.opening_seal import CHECKED_COLUMNS, SEALED_COLUMNS, has_valid_seal
 from graph_agent.record.projection import call_row, call_rows, invocation_row, invocation_rows, terminal_columns
+from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
+from graph_agent.record.tree.leaves import new_leaf
+from graph_agent.record.tree.tables import LeafKind
 
 T = TypeVar("T")
 
@@ -95,13 +98,14 @@ class JoinedTurn(Protocol):
 class DatabaseAuditWriter(AuditWriter):
     """Writes decisions to the log database; every method is one transaction."""
 
-    def __init__(self, database: Database, *, clock: Clock | None = None, chain_key: ChainKey = None) -> None:
-        """`chain_key` seals the chain of closed records (`chain.derive_chain_key`); without one it is a plain chain."""
+    def __init__(self, database: Database, *, clock: Clock | None = None, record_key: RecordKey = None) -> None:
+        """`record_key` makes the MACs of rows that are not in the tree yet; without one they are plain hashes."""
         self.database = database
         self._clock = clock or SystemClock()
-        self.chain_key = chain_key
-        self._sealer = Sealer(chain_key)
-        self._chain = ChainWriter(chain_key, clock=self._clock)
+        self.record_key = record_key
+        self._sealer = Sealer(record_key)
+        self.closed = asyncio.Event()
+        """Set when a decision was closed, which the tree then waits for."""
         self._touched: dict[str, datetime] = {}
         self._joined: JoinedTurn | None = None
 
@@ -227,10 +231,11 @@ class DatabaseAuditWriter(AuditWriter):
         calls = call_rows(record)
         context = record.header.context
         header = canonical_json(plain["header"])
+        leaf = new_leaf(LeafKind.DECISION, decision_id, text, self._sealer)
         opened = (decision_id, context.conversation_id, context.user_id, context.message, header)
 
         def close(connection: Connection, sealer: Sealer) -> bool:
-            values = {"decision": decision_id, "seal": sealer.opening(*opened), **columns, "record": text}
+            values = {"decision": decision_id, "seal": sealer.opening(*opened), **columns, "record": text, "salt": leaf.salt}
             return _CLOSE.run(connection, values) == 1
 
         def work(connection: Connection) -> str:
@@ -243,7 +248,7 @@ class DatabaseAuditWriter(AuditWriter):
                 insert_or_replace(connection, llm_call_logs, calls)
                 operations.close(connection, record)
                 _DELETE_ENTRIES.run(connection, {"decision": decision_id})
-                self._chain.append(connection, decision_id, text)
+                leaf.store(connection)
                 self._forget_hours_if_late(connection, decision_id, record.header.started_at)
             else:
                 stored = _stored_record(connection, decision_id)
@@ -252,20 +257,10 @@ class DatabaseAuditWriter(AuditWriter):
                 joined.end_close(connection, record)
             return stored
 
-        try:
-            with closing_writes():
-                stored_text = await self._write(work, f"decision {decision_id} was closed by another process")
-        except RecordUnavailableError:
-            self._chain.start_new_chains()
-            raise
+        with closing_writes():
+            stored_text = await self._write(work, f"decision {decision_id} was closed by another process")
+        self.closed.set()
         return record if stored_text is text else DecisionRecord.model_validate_json(stored_text)
-
-    async def sign_heads(self) -> None:
-        """Sign the heads of this writer's chains. If the log database does not accept them, only a warning is logged."""
-        try:
-            await self._write(self._chain.sign_heads, "")
-        except RecordUnavailableError:
-            _log.warning("the heads of the chains could not be signed")
 
     async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:
         def work(connection: Connection) -> tuple[Any, list[Any]] | None:

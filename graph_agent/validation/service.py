@@ -19,7 +19,7 @@ from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import GraphAgentError
 from graph_agent.ports import Clock, IdSource
-from graph_agent.record.chain import ChainKey, Sealer
+from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.validation.fixtures import Fixture, load_fixtures
 from graph_agent.validation.judge import judge, outcome_of
 from graph_agent.validation.report import FixtureResult, PlayedCase, ValidationReport
@@ -36,14 +36,14 @@ class ValidationService:
         runner: EngineRunner,
         database: Database | None = None,
         *,
-        chain_key: ChainKey = None,
+        record_key: RecordKey = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
-        """Without `database` no report is stored and `baseline_id` is ignored. `chain_key` seals the reports."""
+        """Without `database` no report is stored and `baseline_id` is ignored. `record_key` seals the reports."""
         self._runner = runner
         self._database = database
-        self._sealer = Sealer(chain_key)
+        self._sealer = Sealer(record_key)
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
 

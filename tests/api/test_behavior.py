@@ -152,6 +152,7 @@ async def test_drift_is_measured_against_a_baseline(environment: Environment, cl
 
 async def test_the_record_verifies_and_an_edit_is_found(environment: Environment, client: httpx.AsyncClient) -> None:
     kept, edited = await said(client, "add a task to call mom"), await said(client, "show my tasks")
+    await environment.runtime().tree.seal()
     assert (await client.get(f"/api/decisions/{edited}")).json()["violations"] == []
     (*progress, last) = await streamed(client, "/api/verify")
     assert progress == [("progress", {"checked": 2, "total": 2})]

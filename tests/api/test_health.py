@@ -12,8 +12,8 @@ from graph_agent.api.health import WriteCheck
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.record.tamper.verify import verify_log
 from tests.chat.environment import Environment
+from tests.record.trees import verified
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
@@ -70,4 +70,4 @@ async def test_repeated_checks_leave_one_row(environment: Environment) -> None:
         return await database.read(lambda c: int(c.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()))
 
     assert await count(environment.database, "turn_limits") == 1
-    assert (await verify_log(environment.database, key=None)).violations == []
+    assert (await verified(environment.database, key=None)).violations == []

@@ -15,7 +15,10 @@ from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 from graph_agent.record.blobs import store_texts
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
+from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.tables import decision_logs, llm_call_logs, reports_table, tool_invocation_logs
+from graph_agent.record.tree.leaves import new_leaf
+from graph_agent.record.tree.tables import LeafKind
 
 NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)
 CONSTITUTION = "the constitution"
@@ -87,17 +90,22 @@ def make_record(
     )
 
 
-def store_records(log: Database, *records: DecisionRecord, texts: dict[str, str] | None = None) -> None:
-    """Store closed records in the log, with the texts they reference."""
+def store_records(log: Database, *records: DecisionRecord, texts: dict[str, str] | None = None, key: RecordKey = None) -> None:
+    """Store closed records in the log, with the texts they reference; `key` makes the MACs of their leaves."""
     known = {**TEXTS, **(texts or {})}
 
     def work(connection: Connection) -> None:
+        rows_of_decisions = []
         for record in records:
             header = record.header
+            row = decision_row(record)
+            leaf = new_leaf(LeafKind.DECISION, header.decision_id, row["record"], Sealer(key))
+            rows_of_decisions.append({**row, "salt": leaf.salt})
+            leaf.store(connection)
             referenced = {header.constitution, header.tools, header.settings, header.prompt} & known.keys()
             store_texts(connection, {name: known[name] for name in referenced}, header.started_at)
         for model, rows in (
-            (decision_logs, [decision_row(record) for record in records]),
+            (decision_logs, rows_of_decisions),
             (tool_invocation_logs, [row for record in records for row in invocation_rows(record)]),
             (llm_call_logs, [row for record in records for row in call_rows(record)]),
         ):

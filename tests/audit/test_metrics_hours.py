@@ -6,7 +6,6 @@ import asyncio
 import random
 import threading
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metric_counts import HOURS_AT_ONCE, count_hours
 from graph_agent.audit.metrics import MetricsSummary
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.audit.retention import prune
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.clock import ManualClock, uuid7
 from graph_agent.db import Database, migrate
@@ -26,10 +24,10 @@ from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import create_days
 from graph_agent.record.projection import decision_row
 from graph_agent.record.tables import decision_logs, metrics_hours
-from graph_agent.record.tamper.pruned import mark_pruned
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from tests.audit.builders import NOON, TEXTS, make_record, store_records
+from tests.record.trees import pruned
 
 HOUR = timedelta(hours=1)
 LATER = NOON + timedelta(hours=12)
@@ -169,7 +167,7 @@ async def test_pruned_decisions_are_no_longer_counted(log: Database) -> None:
     store_records(log, *random_records(200, hours=6))
     await count_hours(log, LATER)
     before = NOON + 2.5 * HOUR
-    removed = (await prune(log, before)).decisions
+    removed = (await pruned(log, before)).decisions
     # The hours of the removed decisions and of their calls.
     assert NOON + 2 * HOUR not in counted_hours(log)
     assert NOON + 4 * HOUR in counted_hours(log)
@@ -192,7 +190,7 @@ async def test_the_decisions_of_a_dropped_day_are_no_longer_counted(fresh_postgr
         await writer.write_opening(DecisionOpening.of(record.header, TEXTS))
         await writer.close_decision_log(record)
     await count_hours(log, LATER)
-    report = await prune(log, NOON, mark=partial(mark_pruned, key=None), whole_days=True)
+    report = await pruned(log, NOON, whole_days=True)
     assert report.decisions == 2
     whole = await require_exact(log)
     assert (whole.total, whole.tool_calls) == (1, 1)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Table, func, select
 
 from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.audit.drift.compare import MIN_DECISIONS
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.audit.retention import BATCH, prune
+from graph_agent.audit.retention import BATCH
 from graph_agent.db import Database
 from graph_agent.models.canonical import digest
 from graph_agent.models.record import DecisionOpening
 from graph_agent.record.tables import llm_call_logs, record_blobs, tool_invocation_logs
 from graph_agent.record.writer import DatabaseAuditWriter
 from tests.audit.builders import NOON, TEXTS, make_record, store_records
+from tests.record.trees import pruned
 
 MONTH = timedelta(days=30)
 
@@ -31,11 +31,11 @@ async def test_old_decisions_are_removed_with_their_calls_and_recent_ones_stay(l
     recent = make_record(1000, calls=({},))
     store_records(log, *old, recent)
     reported: list[int] = []
-    report = await prune(log, NOON - timedelta(days=1), on_batch=reported.append)
+    report = await pruned(log, NOON - timedelta(days=1), on_batch=reported.append)
     assert (report.decisions, reported) == (BATCH + 49, [BATCH, BATCH + 49])
     assert [item.decision_id for item in (await LogQueryService(log).query_decisions()).items] == [recent.header.decision_id]
     assert (rows(log, tool_invocation_logs), rows(log, llm_call_logs)) == (1, 1)
-    assert (await prune(log, NOON - timedelta(days=1))).decisions == 0
+    assert (await pruned(log, NOON - timedelta(days=1))).decisions == 0
 
 
 async def test_texts_are_removed_when_no_remaining_decision_can_reference_them(log: Database) -> None:
@@ -45,7 +45,7 @@ async def test_texts_are_removed_when_no_remaining_decision_can_reference_them(l
         make_record(2),
         texts={digest("an old one"): "an old one"},
     )
-    report = await prune(log, NOON - timedelta(days=1))
+    report = await pruned(log, NOON - timedelta(days=1))
     assert (report.decisions, report.texts) == (1, 1)
     stored = log.read_now(lambda connection: set(connection.execute(select(record_blobs.c.digest)).scalars()))
     assert stored == set(TEXTS)
@@ -57,7 +57,7 @@ async def test_a_text_that_is_referenced_again_stays(log: Database) -> None:
     for number in (2, 3):
         header = make_record(number, at=NOON + timedelta(hours=number)).header
         await writer.write_opening(DecisionOpening.of(header, TEXTS))
-    assert (await prune(log, NOON - timedelta(days=1))).texts == 0
+    assert (await pruned(log, NOON - timedelta(days=1))).texts == 0
     spans = log.read_now(
         lambda connection: {
             tuple(row) for row in connection.execute(select(record_blobs.c.first_used_at, record_blobs.c.last_used_at))
@@ -69,7 +69,7 @@ async def test_a_text_that_is_referenced_again_stays(log: Database) -> None:
 async def test_an_open_turn_and_its_texts_stay(log: Database) -> None:
     header = make_record(1, at=NOON - MONTH).header
     await DatabaseAuditWriter(log).write_opening(DecisionOpening.of(header, TEXTS))
-    report = await prune(log, NOON)
+    report = await pruned(log, NOON)
     assert (report.decisions, report.texts) == (0, 0)
     assert (await LogQueryService(log).query_decisions()).total == 1
 
@@ -80,7 +80,7 @@ async def test_baselines_and_reports_stay(log: Database) -> None:
     )
     baselines = BaselineService(log)
     await baselines.create_baseline("before", until=NOON - timedelta(days=10))
-    await prune(log, NOON)
+    await pruned(log, NOON)
     assert (await baselines.get_baseline("before")).decisions == MIN_DECISIONS
 
 
@@ -100,18 +100,6 @@ async def test_writers_can_write_between_two_batches(log: Database) -> None:
         if not writing:
             writing.append(asyncio.create_task(write()))
 
-    await prune(log, NOON - timedelta(days=1), on_batch=on_batch)
+    await pruned(log, NOON - timedelta(days=1), on_batch=on_batch)
     await writing[0]
     assert order.index("written") < len(order) - 1
-
-
-async def test_pruned_records_are_marked_in_the_transaction_that_removes_them(log: Database) -> None:
-    store_records(log, *(make_record(number, at=NOON - MONTH) for number in range(1, 4)))
-    marked: list[str] = []
-
-    def mark(connection: Connection, decision_ids: Sequence[str]) -> None:
-        assert connection.in_transaction()
-        marked.extend(decision_ids)
-
-    await prune(log, NOON, mark=mark)
-    assert sorted(marked) == [make_record(number).header.decision_id for number in range(1, 4)]

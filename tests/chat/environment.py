@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from graph_agent.bootstrap.record_tree import log_keys
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
@@ -26,6 +27,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, LLMAdapter
+from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.task_server.store import TaskPages
@@ -44,7 +46,7 @@ class Environment:
     database: Database
     tools: McpServerGroup
     clock: Clock
-    chain_key: bytes | None = None
+    record_key: bytes | None = None
     engines: list[LLMAgentEngine] = field(default_factory=list)
 
     def engine(
@@ -62,7 +64,7 @@ class Environment:
             Constitution.load(None).text,
             **grouped(
                 config=AgentEngineConfig(timeout_seconds=timeout_seconds),
-                audit=DatabaseAuditWriter(database or self.database, clock=self.clock, chain_key=self.chain_key),
+                audit=DatabaseAuditWriter(database or self.database, clock=self.clock, record_key=self.record_key),
                 clock=self.clock,
                 signer=Signer(b"a key for tests only"),
                 confirmations=ConfirmationStore(self.database),
@@ -95,6 +97,7 @@ class Environment:
             adapter=model,
             adapter_reason="a test's",
             audit=audit,
+            tree=RecordTree(self.database, log_keys(settings), key=self.record_key, clock=self.clock),
             engine=engine,
             chat=ChatService(engine, clock=self.clock, turns_per_minute=turns_per_minute),
             tasks=TaskPages(self.database),

@@ -13,8 +13,8 @@ from graph_agent.clock import ManualClock
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.tools import ToolResult
-from graph_agent.record.tamper.verify import verify_log
 from tests.chat.environment import Environment, calls, says
+from tests.record.trees import verified
 
 LOST = ToolResult(success=False, error="no answer", error_code=ToolErrorCode.TIMEOUT_ERROR)
 
@@ -51,7 +51,7 @@ async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the
     assert f"The outcome of call 1 was settled by the ledger at 2026-01-05 09:00:00 UTC: {effect}." in findings(trace)
     assert await environment.descriptions() == (["milk"] if performed else [])
     assert trace.record == record
-    assert (await verify_log(environment.database, key=None)).violations == []
+    assert (await verified(environment.database, key=None)).violations == []
 
 
 async def test_a_confirmed_call_is_settled_under_the_id_of_its_action(

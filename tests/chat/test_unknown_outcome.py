@@ -17,10 +17,10 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.ledger.operations import OperationLedger
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
-from graph_agent.record.tamper.verify import verify_log
 from graph_agent.task_server.tables import operations
 from tests.chat.environment import Environment, LosingModel, calls, says
 from tests.frozen_clock import pass_time
+from tests.record.trees import verified
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ async def test_a_database_that_is_down_at_the_end_of_a_turn_delays_its_answer(
     assert (answer.reply, answer.decision.effects) == ("Added milk to your list.", ["added 'milk'"])
     assert await each_environment.decisions() == [("INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", "completed")]
     assert await each_environment.chat().send("ann", "add milk", idem_key="k") == answer
-    assert (await verify_log(each_environment.database, key=None)).violations == []
+    assert (await verified(each_environment.database, key=None)).violations == []
     await database.close()
 
 
@@ -113,7 +113,7 @@ async def test_a_closing_commit_that_is_not_confirmed_is_repeated_without_effect
     assert answer.reply == "Added milk to your list."
     assert await each_environment.said() == ["add milk", "Added milk to your list."]
     assert await each_environment.chat().send("ann", "add milk", idem_key="k") == answer
-    assert (await verify_log(each_environment.database, key=None)).violations == []
+    assert (await verified(each_environment.database, key=None)).violations == []
     await database.close()
 
 

@@ -14,11 +14,13 @@ import pytest
 
 from graph_agent.bootstrap.copying import KEPT, join_home
 from graph_agent.chat.conversations.tables import metadata as conversations
-from graph_agent.record.chain_tables import record_links
+from graph_agent.record.tree.tables import tree_leaves
 from graph_agent.settings import read_settings
 from graph_agent.task_server.tables import metadata as tasks
 from tests.cli.conftest import Cli
 
+EARLIER = ("record_blobs", "record_entries")
+TREE = [name for name in tree_leaves.metadata.tables if name.startswith(("tree_", "record_")) and name not in EARLIER]
 PACKAGES = ("graph_agent.record", "graph_agent.task_server", "graph_agent.chat.conversations")
 
 
@@ -28,7 +30,7 @@ def split(cli: Cli, home: Path) -> str:
     pending: str = cli("ask", "delete the buy milk task", "--json").json()["decision"]["pending_action"]["id"]
     database, log = home / "graph_agent.db", home / "log.db"
     shutil.copy2(database, log)
-    drop(database, [*record_links.metadata.tables, "audit_version"])
+    drop(database, [*tree_leaves.metadata.tables, "audit_version"])
     drop(log, [*tasks.tables, *conversations.tables, "task_server_version", "conversations_version"])
     return pending
 
@@ -113,8 +115,14 @@ def test_an_older_record_in_the_home_beside_another_database_is_refused_with_the
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pending = split(cli, home)
-    drop(home / "log.db", ["metrics_hours", "call_operations"])
+    drop(home / "log.db", ["metrics_hours", "call_operations", *TREE])
     with closing(sqlite3.connect(home / "log.db")) as former, former:
+        for table in ("decision_logs", "baselines", "reports"):
+            former.execute(f"ALTER TABLE {table} DROP COLUMN salt")
+        for table in ("baselines", "reports"):
+            former.execute(f"ALTER TABLE {table} ADD COLUMN seal VARCHAR(64)")
+        former.execute("CREATE TABLE record_chains (chain VARCHAR(36), started_at VARCHAR, cut_n INTEGER)")
+        former.execute("CREATE TABLE record_links (chain VARCHAR(36), n INTEGER, decision_id VARCHAR(64), cut VARCHAR(64))")
         former.execute("UPDATE audit_version SET version_num = '0009'")
     (home / "graph_agent.db").rename(home / "other.db")
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{home / 'other.db'}")

@@ -11,7 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from graph_agent.bootstrap.secret import record_keys
 from graph_agent.db import Database
+from graph_agent.settings import read_settings
 from tests.audit.builders import make_record, store_records
 from tests.cli.conftest import Cli
 
@@ -74,7 +76,8 @@ def test_metrics_are_a_few_tables(cli: Cli) -> None:
 
 
 def test_prune_removes_what_is_older_than_the_retention(cli: Cli, log: Database) -> None:
-    store_records(log, make_record(1, at=MONTH_AGO), make_record(2, at=datetime.now(UTC)))
+    records = make_record(1, at=MONTH_AGO), make_record(2, at=datetime.now(UTC))
+    store_records(log, *records, key=record_keys(read_settings()))
     assert cli("log", "prune", "--json").json()["decisions"] == 1
     assert len(cli("log", "list").out.splitlines()) == 1
     assert "0 decisions" in cli("log", "prune").out

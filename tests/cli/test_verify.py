@@ -10,6 +10,9 @@ import pytest
 
 from tests.cli.conftest import Cli
 
+TABLES = ("llm_call_logs", "tool_invocation_logs", "decision_logs")
+UNANCHORED = "UNANCHORED: an administrator could have removed the end or rolled the database back"
+
 
 def execute(file: Path, *statements: str) -> None:
     with closing(sqlite3.connect(file)) as database, database:
@@ -21,7 +24,8 @@ def removed(cli: Cli) -> list[tuple[str, str]]:
     """Return the decisions that `log verify` reports as missing, each with what names it."""
     ended = cli("log", "verify", "--json")
     assert ended.code == 1
-    texts = [(one["decision_id"], one["text"]) for one in ended.json()["violations"] if one["kind"] == "removed"]
+    missing = [one for one in ended.json()["violations"] if one["kind"] == "removed" and one["decision_id"]]
+    texts = [(one["decision_id"], one["text"]) for one in missing]
     return sorted((decision_id, text.partition(": ")[2].partition(" of ")[0]) for decision_id, text in texts)
 
 
@@ -29,18 +33,19 @@ def test_a_removed_decision_or_log_is_found_by_the_turns_and_the_ledger(cli: Cli
     added, listed = (cli("ask", text, "--json").json()["decision_id"] for text in ("add a task to call mom", "show my tasks"))
     before = cli("log", "verify")
     assert before.code == 0
-    assert "2 records in 2 chains, 3 turns and operations compared" in before.out
+    assert "2 records, tree size 2, 3 turns and operations compared" in before.out
 
     execute(
         home / "graph_agent.db",
         "PRAGMA foreign_keys=OFF",
-        f"DELETE FROM record_chains WHERE chain = (SELECT chain FROM record_links WHERE decision_id = '{listed}')",
-        *(f"DELETE FROM {table} WHERE decision_id = '{listed}'" for table in ("record_links", "llm_call_logs")),
-        *(f"DELETE FROM {table} WHERE decision_id = '{listed}'" for table in ("tool_invocation_logs", "decision_logs")),
+        f"DELETE FROM tree_leaves WHERE n = (SELECT n FROM record_leaves WHERE item = '{listed}')",
+        f"DELETE FROM record_leaves WHERE item = '{listed}'",
+        *(f"DELETE FROM {table} WHERE decision_id = '{listed}'" for table in TABLES),
     )
     assert removed(cli) == [(listed, "a turn")]
-    tables = ("record_links", "record_chains", "tool_invocation_logs", "llm_call_logs", "decision_logs")
+    tables = (*TABLES, "record_leaves", "tree_leaves", "tree_head")
     execute(home / "graph_agent.db", "PRAGMA foreign_keys=OFF", *(f"DELETE FROM {table}" for table in tables))
+    (home / "log.head").unlink()
     assert removed(cli) == sorted([(added, "a turn"), (added, "an operation"), (listed, "a turn")])
 
 
@@ -50,12 +55,15 @@ def test_pruned_decisions_are_not_missing(cli: Cli, home: Path) -> None:
         execute(home / "graph_agent.db", f"UPDATE {table} SET created_at = '2026-01-01T00:00:00.000000+00:00'")
     assert "1 decisions" in cli("log", "prune", "--days", "1").out
     ended = cli("log", "verify")
-    assert (ended.code, "0 records in 1 chain, 1 pruned, 2 turns and operations compared" in ended.out) == (0, True)
+    assert (
+        ended.code,
+        "0 records, tree size 1, 1 removed on purpose, 1 of them without a statement yet, 2 turns" in ended.out,
+    ) == (0, True)
 
 
 def test_a_call_of_the_command_line_is_compared_with_its_decision(cli: Cli) -> None:
     assert cli("tools", "call", "add_task", '{"description": "call mom"}').code == 0
-    assert cli("log", "verify").out == "intact: 1 record in 1 chain, 1 turns and operations compared\n"
+    assert cli("log", "verify").out == f"intact: 1 record, tree size 1, 1 turns and operations compared; {UNANCHORED}\n"
 
 
 @pytest.mark.usefixtures("quick_processes")
@@ -64,7 +72,7 @@ def test_a_verification_in_parts_prints_what_one_process_prints(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], runs: int
 ) -> None:
     monkeypatch.chdir(home)
-    monkeypatch.setattr("graph_agent.record.tamper.chain_parts.SEGMENT", 1)
+    monkeypatch.setattr("graph_agent.record.tamper.tree_check.PART", 1)
     for text in ("hello", "add a task to call mom", "show my tasks"):
         cli("ask", text)
     execute(home / "graph_agent.db", "UPDATE decision_logs SET message = 'goodbye' WHERE message = 'hello'")

@@ -54,6 +54,7 @@ def main() -> int:
         environment = {
             "DATABASE_URL": pooled,
             "GRAPH_AGENT_SECRET": "the secret of this cluster only",
+            "LOG_SIGNING_KEY": "the key of the log of this cluster only",
             "GRAPH_AGENT_JWT_SECRET": JWT_SECRET,
             "GRAPH_AGENT_JWT_AUDIENCE": AUDIENCE,
             "GRAPH_AGENT_TURNS_PER_MINUTE": "100000",

@@ -10,15 +10,18 @@ from typing import Any
 
 from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.audit.queries import LogQueryService
+from graph_agent.bootstrap.record_tree import log_keys
 from graph_agent.bootstrap.stores import open_stores
+from graph_agent.clock import SystemClock
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord
-from graph_agent.record.chain import derive_chain_key
+from graph_agent.record.sealer import derive_record_key
+from graph_agent.record.tree.service import RecordTree
 from graph_agent.settings import Settings
 from tests.audit.builders import TEXTS, make_record
 
-KEY = derive_chain_key(b"a secret of sixteen bytes at least")
+KEY = derive_record_key(b"a secret of sixteen bytes at least")
 BASELINE = "last week"
 
 _TURNS: list[tuple[str, dict[str, Any]]] = [
@@ -58,7 +61,7 @@ async def with_decisions(folder: Path, user: str, count: int) -> Path:
     """Add `count` decisions of the last two days to the log in `folder`."""
     async with open_stores(Settings(GRAPH_AGENT_HOME=folder)) as stores:
         decisions = _decisions(1, count, datetime.now(UTC) - timedelta(days=2), timedelta(days=2), user, _USUAL)
-        await LogQueryService(stores.database).import_logs(_exported(decisions), chain_key=KEY)
+        await LogQueryService(stores.database).import_logs(_exported(decisions), record_key=KEY)
     return folder
 
 
@@ -69,13 +72,16 @@ async def with_history(folder: Path, user: str) -> Path:
     """
     now = datetime.now(UTC)
     start = now - timedelta(days=7)
-    async with open_stores(Settings(GRAPH_AGENT_HOME=folder)) as stores:
+    settings = Settings(GRAPH_AGENT_HOME=folder)
+    async with open_stores(settings) as stores:
         log = LogQueryService(stores.database)
         usual = _decisions(1, 300, start, timedelta(days=5), user, _USUAL)
-        await log.import_logs(_exported(usual), chain_key=KEY)
-        await BaselineService(stores.database, chain_key=KEY).create_baseline(BASELINE, start, start + timedelta(days=5))
+        await log.import_logs(_exported(usual), record_key=KEY)
+        await BaselineService(stores.database, record_key=KEY).create_baseline(BASELINE, start, start + timedelta(days=5))
         changed = _decisions(1000, 240, start + timedelta(days=5), timedelta(days=2), user, _CHANGED)
-        await log.import_logs(_exported(changed), chain_key=KEY)
+        await log.import_logs(_exported(changed), record_key=KEY)
+        # The verification of the page counts what is in the tree.
+        await RecordTree(stores.database, log_keys(settings), key=KEY, clock=SystemClock()).seal()
     return folder
 
 

@@ -120,7 +120,7 @@ def take_behavior(page: Page, folder: Path, suffix: str) -> None:
 
 
 def with_key(environment: Environment) -> Runtime:
-    environment.chain_key = KEY
+    environment.record_key = KEY
     return environment.runtime()
 
 

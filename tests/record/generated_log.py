@@ -24,11 +24,12 @@ from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import LLMAdapter
 from graph_agent.record.blobs import store_texts
-from graph_agent.record.chain import Sealer
-from graph_agent.record.chain_tables import record_chains, record_links
 from graph_agent.record.partitions import create_days
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
+from graph_agent.record.sealer import Sealer
 from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
+from graph_agent.record.tree.leaves import new_leaf
+from graph_agent.record.tree.tables import LeafKind, record_pending
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
@@ -43,7 +44,6 @@ USERS = 5_000
 BATCH = 2_000
 
 _USER, _CONVERSATION, _DECISION = "user-template", "conversation-template", str(uuid.UUID(int=1))
-_CHAIN = str(uuid.UUID(int=2))
 _MESSAGES = {
     "add a task to call mom": 28,
     "remind me to buy groceries": 14,
@@ -143,9 +143,9 @@ def fill(database: Database, count: int) -> None:
     database.write_now(lambda connection: create_days(connection, begins, ENDS))
     for at in (begins, ENDS):
         database.write_now(lambda connection, at=at: store_texts(connection, texts, at))  # type: ignore[misc]  # a default binds the value
-    tables = (decision_logs, tool_invocation_logs, llm_call_logs, record_links)
+    tables = (decision_logs, tool_invocation_logs, llm_call_logs, record_pending)
     waiting: tuple[list[dict[str, Any]], ...] = ([], [], [], [])
-    sealer, mac = Sealer(None), ""
+    sealer = Sealer(None)
 
     def flush() -> None:
         def work(connection: Connection) -> None:
@@ -157,19 +157,16 @@ def fill(database: Database, count: int) -> None:
             batch.clear()
 
     for number, (decision, invocations, calls) in enumerate(rows(kinds, count), start=1):
-        waiting[0].append(decision)
+        leaf = new_leaf(LeafKind.DECISION, decision["decision_id"], decision["record"], sealer)
+        waiting[0].append({**decision, "salt": leaf.salt})
         waiting[1].extend(invocations)
         waiting[2].extend(calls)
-        mac = sealer.link(_CHAIN, number, mac, decision["record"])
-        waiting[3].append({"chain": _CHAIN, "n": number, "decision_id": decision["decision_id"], "mac": mac})
+        waiting[3].append(dict(leaf.row))
         if number % BATCH == 0:
             flush()
             if number % (BATCH * 25) == 0:
                 print(f"{number:,} decisions", file=sys.stderr)
     flush()
-    head = {"signed_n": count, "signed_mac": mac, "signature": sealer.head(_CHAIN, count, mac)}
-    chain = {"chain": _CHAIN, "started_at": ENDS, "key_id": None, "cut_n": 0, "cut_mac": "", **head}
-    database.write_now(lambda connection: _write(connection, record_chains, [chain]))
 
 
 def _write(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

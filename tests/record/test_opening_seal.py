@@ -12,21 +12,21 @@ from graph_agent.clock import ManualClock
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ServiceError, TurnTakenOverError
 from graph_agent.models.record import DecisionOpening, DecisionRecord, OpenTurn, RecordHeader, RecordStatus
-from graph_agent.record.chain import derive_chain_key
+from graph_agent.record.sealer import derive_record_key
 from graph_agent.record.tables import decision_logs
-from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.record.trees import verified
 from tests.record.upgrading import upgrade_to
 from tests.scripted_turns import asks, engine_of, says
 
-KEY = derive_chain_key(b"a secret of sixteen bytes at least")
-FORGED_KEY = derive_chain_key(b"another secret of sixteen bytes")
+KEY = derive_record_key(b"a secret of sixteen bytes at least")
+FORGED_KEY = derive_record_key(b"another secret of sixteen bytes")
 
 
 def engine_on(log: Database, key: bytes | None = KEY) -> LLMAgentEngine:
-    return engine_of(says("hi"), audit=DatabaseAuditWriter(log, chain_key=key), clock=ManualClock())
+    return engine_of(says("hi"), audit=DatabaseAuditWriter(log, record_key=key), clock=ManualClock())
 
 
 async def opened(engine: LLMAgentEngine, decision_id: str = "open", message: str = "hello") -> RecordHeader:
@@ -48,17 +48,17 @@ def status(log: Database, decision_id: str = "open") -> RecordStatus:
 
 
 async def open_decisions(log: Database) -> list[str]:
-    return await DatabaseAuditWriter(log, chain_key=KEY).open_decisions(timedelta(), limit=1)
+    return await DatabaseAuditWriter(log, record_key=KEY).open_decisions(timedelta(), limit=1)
 
 
 async def test_a_sealed_open_turn_is_closed_and_intact(log: Database) -> None:
     engine = engine_on(log)
     await opened(engine)
-    assert (await verify_log(log, key=KEY)).intact
+    assert (await verified(log, key=KEY)).intact
     assert await open_decisions(log) == ["open"]
     assert await engine.finish("open", ask_model=False) is not None
     assert status(log) is RecordStatus.INTERRUPTED
-    assert (await verify_log(log, key=KEY)).intact
+    assert (await verified(log, key=KEY)).intact
 
 
 FORGERIES = {
@@ -78,7 +78,7 @@ async def test_a_changed_open_turn_is_not_closed_and_is_reported(log: Database, 
     values = changed or {"header": RecordHeader.model_validate(text).model_dump_json()}
     write(log, update(decision_logs).values(values))
 
-    report = await verify_log(log, key=KEY)
+    report = await verified(log, key=KEY)
     assert [(violation.kind, violation.decision_id) for violation in report.violations] == [(ViolationKind.ADDED, "open")]
     assert await open_decisions(log) == []
     for ask_model in (False, True):
@@ -89,8 +89,8 @@ async def test_a_changed_open_turn_is_not_closed_and_is_reported(log: Database, 
 
 async def test_an_open_turn_that_was_written_with_another_key_is_not_closed(log: Database) -> None:
     await opened(engine_on(log, FORGED_KEY))
-    assert not (await verify_log(log, key=KEY)).intact
-    stored = await DatabaseAuditWriter(log, chain_key=KEY).load("open")
+    assert not (await verified(log, key=KEY)).intact
+    stored = await DatabaseAuditWriter(log, record_key=KEY).load("open")
     assert isinstance(stored, OpenTurn)
     assert not stored.sealed
 
@@ -100,7 +100,7 @@ async def test_a_seal_that_was_copied_from_another_turn_is_not_valid(log: Databa
     copied = select(decision_logs)
     row = log.read_now(lambda connection: dict(connection.execute(copied).mappings().one()))
     write(log, insert(decision_logs).values({**row, "decision_id": "copy"}))
-    (violation,) = (await verify_log(log, key=KEY)).violations
+    (violation,) = (await verified(log, key=KEY)).violations
     assert violation.decision_id == "copy"
     # The copy comes first, and does not hide the turn behind it.
     write(log, update(decision_logs).where(decision_logs.c.decision_id == "copy").values(created_at=ManualClock().now()))
@@ -108,7 +108,7 @@ async def test_a_seal_that_was_copied_from_another_turn_is_not_valid(log: Databa
 
 
 async def test_the_writer_closes_only_the_turn_whose_header_it_has(log: Database) -> None:
-    writer = DatabaseAuditWriter(log, chain_key=KEY)
+    writer = DatabaseAuditWriter(log, record_key=KEY)
     finished = await engine_of(says("hi")).run(asks())
     record: DecisionRecord = finished.record
     await writer.write_opening(DecisionOpening.of(record.header, {}))
@@ -129,9 +129,9 @@ async def test_a_migration_seals_the_turns_that_are_open_at_that_time(
         "status": "PENDING", "header": header.model_dump_json(),
     }  # fmt: skip
     write(database, insert(decision_logs).values(row))
-    migrate(database, "graph_agent.record", **({} if key is None else {"chain_key": lambda: key}))
+    migrate(database, "graph_agent.record", **({} if key is None else {"record_key": lambda: key}))
 
-    assert (await verify_log(database, key=KEY)).intact is valid
-    stored = await DatabaseAuditWriter(database, chain_key=KEY).load("open")
+    assert (await verified(database, key=KEY)).intact is valid
+    stored = await DatabaseAuditWriter(database, record_key=KEY).load("open")
     assert isinstance(stored, OpenTurn)
     assert stored.sealed is valid

@@ -10,29 +10,30 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.audit.retention import PruneReport, prune
+from graph_agent.audit.retention import PruneReport
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.clock import ManualClock, uuid7
 from graph_agent.db import Database, migrate
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.ports import Clock
-from graph_agent.record.chain import derive_chain_key
 from graph_agent.record.partitions import create_days
-from graph_agent.record.tamper.heads import current_heads, sign_heads
-from graph_agent.record.tamper.pruned import mark_pruned
-from graph_agent.record.tamper.verify import verify_log
+from graph_agent.record.projection import call_rows, decision_row
+from graph_agent.record.sealer import derive_record_key
+from graph_agent.record.tables import decision_logs, llm_call_logs
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from tests.audit.builders import NOON, TEXTS, make_record
 from tests.record.generated_log import fill
+from tests.record.trees import pruned, tree_of, verified
 from tests.record.upgrading import upgrade_to
 
 pytestmark = pytest.mark.postgresql
 
-KEY = derive_chain_key(b"a secret of sixteen bytes at least")
+KEY = derive_record_key(b"a secret of sixteen bytes at least")
 DAY = timedelta(days=1)
 
 
@@ -61,7 +62,7 @@ def record_at(number: int, at: datetime) -> DecisionRecord:
 
 
 async def write(log: Database, *records: DecisionRecord, close: bool = True, clock: Clock | None = None) -> None:
-    writer = DatabaseAuditWriter(log, clock=clock, chain_key=KEY)
+    writer = DatabaseAuditWriter(log, clock=clock, record_key=KEY)
     for record in records:
         await writer.write_opening(DecisionOpening.of(record.header, TEXTS))
         if close:
@@ -80,7 +81,7 @@ def partitions(log: Database, table: str = "decision_logs") -> int:
 
 
 async def prune_days(log: Database, before: datetime) -> PruneReport:
-    return await prune(log, before, mark=partial(mark_pruned, key=KEY), chain_key=KEY, whole_days=True)
+    return await pruned(log, before, key=KEY, whole_days=True)
 
 
 async def ids(log: Database) -> set[str]:
@@ -94,7 +95,6 @@ async def test_whole_days_are_dropped_and_the_log_verifies(with_days: Database) 
     # The id has no time, and the row is in no partition of a day.
     imported = make_record(100, at=NOON - 9 * DAY)
     await write(log, imported)
-    heads = await sign_heads(log, KEY, NOON)
     before, tables = NOON - 5 * DAY, partitions(log)
 
     report = await prune_days(log, before)
@@ -104,15 +104,15 @@ async def test_whole_days_are_dropped_and_the_log_verifies(with_days: Database) 
     assert report.decisions == len(records) - len(kept) + 1
     for table in ("decision_logs", "tool_invocation_logs", "llm_call_logs"):
         assert partitions(log, table) == tables - 5
-    verified = await verify_log(log, key=KEY, heads=heads)
-    assert (verified.violations, verified.records, verified.pruned) == ([], len(kept), report.decisions)
-    # The chains go on.
+    found = await verified(log, key=KEY)
+    assert (found.violations, found.records, found.removed) == ([], len(kept), report.decisions)
+    # The tree goes on.
     await write(log, record_at(200, NOON))
-    assert (await verify_log(log, key=KEY, heads=heads)).intact
+    assert (await verified(log, key=KEY)).intact
     # Without whole days, the rest of a day is removed row by row.
-    exact = await prune(log, before, mark=partial(mark_pruned, key=KEY), chain_key=KEY)
+    exact = await pruned(log, before, key=KEY)
     assert exact.decisions == len([one for one in records if midnight <= one.header.started_at < before]) > 0
-    assert (await verify_log(log, key=KEY, heads=heads)).intact
+    assert (await verified(log, key=KEY)).intact
 
 
 async def test_a_day_with_an_open_turn_loses_its_closed_decisions_only(with_days: Database) -> None:
@@ -125,8 +125,8 @@ async def test_a_day_with_an_open_turn_loses_its_closed_decisions_only(with_days
     assert await ids(with_days) == {still_open.header.decision_id}
     # The days that were empty are gone, that of the open turn and today are left.
     assert partitions(with_days) == tables - 9
-    assert (await verify_log(with_days, key=KEY)).intact
-    await DatabaseAuditWriter(with_days, chain_key=KEY).close_decision_log(still_open)
+    assert (await verified(with_days, key=KEY)).intact
+    await DatabaseAuditWriter(with_days, record_key=KEY).close_decision_log(still_open)
     assert (await prune_days(with_days, NOON)).decisions == 1
     assert partitions(with_days) == tables - 10
 
@@ -139,7 +139,7 @@ async def test_a_decision_that_was_removed_by_hand_is_reported_after_its_day_is_
         removal = f"DELETE FROM {table} WHERE decision_id = '{gone}'"
         with_days.write_now(lambda connection, removal=removal: connection.exec_driver_sql(removal).close())  # type: ignore[misc]  # a default binds the value
     assert (await prune_days(with_days, NOON)).decisions == 3
-    [violation] = (await verify_log(with_days, key=KEY)).violations
+    [violation] = (await verified(with_days, key=KEY)).violations
     assert (violation.kind, violation.decision_id) == (ViolationKind.REMOVED, gone)
 
 
@@ -153,10 +153,10 @@ async def test_a_day_that_is_created_late_takes_its_rows_from_the_default_partit
     # The rows of a turn that is being closed must not move. The next day is created.
     assert log.write_now(create) == 1
     assert partition_of(log, closed) == "default"
-    await DatabaseAuditWriter(log, chain_key=KEY).close_decision_log(still_open)
+    await DatabaseAuditWriter(log, record_key=KEY).close_decision_log(still_open)
     assert (log.write_now(create), log.write_now(create)) == (1, 0)
     assert {partition_of(log, one) for one in (closed, still_open)} == {f"{late:%Y%m%d}"}
-    assert (await verify_log(log, key=KEY)).intact
+    assert (await verified(log, key=KEY)).intact
 
 
 async def test_a_decision_is_found_by_its_id_in_one_partition(with_days: Database) -> None:
@@ -167,8 +167,7 @@ async def test_a_decision_is_found_by_its_id_in_one_partition(with_days: Databas
     lines = with_days.read_now(lambda connection: connection.exec_driver_sql(plan).scalars().all())
     assert sorted(set(re.findall(r"on (\w+_\d{8})", "\n".join(lines)))) == ["decision_logs_20260930", "llm_call_logs_20260930"]
     assert (await LogQueryService(with_days).get_decision_trace(newest)).llm_calls
-    heads = await with_days.read(current_heads)
-    assert [head.n for head in heads] == [300]
+    assert await tree_of(with_days, None).seal() == 300
 
 
 async def test_an_upgrade_moves_all_rows_into_partitions(log: Database) -> None:
@@ -178,15 +177,18 @@ async def test_an_upgrade_moves_all_rows_into_partitions(log: Database) -> None:
     other = record.replace(
         header=record.header.replace(decision_id=random_id), decision=record.decision.replace(decision_id=random_id)
     )
-    # In time, because a turn that ends late removes counts of hours, for which the old schema has no table.
-    await write(log, record, other, clock=ManualClock(NOON))
-    migrate(log, "graph_agent.record")
+    rows = [decision_row(one) for one in (record, other)]
+    await log.write(lambda connection: connection.execute(insert(decision_logs), rows).close())
+    parts = [row for one in (record, other) for row in call_rows(one)]
+    await log.write(lambda connection: connection.execute(insert(llm_call_logs), parts).close())
+    migrate(log, "graph_agent.record", record_key=lambda: KEY)
     assert [partition_of(log, one) for one in (record, other)] == ["before", "after"]
     new = record_at(2, datetime.now(UTC))
     await write(log, new)
     assert partition_of(log, new) == f"{datetime.now(UTC):%Y%m%d}"
-    verified = await verify_log(log, key=KEY)
-    assert (verified.intact, verified.records) == (True, 3)
+    await tree_of(log).seal()
+    report = await verified(log, key=KEY)
+    assert (report.violations, report.records, report.size) == ([], 3, 4)
 
 
 async def test_the_sweeper_creates_days_ahead(fresh_postgresql_url: str, log: Database, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from graph_agent.models.llm import TokenUsage
 from graph_agent.models.record import DecisionRecord
 from graph_agent.record.projection import decision_row
 from graph_agent.record.tables import decision_logs, llm_call_logs
-from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.writer import DatabaseAuditWriter
 from tests.audit.builders import make_record, store_records
+from tests.record.trees import verified
 from tests.record.upgrading import upgrade_to
 from tests.scripted_turns import asks, calls, engine_of, says
 
@@ -42,7 +42,7 @@ async def test_a_turn_stores_the_model_that_answered_last_and_the_cached_tokens(
     assert (await queries.query_decisions(DecisionFilter(response_model="scripted"))).items == []
     metrics = await queries.get_metrics_summary()
     assert (metrics.response_models, metrics.tokens.cached_tokens) == ({"gemini-3.8-flash": 1}, 16)
-    assert (await verify_log(log, key=None)).intact
+    assert (await verified(log, key=None)).intact
 
 
 async def test_a_log_from_before_these_columns_is_migrated_and_still_verified(database: Database) -> None:

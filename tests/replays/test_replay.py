@@ -22,17 +22,17 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord, EntryKind, InterruptReason
 from graph_agent.policy.constitution import Constitution
-from graph_agent.record.chain import derive_chain_key
-from graph_agent.record.tamper.verify import verify_log
+from graph_agent.record.sealer import derive_record_key
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays import Difference, Replayer, replay
 from graph_agent.reply.fixed import question
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
+from tests.record.trees import tree_of, verified
 from tests.replays.random_turns import TASK, RandomTurns, refused_before_the_graph, run_all_kinds
 from tests.scripted_turns import calls, done, says
 
-KEY = derive_chain_key(b"a secret of sixteen bytes at least")
+KEY = derive_record_key(b"a secret of sixteen bytes at least")
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def random_turns(log: Database, request: pytest.FixtureRequest) -> AsyncIt
     tasks = Database.open("sqlite://")
     migrate(tasks, "graph_agent.task_server")
     async with McpToolExecutor(build_task_server(tasks)) as tools:
-        yield RandomTurns(DatabaseAuditWriter(log, chain_key=KEY), seed=request.param, real_tools=tools)
+        yield RandomTurns(DatabaseAuditWriter(log, record_key=KEY), seed=request.param, real_tools=tools)
     await tasks.close()
 
 
@@ -87,9 +87,10 @@ async def test_a_thousand_mixed_turns_replay_identically_and_their_log_is_intact
     ended = {entry.result["reason"] for record in records for entry in record.entries if entry.kind is EntryKind.INTERRUPT}
     assert ended == set(InterruptReason) - {InterruptReason.RECORD}
     assert {entry.kind for record in records for entry in record.entries} == set(EntryKind)
-    verified = await verify_log(log, key=KEY)
-    assert verified.violations == []
-    assert verified.records == len(records)
+    await tree_of(log).seal()
+    in_tree = await verified(log, key=KEY)
+    assert in_tree.violations == []
+    assert in_tree.records == len(records)
 
 
 @pytest.fixture

@@ -13,16 +13,18 @@ from sqlalchemy import Connection, select
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.tables import Role, TurnState, messages, turns
+from graph_agent.clock import SystemClock
 from graph_agent.errors import ServiceErrorCode
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.record import CallDisposition, CallState, DecisionRecord, EntryKind, InterruptReason, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES
 from graph_agent.record.tables import call_operations, decision_logs, record_blobs
 from graph_agent.record.tamper.verify import verify_log
+from graph_agent.record.tree.service import RecordTree
 from graph_agent.replays import Replayer
 from tests.simulation.clients import Attempt, Client, Request, ask_again
 from tests.simulation.history import History
-from tests.simulation.replicas import KEY, TIMEOUT_SECONDS, Replica, World, shared_graph
+from tests.simulation.replicas import KEY, LOG_KEYS, TIMEOUT_SECONDS, Replica, World, shared_graph
 from tests.simulation.tools import CHANGES, WITH_LEDGER, Sent
 
 _MAX_ROUNDS = 3
@@ -72,7 +74,11 @@ async def check_outcome(world: World, replicas: list[Replica], clients: list[Cli
     _check_healthy(world, requests, records)
     _check_refused(world, requests, records)
     await _check_answers(world, replicas, requests, stored)
-    verified = await verify_log(world.database.open(world.loop.outside), key=KEY)
+    database = world.database.open(world.loop.outside)
+    await RecordTree(database, LOG_KEYS, key=KEY, clock=SystemClock()).seal()
+    verified = await verify_log(database, keys=LOG_KEYS, key=KEY)
+    if (verified.records, verified.waiting) != (len(records), 0):
+        history.violated(f"the tree has {verified.records} of {len(records)} records, and {verified.waiting} rows wait")
     for violation in verified.violations:
         history.violated(f"log verify: {violation}")
 

@@ -14,7 +14,10 @@ from graph_agent.errors import ServiceError
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.signature import Signer
+from graph_agent.record.tree.keys import LogKeys
+from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.tlog.note import KeyType, SigningKey
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.options import EngineOptions, EnginePorts
 from tests.simulation.clocks import RandomUuids, SimulatedClock
@@ -27,6 +30,7 @@ from tests.simulation.tools import CONSTITUTION, SimulatedTools, ToolWorld
 from tests.simulation.watch import Watch
 
 KEY = b"a key for simulations only"
+LOG_KEYS = LogKeys([SigningKey.generate("simulation.example/log", KeyType.LOG)])
 TIMEOUT_SECONDS = 20.0
 SWEEP_SECONDS = 5.0
 """Shorter than that of the server, so that more sweeps meet running turns."""
@@ -100,7 +104,7 @@ class Replica:
     def _service(self) -> ChatService:
         world, ids = self._world, RandomUuids(self._world.random)
         database = world.database.open(self.process)
-        audit = DatabaseAuditWriter(database, clock=self.clock, chain_key=KEY)
+        audit = DatabaseAuditWriter(database, clock=self.clock, record_key=KEY)
         tools = SimulatedTools(world.tools, self.process)
         engine = LLMAgentEngine(
             SimulatedModel(world.model),
@@ -111,8 +115,10 @@ class Replica:
                 config=AgentEngineConfig(max_iterations=3, timeout_seconds=TIMEOUT_SECONDS), graph=shared_graph()
             ),
         )
-        settler = OutcomeSettler(tools, database, clock=self.clock, chain_key=KEY)
-        return ChatService(engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=[settler.settle_unknown])
+        settler = OutcomeSettler(tools, database, clock=self.clock, record_key=KEY)
+        tree = RecordTree(database, LOG_KEYS, key=KEY, clock=self.clock)
+        jobs = [settler.settle_unknown, tree.seal]
+        return ChatService(engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=jobs)
 
     async def _sweep_forever(self, chat: ChatService) -> None:
         while True:

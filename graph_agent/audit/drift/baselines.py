@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from pydantic import Field, ValidationError
 from sqlalchemy import Connection, and_, or_, select
@@ -20,16 +21,17 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime, located_violation
 from graph_agent.models.decision import FilledText
 from graph_agent.ports import Clock, IdSource
-from graph_agent.record.chain import ChainKey, Sealer
-from graph_agent.record.sealed_rows import add_row
+from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import baselines_table
+from graph_agent.record.tree.rows import insert_leaf_row
+from graph_agent.record.tree.tables import LeafKind
 
 _READ_SECONDS = 60.0
 """Time limit for reading profiles: they cover all decisions of the range."""
 
 
-_COLUMNS = [column for column in baselines_table.columns if column.name != "seal"]
+_COLUMNS = [column for column in baselines_table.columns if column.name != "salt"]
 
 
 class Baseline(Frozen):
@@ -61,11 +63,11 @@ class BaselineService:
     """Creates baselines from the log and compares the log with them."""
 
     def __init__(
-        self, database: Database, *, chain_key: ChainKey = None, clock: Clock | None = None, ids: IdSource | None = None
+        self, database: Database, *, record_key: RecordKey = None, clock: Clock | None = None, ids: IdSource | None = None
     ) -> None:
-        """`chain_key` seals what is stored, as it seals decisions."""
+        """`record_key` seals what is stored, as it seals decisions."""
         self._database = database
-        self._sealer = Sealer(chain_key)
+        self._sealer = Sealer(record_key)
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
 
@@ -120,7 +122,8 @@ class BaselineService:
             raise ServiceError(ServiceErrorCode.INSUFFICIENT_DATA, text)
         row = {**dict(baseline), "profiles": [profile.to_json() for profile in profiles]}
         try:
-            await write(self._database, lambda connection: add_row(connection, baselines_table, row, self._sealer))
+            insert = partial(insert_leaf_row, kind=LeafKind.BASELINE, table=baselines_table, row=row, sealer=self._sealer)
+            await write(self._database, insert)
         except ServiceError as exc:
             if isinstance(exc.__cause__, IntegrityError):
                 raise _duplicate(name) from exc

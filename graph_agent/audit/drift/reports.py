@@ -7,10 +7,11 @@ from enum import StrEnum
 from typing import Any
 
 from graph_agent.db import Database
-from graph_agent.record.chain import Sealer
-from graph_agent.record.sealed_rows import add_row
+from graph_agent.record.sealer import Sealer
 from graph_agent.record.statements import write
 from graph_agent.record.tables import reports_table
+from graph_agent.record.tree.rows import insert_leaf_row
+from graph_agent.record.tree.tables import LeafKind
 
 
 class ReportKind(StrEnum):
@@ -30,6 +31,6 @@ async def store_report(
     report: dict[str, Any],
     sealer: Sealer,
 ) -> None:
-    """Store a report with its seal. Raises `ServiceError` STORAGE_ERROR."""
+    """Store a report, which becomes a leaf of the tree. Raises `ServiceError` STORAGE_ERROR."""
     row = {"report_id": report_id, "kind": kind.value, "created_at": created_at, "passed": passed, "report": report}
-    await write(database, lambda connection: add_row(connection, reports_table, row, sealer))
+    await write(database, lambda connection: insert_leaf_row(connection, LeafKind.REPORT, reports_table, row, sealer))

@@ -9,8 +9,17 @@ from sqlalchemy import Column, Connection, delete, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from graph_agent.chat.conversations import statements
-from graph_agent.chat.conversations.tables import TurnState, asked_confirmations, turns, used_confirmations
+from graph_agent.chat.conversations.tables import (
+    TurnState,
+    asked_confirmations,
+    conversations,
+    messages,
+    turn_limits,
+    turns,
+    used_confirmations,
+)
 from graph_agent.db import Database
+from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.ports import Clock
 
 KEEP_TURNS = timedelta(days=30)
@@ -43,6 +52,23 @@ class ConversationPruning:
         while batch := await statements.write(self._database, _removal(key, at < before, *also)):
             removed += batch
         return removed
+
+
+def erase_conversations(connection: Connection, user_id: str) -> int:
+    """Remove the conversations, turns and questions of a user; return the number of conversations.
+
+    Raises `ServiceError` VALIDATION_ERROR while a turn runs.
+    """
+    running = select(turns.c.id).where(turns.c.user_id == user_id, turns.c.state == TurnState.RUNNING)
+    if connection.execute(running.limit(1)).first() is not None:
+        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A turn of the user is still running.")
+    of_user = select(conversations.c.id).where(conversations.c.user_id == user_id)
+    asked = select(asked_confirmations.c.pending_id).where(asked_confirmations.c.user_id == user_id)
+    connection.execute(delete(used_confirmations).where(used_confirmations.c.pending_id.in_(asked)))
+    connection.execute(delete(messages).where(messages.c.conversation_id.in_(of_user)))
+    for table in (asked_confirmations, turns, turn_limits):
+        connection.execute(delete(table).where(table.c.user_id == user_id))
+    return connection.execute(delete(conversations).where(conversations.c.user_id == user_id)).rowcount
 
 
 def _removal(key: Column[str], *conditions: ColumnElement[bool]) -> Callable[[Connection], int]:

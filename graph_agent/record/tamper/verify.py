@@ -1,199 +1,311 @@
-"""The verification of the log: chains, signed heads, decisions outside of any chain, sealed rows, shared texts, and decisions
-that other databases name.
-
-It reads in small transactions, so that writers and pruning continue meanwhile. Each transaction sees a consistent state.
-"""
+"""Verification of the log: the tree against its signature, its rows and what was seen of it elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime
+import base64
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, Select, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, func, select
 
 from graph_agent.db import Database
 from graph_agent.db.paging import read_pages
 from graph_agent.models.canonical import digest
 from graph_agent.models.record import RecordStatus
-from graph_agent.record.chain import ChainKey, Sealer
-from graph_agent.record.chain_tables import record_chains, record_links
 from graph_agent.record.opening_seal import CHECKED_COLUMNS, has_valid_seal
-from graph_agent.record.row_seal import row_seal
-from graph_agent.record.sealed_rows import SEALED_TABLES, count_rows, read_tally
+from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.statements import read
-from graph_agent.record.tables import decision_logs, record_blobs
-from graph_agent.record.tamper.chain_check import READ_SECONDS, ChainCheck, Progress
-from graph_agent.record.tamper.chain_parts import CheckedPart, check_part, split_chains
-from graph_agent.record.tamper.heads import ChainHead, SignedHeads
-from graph_agent.record.tamper.pruned import pruned_until
-from graph_agent.record.tamper.row_comparison import select_raw
-from graph_agent.record.tamper.violations import VerifyReport, Violation, ViolationKind, ViolationList
+from graph_agent.record.tables import baselines_table, decision_logs, record_blobs, reports_table
+from graph_agent.record.tamper.tree_check import (
+    READ_SECONDS,
+    CheckedPart,
+    Progress,
+    TreeCheck,
+    TreeDivision,
+    check_part,
+    split_tree,
+)
+from graph_agent.record.tamper.violations import Anchor, VerifyReport, Violation, ViolationKind, ViolationList
+from graph_agent.record.tree.keys import LogKeys
+from graph_agent.record.tree.leaves import commitment, pending_mac
+from graph_agent.record.tree.reading import TILE, find_leaf, has_prefix, prove_leaf, read_head
+from graph_agent.record.tree.statements import Statement, StatementKind, is_noted_by_us, numbers_of, ranges
+from graph_agent.record.tree.tables import (
+    LeafKind,
+    record_leaves,
+    record_pending,
+    record_removals,
+    tree_cosignatures,
+    tree_leaves,
+    tree_nodes,
+)
+from graph_agent.reply.counting import counted
+from graph_agent.tlog.checkpoint import Checkpoint
+from graph_agent.tlog.merkle import TILE_LEVELS, Frontier
 
 _ROWS_PER_READ = 200
 
 References = AsyncIterator[Sequence[tuple[str, datetime]]]
 """Pages of decision ids, each with a time at which the decision had started."""
+Seen = tuple[str, Checkpoint, int]
+"""A checkpoint that was seen elsewhere: by whom, what, and the POSIX time (0 for none)."""
 
 
 async def verify_log(
     database: Database,
     *,
+    keys: LogKeys,
+    key: RecordKey,
     current: Database | None = None,
-    key: ChainKey,
-    heads: SignedHeads | None = None,
+    seen: Sequence[Seen] = (),
     references: Mapping[str, References] = MappingProxyType({}),
     on_progress: Progress | None = None,
-    checked: Sequence[CheckedPart] | None = None,
+    checked: tuple[TreeDivision, Sequence[CheckedPart]] | None = None,
 ) -> VerifyReport:
-    """Verify the whole log under `key`; `heads` are signed heads that were kept outside, to be compared with the chains.
+    """Verify the whole log: signed with `keys`, the rows that are not in the tree yet under `key`.
 
-    `references` are decisions that other databases name, under the noun for what names them ("a turn"). One that is neither in
-    the log nor pruned is missing. If `database` is a replica, `current` is its original: it is compared with `heads` and
-    `references`, which may be newer than the replica. Records that are closed meanwhile are not covered. `checked` has the
-    results of all parts of `split_chains`, in order, if other processes have checked the chains. Raises `ServiceError`
-    STORAGE_ERROR.
+    `seen` are checkpoints that witnesses and others have seen before this call. `references` are decisions that other tables
+    name, under the noun for what names them ("a turn"). One that is neither in the log nor was removed on purpose is missing.
+    If `database` is a replica, `current` is its original: it is compared with `seen` and `references`, which may be newer than
+    the replica. Records that are closed meanwhile are not covered. `checked` has the results of all parts of `split_tree`, in
+    order, if other processes have checked them. Raises `ServiceError` STORAGE_ERROR.
     """
     sealer, violations, current = Sealer(key), ViolationList(), current or database
-    if checked is None:
-        checked = await _check_chains(database, sealer, on_progress)
+    division, parts = checked or await _check_tree(database, on_progress)
     texts: dict[str, str] = {}
-    for part in checked:
+    for part in parts:
         violations.extend(part.count, part.violations)
         # The first decision that references a text is named.
         texts = {**part.texts, **texts}
-    if heads is not None:
-        await _compare_heads(current, sealer, heads, violations)
-    compared = [await _find_missing_decisions(current, sealer, *named, violations) for named in references.items()]
-    await _find_unsealed_decisions(database, violations)
+    await _check_head(database, division, parts, keys, violations)
+    statements = [statement for part in parts for statement in part.statements]
+    noted = await _noted_removals(database, sealer, violations)
+    removed, unstated = _check_removals(parts, statements, noted, violations)
+    anchors = [found for one in seen if (found := await _compare(current, one, keys, violations)) is not None]
+    await _check_cosignatures(database, keys, violations)
+    horizon = max((one.before for one in (*statements, *noted) if one.before is not None), default=None)
+    compared = [await _find_missing_decisions(current, horizon, *named, violations) for named in references.items()]
+    waiting = await _check_waiting(database, sealer, violations)
+    await _find_rows_outside(database, violations)
     await _find_unsealed_openings(database, sealer, violations)
-    await _find_links_without_chain(database, violations)
-    await _check_sealed_rows(database, sealer, heads, violations)
     await _check_texts(database, texts, violations)
     return VerifyReport(
-        records=sum(part.records for part in checked),
-        chains=sum(part.chains for part in checked),
-        pruned=sum(part.pruned for part in checked),
+        records=sum(part.records for part in parts),
+        size=0 if division.head is None else division.head.frontier.size,
+        removed=removed,
+        unstated=unstated,
+        waiting=waiting,
         open=await read(database, _count_open),
         references=sum(compared),
-        keyed=key is not None,
+        forks=[reason for one in statements if one.statement is StatementKind.FORKED for reason in one.reasons or ()],
+        anchors=sorted(anchors, key=lambda one: (one.size, one.at is not None), reverse=True),
         count=violations.count,
         violations=violations.listed,
     )
 
 
-async def verify_decision(database: Database, decision_id: str, *, key: ChainKey) -> list[Violation]:
-    """Verify the seal, the record and the rows of one closed decision under `key`. Raises `ServiceError` STORAGE_ERROR."""
+async def verify_decision(database: Database, decision_id: str, *, keys: LogKeys, key: RecordKey) -> list[Violation]:
+    """Verify the leaf, the record and the rows of one closed decision. Raises `ServiceError` STORAGE_ERROR."""
     violations = ViolationList()
-    await ChainCheck(database, Sealer(key), violations).check_decision(decision_id)
+    n = await read(database, partial(find_leaf, kind=LeafKind.DECISION, item=decision_id))
+    if n is None:
+        waits = select(record_pending).where(record_pending.c.item == decision_id, record_pending.c.kind == LeafKind.DECISION)
+        row = await read(database, lambda connection: connection.execute(waits).one_or_none())
+        if row is None or not _is_ours(row, Sealer(key)):
+            violations.add(ViolationKind.ADDED, f"decision {decision_id} is not in the tree", decision_id=decision_id)
+        return violations.listed
+    await TreeCheck(database, violations).check_decision(n)
+    try:
+        proof = await read(database, partial(prove_leaf, n=n))
+        keys.open(proof.partition("\n\n")[2])
+    except (LookupError, ValueError) as exc:
+        text = f"the leaf of decision {decision_id} cannot be proved: {exc}"
+        violations.add(ViolationKind.SIGNATURE, text, decision_id=decision_id, n=n)
     return violations.listed
 
 
-async def _check_chains(database: Database, sealer: Sealer, on_progress: Progress | None) -> list[CheckedPart]:
-    parts = await split_chains(database)
-    checked: list[CheckedPart] = []
-    for part in parts:
-        checked.append(await check_part(database, sealer, part))
+async def _check_tree(database: Database, on_progress: Progress | None) -> tuple[TreeDivision, list[CheckedPart]]:
+    division, checked = await split_tree(database), []
+    for part in division.parts:
+        checked.append(await check_part(database, part))
         if on_progress is not None:
-            on_progress(sum(one.links for one in parts[: len(checked)]), sum(one.links for one in parts))
-    return checked
+            on_progress(part.end, division.parts[-1].end)
+    return division, checked
 
 
-async def _compare_heads(database: Database, sealer: Sealer, heads: SignedHeads, violations: ViolationList) -> None:
-    """Check that every chain still contains the head that was signed and kept outside."""
-    if not heads.is_signed_by(sealer):
-        violations.add(ViolationKind.SIGNATURE, "the given heads are not signed with this key")
-        return
-    for head in heads.heads:
-        chain, mac = await read(database, _read_head(head))
-        signed = f"it had {head.n} records on {heads.at:%Y-%m-%d %H:%M}"
-        if chain is None:
-            violations.add(ViolationKind.REMOVED, f"chain {head.chain} is missing: {signed}", chain=head.chain, n=head.n)
-        elif chain.cut_n > head.n or (chain.cut_n == head.n and chain.cut_mac == head.mac):
-            # Everything up to this head was pruned since; the chain check has verified the signature of the prune marker.
-            continue
-        elif mac is None:
-            text = f"the end of chain {head.chain} is missing: {signed}"
-            violations.add(ViolationKind.REMOVED, text, chain=head.chain, n=head.n)
-        elif mac != head.mac:
-            text = f"chain {head.chain} was rewritten: its seal at position {head.n} is not the signed one"
-            violations.add(ViolationKind.EDITED, text, chain=head.chain, n=head.n)
+async def _check_head(
+    database: Database, division: TreeDivision, parts: Sequence[CheckedPart], keys: LogKeys, violations: ViolationList
+) -> None:
+    """Check that the leaves give the signed root, that the stored nodes are theirs, and that no leaves follow them."""
+    tiles = Frontier()
+    nodes = []
+    for tile in (tile for part in parts for tile in part.tiles):
+        nodes += tiles.push(base64.b64decode(tile))
+    # The complete subtrees over whole tiles are those over their leaves.
+    tree = Frontier(tiles.size * TILE, tiles.hashes)
+    leaves = [leaf for part in parts for leaf in part.rest]
+    for leaf in leaves:
+        tree.push(base64.b64decode(leaf))
+    try:
+        after = await read(database, _leaves_after_head)
+        if division.head is not None:
+            checkpoint = keys.open(division.head.note)
+            if (checkpoint.size, checkpoint.root) != (tree.size, tree.root()):
+                text = f"the leaves do not give the signed root of the tree of {checkpoint.size:,} leaves"
+                violations.add(ViolationKind.EDITED, text)
+        if after:
+            violations.add(ViolationKind.ADDED, f"{counted(after, 'leaf', 'leaves')} after the signed tree were added by hand")
+    except ValueError as exc:
+        violations.add(ViolationKind.SIGNATURE, f"the head of the log is not the one that was signed: {exc}")
+    for level, n, root in nodes:
+        above = 1 + level // TILE_LEVELS
+        wanted = select(tree_nodes.c.hash).where(tree_nodes.c.level == above, tree_nodes.c.n == n)
+        if await read(database, partial(Connection.scalar, statement=wanted)) != root:
+            violations.add(ViolationKind.EDITED, f"the stored root number {n} of level {above} is not the right one")
+
+
+async def _noted_removals(database: Database, sealer: Sealer, violations: ViolationList) -> list[Statement]:
+    """Return the removals that no statement lists yet."""
+    noted = []
+    for row in await read(database, lambda connection: connection.execute(select(record_removals)).all()):
+        if is_noted_by_us(row, sealer):
+            noted.append(Statement.model_validate(row.facts))
+        else:
+            violations.add(ViolationKind.ADDED, "a removal was noted by hand")
+    return noted
+
+
+def _check_removals(
+    parts: Sequence[CheckedPart], statements: Sequence[Statement], noted: Sequence[Statement], violations: ViolationList
+) -> tuple[int, int]:
+    """Report the leaves whose rows are missing without a reason; return the number of the others, and of those only noted."""
+    missing = numbers_of(removed for part in parts for removed in part.missing)
+    removing = (StatementKind.ERASED, StatementKind.PRUNED)
+    stated = numbers_of(leaves for one in statements if one.statement in removing for leaves in one.leaves or ())
+    only_noted = numbers_of(leaves for one in noted for leaves in one.leaves or ()) & missing - stated
+    for first, end in ranges(missing - stated - only_noted):
+        text = (
+            f"the record at leaf {first} is missing"
+            if end == first + 1
+            else f"the records at leaves {first} to {end - 1} are missing"
+        )
+        violations.add(ViolationKind.REMOVED, f"{text}, and no statement says why", n=first)
+    return len(missing & stated | only_noted), len(only_noted)
+
+
+async def _compare(database: Database, seen: Seen, keys: LogKeys, violations: ViolationList) -> Anchor | None:
+    """Report it if the log is not a continuation of a checkpoint that was seen elsewhere; else return the checkpoint."""
+    name, checkpoint, at = seen
+    when = datetime.fromtimestamp(at, UTC) if at else None
+    has_seen = f"{name} has seen {counted(checkpoint.size, 'leaf', 'leaves')}"
+    if when is not None:
+        has_seen += f" at {when:%Y-%m-%d %H:%M:%S}"
+
+    def work(connection: Connection) -> tuple[Checkpoint, bool]:
+        head = read_head(connection)
+        found = Checkpoint(keys.origin, 0, Frontier().root()) if head is None else keys.open(head.note)
+        return found, found.size >= checkpoint.size and has_prefix(connection, checkpoint)
+
+    try:
+        head, continues = await read(database, work, seconds=READ_SECONDS)
+    except ValueError:
+        return None  # reported with the head
+    if head.origin != checkpoint.origin:
+        text = f"{name} has seen the log {checkpoint.origin}, and the database has {head.origin}"
+        violations.add(ViolationKind.REMOVED, text)
+    elif head.size < checkpoint.size:
+        text = f"{has_seen}, the log has {head.size}: the end was removed or the database was rolled back"
+        violations.add(ViolationKind.REMOVED, text)
+    elif not continues:
+        violations.add(ViolationKind.EDITED, f"{has_seen}, and the log is not a continuation of them: it was rewritten")
+    else:
+        return Anchor(name=name, size=checkpoint.size, at=when)
+    return None
+
+
+async def _check_cosignatures(database: Database, keys: LogKeys, violations: ViolationList) -> None:
+    """Report stored cosignatures of trees that the log does not continue."""
+    stored = select(tree_cosignatures.c.size, tree_cosignatures.c.witness, tree_cosignatures.c.note)
+    newest = stored.order_by(tree_cosignatures.c.size.desc()).limit(_ROWS_PER_READ)
+    for row in await read(database, lambda connection: connection.execute(newest).all()):
+        try:
+            checkpoint = keys.open(row.note)
+            fits = await read(database, partial(has_prefix, seen=checkpoint), seconds=READ_SECONDS)
+        except ValueError:
+            fits = False
+        if not fits:
+            text = f"{row.witness} has signed a tree of {row.size:,} leaves that the log does not continue"
+            violations.add(ViolationKind.EDITED, text)
 
 
 async def _find_missing_decisions(
-    database: Database, sealer: Sealer, noun: str, references: References, violations: ViolationList
+    database: Database, horizon: datetime | None, noun: str, references: References, violations: ViolationList
 ) -> int:
     """Report the decisions that `references` name and that are missing; return the number of references."""
     compared = 0
     async for page in references:
         compared += len(page)
         named = dict(page)
-        stored = select(decision_logs.c.decision_id).where(decision_logs.c.decision_id.in_(list(named)))
-
-        def work(connection: Connection, stored: Select[Any] = stored) -> tuple[set[str], datetime | None]:
-            # In one snapshot, because decisions may be pruned meanwhile.
-            return set(connection.execute(stored).scalars()), pruned_until(connection, sealer)
-
-        present, pruned = await read(database, work, seconds=READ_SECONDS)
-        for decision_id in named.keys() - present:
-            if pruned is None or named[decision_id] > pruned:
+        wanted = decision_logs.c.decision_id.in_(list(named))
+        rows = await read(database, partial(_decision_ids, which=wanted), seconds=READ_SECONDS)
+        for decision_id in named.keys() - set(rows):
+            if horizon is None or named[decision_id] >= horizon:
                 text = f"decision {decision_id} is missing: {noun} of {named[decision_id]:%Y-%m-%d %H:%M:%S} names it"
                 violations.add(ViolationKind.REMOVED, text, decision_id=decision_id)
     return compared
 
 
-async def _check_sealed_rows(database: Database, sealer: Sealer, heads: SignedHeads | None, violations: ViolationList) -> None:
-    """Report the baselines and reports that are missing or whose seals do not verify. Settlements are stored as reports."""
-    # In one snapshot, because rows may be added meanwhile.
-    tally, found = await read(
-        database, lambda connection: (read_tally(connection, sealer), count_rows(connection)), seconds=READ_SECONDS
-    )
-    changed = tally is None
-    for table in SEALED_TABLES:
-        async for row in _rows_by_key(database, select_raw(table), table.columns[0]):
-            if not sealer.accepts(row.seal, partial(row_seal, table, row._mapping)):
-                changed = True
-                text = f"{row[0]} of the table {table.name} was added or changed by hand"
-                violations.add(ViolationKind.EDITED if row.seal else ViolationKind.ADDED, text)
-    if tally is None:
-        return
-    if found.rows != tally.rows:
-        text = f"{tally.rows} baselines, reports and settlements were counted, and {found.rows} are stored"
-        violations.add(ViolationKind.REMOVED, text)
-    elif found.sum != tally.sum and not changed:
-        violations.add(ViolationKind.REMOVED, "a baseline, report or settlement was replaced by one that had been removed")
-    if heads is not None and heads.rows is not None and heads.is_signed_by(sealer) and tally.added < heads.rows:
-        when = f"{heads.at:%Y-%m-%d %H:%M}"
-        text = f"{heads.rows} baselines, reports and settlements had been counted on {when}, and now {tally.added}"
-        violations.add(ViolationKind.REMOVED, text)
+async def _check_waiting(database: Database, sealer: Sealer, violations: ViolationList) -> int:
+    """Check the rows that are not in the tree yet; return their number."""
+    waiting = 0
+    pending = record_pending.c
+    is_its_decision = and_(pending.kind == LeafKind.DECISION, decision_logs.c.decision_id == pending.item)
+    query = select(pending.number, pending.kind, pending.item, pending.commitment, pending.mac)
+    with_record = query.add_columns(decision_logs.c.record, decision_logs.c.salt).outerjoin(decision_logs, is_its_decision)
+    async for row in _rows_by_key(database, with_record, pending.number):
+        waiting += 1
+        if not _is_ours(row, sealer):
+            text = f"the {row.kind} {row.item} waits for the tree and was added or changed by hand"
+            violations.add(ViolationKind.ADDED, text)
+        elif row.kind is LeafKind.DECISION and commitment(row.salt, row.record or "") != row.commitment:
+            text = f"the record of decision {row.item}, which waits for the tree, is not the one that was closed"
+            violations.add(ViolationKind.EDITED, text, decision_id=row.item)
+    return waiting
 
 
-async def _find_unsealed_decisions(database: Database, violations: ViolationList) -> None:
-    """Report closed decisions that are in no chain."""
-    linked = select(record_links.c.decision_id).where(record_links.c.decision_id == decision_logs.c.decision_id).exists()
-    unsealed = select(decision_logs.c.decision_id).where(decision_logs.c.status != RecordStatus.PENDING, ~linked)
-    async for row in _rows_by_key(database, unsealed, decision_logs.c.decision_id):
-        text = f"decision {row.decision_id} is in no chain"
-        violations.add(ViolationKind.ADDED, text, decision_id=row.decision_id)
+async def _find_rows_outside(database: Database, violations: ViolationList) -> None:
+    """Report closed decisions, baselines and reports that are neither in the tree nor wait for it."""
+    for table, kinds in (
+        (decision_logs, [LeafKind.DECISION]),
+        (baselines_table, [LeafKind.BASELINE]),
+        (reports_table, [LeafKind.REPORT, LeafKind.SETTLEMENT]),
+    ):
+        key = table.columns[0]
+        # With the leaf: a row that names a position without one is in no tree.
+        placed = select(record_leaves.c.n).join(
+            tree_leaves, and_(tree_leaves.c.n == record_leaves.c.n, tree_leaves.c.kind == record_leaves.c.kind)
+        )
+        in_tree = placed.where(record_leaves.c.item == key, record_leaves.c.kind.in_(kinds)).exists()
+        waits = select(record_pending.c.number).where(record_pending.c.item == key, record_pending.c.kind.in_(kinds)).exists()
+        outside = select(key).where(~in_tree, ~waits)
+        if table is decision_logs:
+            outside = outside.where(decision_logs.c.status != RecordStatus.PENDING)
+        async for row in _rows_by_key(database, outside, key):
+            noun = f"decision {row[0]}" if table is decision_logs else f"{row[0]} of the table {table.name}"
+            decision_id = row[0] if table is decision_logs else None
+            violations.add(ViolationKind.ADDED, f"{noun} is not in the tree: it was added by hand", decision_id=decision_id)
 
 
 async def _find_unsealed_openings(database: Database, sealer: Sealer, violations: ViolationList) -> None:
-    """Report open decisions whose opening row has no valid seal."""
+    """Report open decisions whose opening row has no valid MAC."""
     still_open = select(*CHECKED_COLUMNS).where(decision_logs.c.status == RecordStatus.PENDING)
     async for row in _rows_by_key(database, still_open, decision_logs.c.decision_id):
         if not has_valid_seal(row, sealer):
             text = f"decision {row.decision_id} is open without a valid seal: it was added or changed by hand"
             violations.add(ViolationKind.ADDED, text, decision_id=row.decision_id)
-
-
-async def _find_links_without_chain(database: Database, violations: ViolationList) -> None:
-    """Report chains that have links but no row."""
-    listed = select(record_chains.c.chain).where(record_chains.c.chain == record_links.c.chain).exists()
-    orphans = select(record_links.c.chain).where(~listed).distinct()
-    for chain in await read(database, lambda connection: connection.execute(orphans).scalars().all()):
-        violations.add(ViolationKind.REMOVED, f"chain {chain} has links, but its own row is missing", chain=chain)
 
 
 async def _check_texts(database: Database, referenced: dict[str, str], violations: ViolationList) -> None:
@@ -210,18 +322,22 @@ async def _check_texts(database: Database, referenced: dict[str, str], violation
         violations.add(ViolationKind.TEXT, text, decision_id=decision_id)
 
 
-def _read_head(head: ChainHead) -> Callable[[Connection], tuple[Any, str | None]]:
-    """Return a read of the chain's row and of the seal at the head's position."""
-
-    def work(connection: Connection) -> tuple[Any, str | None]:
-        chain = connection.execute(select(record_chains).where(record_chains.c.chain == head.chain)).one_or_none()
-        seal = select(record_links.c.mac).where(record_links.c.chain == head.chain, record_links.c.n == head.n)
-        return chain, connection.execute(seal).scalar_one_or_none()
-
-    return work
+def _leaves_after_head(connection: Connection) -> int:
+    """Return the number of leaves after the signed ones. Raises ValueError if the head was changed by hand."""
+    head = read_head(connection)
+    size = 0 if head is None else head.frontier.size
+    return connection.scalar(select(func.count()).select_from(tree_leaves).where(tree_leaves.c.n >= size)) or 0
 
 
-async def _rows_by_key(database: Database, query: Select[Any], key: Column[str]) -> AsyncIterator[Row[Any]]:
+def _decision_ids(connection: Connection, which: ColumnElement[bool]) -> Sequence[str]:
+    return connection.execute(select(decision_logs.c.decision_id).where(which)).scalars().all()
+
+
+def _is_ours(row: Any, sealer: Sealer) -> bool:
+    return sealer.accepts(row.mac, lambda one: pending_mac(row.kind, row.item, row.commitment, one))
+
+
+async def _rows_by_key(database: Database, query: Select[Any], key: Column[Any]) -> AsyncIterator[Row[Any]]:
     """Yield the rows of `query` in the order of its first column `key`, a limited number in each read."""
     async for page in read_pages(partial(read, database, seconds=READ_SECONDS), query, key, _ROWS_PER_READ):
         for row in page:

@@ -1,4 +1,4 @@
-// The verification of the record: progress, and every difference from what was sealed.
+// The verification of the record: progress, and every difference from what was written.
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { ApiError } from "../shared/client";
@@ -16,10 +16,11 @@ interface Violation {
 interface Result {
   readonly intact: boolean;
   readonly records: number;
-  readonly chains: number;
-  readonly pruned: number;
+  readonly size: number;
+  readonly removed: number;
+  readonly waiting: number;
   readonly open: number;
-  readonly keyed: boolean;
+  readonly anchors: readonly { readonly name: string; readonly size: number; readonly at: string | null }[];
   readonly count: number;
   readonly violations: readonly Violation[];
 }
@@ -84,22 +85,29 @@ export function Verification(): VNode {
         <Outcome result={result} />
       ) : (
         !running &&
-        !problem && <p class="quiet">Every row is compared with its record, and every record with the seal that it was closed with.</p>
+        !problem && <p class="quiet">Every row is compared with its record, and every record with the signed tree.</p>
       )}
     </section>
   );
+}
+
+function anchored({ anchors }: Result): string {
+  const witness = anchors.find((anchor) => anchor.at !== null);
+  if (!witness?.at) return "No witness: an administrator could have removed the end, or rolled the database back.";
+  return `Witnessed by ${witness.name}: tree size ${witness.size} at ${witness.at}.`;
 }
 
 function Outcome({ result }: { result: Result }): VNode {
   return (
     <>
       <p class={`verdict-line ${result.intact ? "same" : "different"}`} role="status">
-        {result.intact ? "Intact" : counted(result.count, "violation")}: {counted(result.records, "record")} in{" "}
-        <span title={WORDS["Chain"]}>{counted(result.chains, "chain")}</span>
-        {result.pruned > 0 && `, ${result.pruned} pruned`}
+        {result.intact ? "Intact" : counted(result.count, "violation")}: {counted(result.records, "record")},{" "}
+        <span title={WORDS["Tree size"]}>tree size {result.size}</span>
+        {result.removed > 0 && `, ${result.removed} removed on purpose`}
+        {result.waiting > 0 && `, ${counted(result.waiting, "row")} not in the tree yet`}
         {result.open > 0 && `, ${counted(result.open, "turn")} still open`}.
       </p>
-      {!result.keyed && <p class="quiet">The chains have no key: they show accidental changes only.</p>}
+      <p class="quiet">{anchored(result)}</p>
       <ul class="findings">
         {result.violations.map((violation, index) => (
           <li key={index}>

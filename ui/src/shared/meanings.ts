@@ -27,8 +27,8 @@ export const WORDS: Readonly<Record<string, string>> = {
   Author: "Who wrote a text: the model (in serif type), code (sans serif) or a server (italic). Records of earlier versions do not have it.",
   Superseded: "A question to confirm that a later message has replaced. It can no longer be confirmed.",
   Ledger: "Where the tools note each change together with its key, so that it takes effect only once.",
-  Seal: "A hash of a decision's record and of the record before it. It verifies as long as nobody has changed them.",
-  Chain: "Records that one process has sealed, one after the other.",
+  Seal: "The commitment to a decision's record in the signed tree. It verifies as long as nobody has changed the record.",
+  "Tree size": "The leaves of the signed tree: records, baselines, reports, settlements and statements.",
   Baseline: "Figures of earlier decisions. Later ones are compared with them.",
   Drift: "A difference from a baseline that is larger than chance explains.",
 };

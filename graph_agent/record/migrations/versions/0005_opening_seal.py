@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import context, op
 
-from graph_agent.record.chain import Sealer
+from graph_agent.record.sealer import Sealer
 
 revision = "0005"
 down_revision = "0004"
@@ -22,7 +22,7 @@ def upgrade() -> None:
     logs = sa.table("decision_logs", *(sa.column(name) for name in (*_COLUMNS, "status", "opening_seal")))
     connection = op.get_bind()
     still_open = connection.execute(sa.select(*(logs.c[name] for name in _COLUMNS)).where(logs.c.status == "PENDING")).all()
-    read_key = context.config.attributes.get("chain_key")
+    read_key = context.config.attributes.get("record_key")
     if not still_open or read_key is None:
         return
     sealer = Sealer(read_key())

@@ -1,0 +1,203 @@
+"""`graph-agent log verify` and the commands of the log as a transparency log: erase, fork, rotate, consistency, witness add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from graph_agent.bootstrap.erasing import erase_user
+from graph_agent.bootstrap.record_tree import add_witness, record_tree, rotate_key
+from graph_agent.bootstrap.stores import Stores, open_stores
+from graph_agent.bootstrap.verification import verify_installation
+from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
+from graph_agent.cli.progress import progress_bar
+from graph_agent.cli.running import (
+    DONE,
+    FAILED,
+    AsJson,
+    Run,
+    not_blank,
+    open_in_loop,
+    option,
+    print_stderr,
+    read_text,
+    wrong_usage,
+)
+from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.clock import SystemClock
+from graph_agent.record.tamper.tree_check import CheckedPart, TreeDivision, TreeJob, check_stored_part, split_tree
+from graph_agent.record.tamper.violations import VerifyReport
+from graph_agent.record.tree.service import RecordTree
+from graph_agent.reply.counting import counted
+from graph_agent.settings import Settings, read_settings
+from graph_agent.tlog.note import NoteError
+from graph_agent.tlog.witness_client import WitnessClient
+
+_MAX_NOTE = 64 * 1024
+
+Reason = Annotated[
+    str, option("--reason", "TEXT", "State this reason in the log, for ever: name no person in it.", check=not_blank)
+]
+
+
+def verify(
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the witnesses.")] = False,
+    workers: Workers = 1,
+    dask: Dask = None,
+    checkpoint: CheckpointDirectory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Verify the log: its rows, its signed tree, and that it continues what its witnesses have seen.
+
+    It also finds turns, and changes of tasks, whose decision is missing.
+    Exits with 1 if anything differs.
+    """
+    division = Division(workers, dask, checkpoint)
+    with _opened() as (settings, stores, tree, run), progress_bar("verifying") as advance:
+        checked = None
+        if division:
+            divided = run(split_tree(stores.log_reads))
+            checked = divided, _check_divided(divided, TreeJob(settings.log_reads), division, advance)
+        verified = verify_installation(
+            stores.database,
+            tree,
+            reads=stores.log_reads,
+            shipped_tools=settings.mcp is None,
+            offline=offline,
+            on_progress=advance,
+            checked=checked,
+        )
+        report = run(verified)
+    if as_json:
+        typer.echo(json_line({"intact": report.intact, **report.to_json()}))
+    else:
+        print_report(report)
+    raise typer.Exit(DONE if report.intact else FAILED)
+
+
+def erase(
+    user: Annotated[str, option("--user", "ID", "Erase this user.", check=not_blank)],
+    reason: Reason,
+) -> None:
+    """Erase a user: records, conversations, turns and operations, and the salts by which the log commits to them.
+
+    What remains is a commitment that nobody can link to the user, and a statement that names the erased leaves. The printed
+    receipt is for the person: with it the person can show which statement is about them.
+    """
+    with _opened() as (_, stores, tree, run):
+        run(tree.seal())
+        gone = run(erase_user(stores.database, tree, user, reason, SystemClock().now()))
+    erased = f"{counted(gone.decisions, 'decision')}, {counted(gone.conversations, 'conversation')}"
+    typer.echo(f"{erased} and {counted(gone.operations, 'operation')} erased; the statement follows within a day")
+    typer.echo(f"receipt for the person: {gone.receipt}")
+    print_stderr("Replicas, backups, exports and WAL files are not erased by this command, and neither are the user's tasks.")
+
+
+def fork(reason: Reason) -> None:
+    """Continue a log that was put back on purpose, for example from a backup, under a new origin.
+
+    The log states what was lost. Give the new key to the witnesses. Stop all other processes first.
+    """
+    with _opened() as (_, _stores, tree, run):
+        lost = run(tree.fork(reason))
+        origin = run(tree.origin())
+    typer.echo(f"the log continues as {origin}; lost was {lost.origin} with {counted(lost.size, 'leaf', 'leaves')}")
+    typer.echo(f"key: {tree.keys.verifiers(origin)[0]}")
+
+
+def rotate() -> None:
+    """Add a new key for the log, which signs beside the current one, and state it in the log.
+
+    Give the new key to the witnesses. Then remove the last line of the key file, which is the old key.
+    """
+    with _opened() as (settings, _stores, tree, run):
+        new = run(rotate_key(settings, tree))
+    typer.echo(f"key: {new}")
+
+
+def consistency(
+    old: Annotated[Path, option("--from", "FILE", "Compare with this checkpoint, as GET /checkpoint returned it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Prove that the log is a continuation of a checkpoint that you kept.
+
+    Exits with 1 if it is not.
+    """
+    note = read_text(old, _MAX_NOTE)
+    with _opened() as (_, _stores, tree, run):
+        try:
+            checkpoint = tree.keys.open(note)
+        except NoteError as exc:
+            wrong_usage(f"the file {old} is not a checkpoint of this log: {exc}")
+        head, proof = run(tree.prove_growth(checkpoint))
+    if as_json:
+        typer.echo(json_line({"old": note, "proof": proof, "checkpoint": head}))
+    else:
+        typer.echo(f"the log continues the {counted(checkpoint.size, 'leaf', 'leaves')} of {old}")
+
+
+def add(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Submit checkpoints to the witness at this URL.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Accept cosignatures with this key.")],
+) -> None:
+    """Add a witness, and print the key of the log that the witness needs."""
+    with _opened() as (settings, _stores, tree, run):
+        try:
+            witness = WitnessClient.parse(f"{url} {key}")
+        except NoteError as exc:
+            wrong_usage(str(exc))
+        add_witness(settings, witness)
+        origin = run(tree.origin())
+    typer.echo(f"{witness.key.name} is a witness of this log; start it with --log {tree.keys.verifiers(origin)[0]}")
+
+
+def print_report(report: VerifyReport) -> None:
+    """Print the violations and one line with the result."""
+    console = stdout_console()
+    for violation in report.violations:
+        console.print(Text.assemble((f"{violation.kind:<11}", "bold red"), violation.text))
+    if report.count > len(report.violations):
+        console.print(f"... and {report.count - len(report.violations)} more")
+    more = {
+        f"tree size {report.size:,}": report.size,
+        f"{report.removed:,} removed on purpose": report.removed,
+        f"{report.unstated:,} of them without a statement yet": report.unstated,
+        f"{counted(report.waiting, 'row')} not in the tree yet": report.waiting,
+        f"{counted(report.open, 'turn')} still open": report.open,
+        f"{report.references:,} turns and operations compared": report.references,
+        f"forked {counted(len(report.forks), 'time')}": report.forks,
+    }
+    seen = ", ".join([counted(report.records, "record"), *(text for text, count in more.items() if count)])
+    verdict = ("intact", "bold green") if report.intact else (counted(report.count, "violation"), "bold red")
+    console.print(Text.assemble(verdict, f": {seen}; {_anchored(report)}"))
+
+
+def _anchored(report: VerifyReport) -> str:
+    witnessed = next((anchor for anchor in report.anchors if anchor.at is not None), None)
+    if witnessed is None:
+        return "UNANCHORED: an administrator could have removed the end or rolled the database back"
+    return f"witnessed until {witnessed.at:%Y-%m-%d %H:%M:%S} UTC by {witnessed.name} (tree size {witnessed.size:,})"
+
+
+def _check_divided(
+    divided: TreeDivision, job: TreeJob, division: Division, advance: Callable[[int, int | None], None]
+) -> list[CheckedPart]:
+    checked: list[CheckedPart] = []
+    identity = ["verify", "" if divided.head is None else divided.head.note]
+    with division.run(check_stored_part, job, divided.parts, identity) as finished:
+        for part, (result,) in zip(divided.parts, finished, strict=True):
+            checked.append(CheckedPart.model_validate(result))
+            advance(part.end, divided.parts[-1].end)
+    return checked
+
+
+@contextmanager
+def _opened() -> Iterator[tuple[Settings, Stores, RecordTree, Run[Any]]]:
+    settings = read_settings()
+    with open_in_loop(open_stores(settings)) as (stores, run):
+        yield settings, stores, record_tree(settings, stores.database, SystemClock()), run

@@ -1,0 +1,270 @@
+"""The check of the tree, in parts that any process can check by itself.
+
+Each leaf is compared with the row that it commits to, and each row of a decision with its record. A part is a range of whole
+tiles; it needs no key and nothing from the other parts.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, Dialect, Table, select
+
+from graph_agent.db import Database
+from graph_agent.models.base import Frozen
+from graph_agent.models.record import DecisionRecord, EntryKind
+from graph_agent.record.projection import call_rows, decision_row, invocation_rows
+from graph_agent.record.statements import read
+from graph_agent.record.tables import baselines_table, decision_logs, llm_call_logs, reports_table, tool_invocation_logs
+from graph_agent.record.tamper.row_comparison import raw_rows_by_decision, row_differences, select_raw
+from graph_agent.record.tamper.violations import Violation, ViolationKind, ViolationList
+from graph_agent.record.tree.leaves import commitment, leaf_entry
+from graph_agent.record.tree.reading import TILE, TreeHead, read_head
+from graph_agent.record.tree.rows import row_text
+from graph_agent.record.tree.statements import Statement, ranges
+from graph_agent.record.tree.tables import LeafKind, record_leaves, tree_leaves, tree_nodes, tree_statements
+from graph_agent.tlog.merkle import fold, leaf_hash
+
+READ_SECONDS = 60.0
+"""Time limit of each read: it is long because a verification competes with writers."""
+PART = 8 * TILE
+"""Leaves of a part."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of checked leaves and the total."""
+
+_ROWS: Mapping[str, Table] = {
+    LeafKind.BASELINE: baselines_table,
+    LeafKind.REPORT: reports_table,
+    LeafKind.SETTLEMENT: reports_table,
+    LeafKind.STATEMENT: tree_statements,
+}
+
+
+class TreePart(NamedTuple):
+    """The leaves [first, end); `first` is the start of a tile."""
+
+    first: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """The name of a file for its result."""
+        return f"leaves_{self.first}_{self.end}"
+
+
+class TreeDivision(NamedTuple):
+    """The head of the tree at one time, and the parts of its leaves."""
+
+    head: TreeHead | None
+    parts: list[TreePart]
+
+
+class CheckedPart(Frozen):
+    """The result of one part; hashes are in base64."""
+
+    records: int
+    tiles: list[str]
+    """The roots of the full tiles."""
+    rest: list[str]
+    """The hashes of the leaves after the last full tile."""
+    missing: list[tuple[int, int]]
+    """The leaves whose rows were removed, as ranges: a statement has to say why."""
+    statements: list[Statement]
+    count: int
+    violations: list[Violation]
+    texts: dict[str, str]
+    """Digests of shared texts, each with one decision that references it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeJob:
+    """The input with which a process checks parts: the URL of the log."""
+
+    database_url: str = field(repr=False)
+
+
+async def split_tree(database: Database, size: int = PART) -> TreeDivision:
+    """Divide the tree as it is now into parts of `size` leaves, a multiple of `TILE`. Raises `ServiceError` STORAGE_ERROR.
+
+    A head that was changed by hand has no parts.
+    """
+    try:
+        head = await read(database, read_head)
+    except ValueError:
+        head = None
+    end = 0 if head is None else head.frontier.size
+    return TreeDivision(head, [TreePart(first, min(first + size, end)) for first in range(0, end, size)])
+
+
+async def check_part(database: Database, part: TreePart) -> CheckedPart:
+    """Check the leaves of one part. Raises `ServiceError` STORAGE_ERROR."""
+    check = TreeCheck(database, ViolationList())
+    for first in range(part.first, part.end, TILE):
+        await check.check_tile(first, min(first + TILE, part.end))
+    return CheckedPart(
+        records=check.records,
+        tiles=check.tiles,
+        rest=check.rest,
+        missing=ranges(check.missing),
+        statements=check.statements,
+        count=check.violations.count,
+        violations=check.violations.listed,
+        texts=check.texts,
+    )
+
+
+async def check_stored_part(job: TreeJob, part: TreePart) -> list[dict[str, Any]]:
+    """Open the log and check one part; return its result as JSON."""
+    database = Database.open(job.database_url)
+    try:
+        return [(await check_part(database, part)).to_json()]
+    finally:
+        await database.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """The leaves of one tile with all rows that belong to them, read in one transaction."""
+
+    dialect: Dialect
+    leaves: Mapping[int, Any]
+    items: Mapping[int, tuple[str, str]]
+    root: bytes | None
+    rows: Mapping[tuple[str, str], Any]
+    invocations: Mapping[str, list[Any]]
+    calls: Mapping[str, list[Any]]
+
+
+@dataclass(slots=True)
+class TreeCheck:
+    """A walk over tiles, whose results add up."""
+
+    database: Database
+    violations: ViolationList
+    records: int = 0
+    tiles: list[str] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
+    missing: list[int] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    async def check_tile(self, first: int, end: int) -> None:
+        """Check the leaves [first, end) of one tile."""
+        section = await read(self.database, _read_section(first, end), seconds=READ_SECONDS)
+        hashes = [self._check_leaf(section, n) for n in range(first, end)]
+        if len(hashes) < TILE:
+            self.rest += map(_text, hashes)
+            return
+        root = fold(hashes)
+        self.tiles.append(_text(root))
+        if section.root != root:
+            text = f"the stored root of the leaves {first} to {end - 1} is not theirs"
+            self.violations.add(ViolationKind.EDITED, text, n=first)
+
+    async def check_decision(self, n: int) -> None:
+        """Check the leaf at one position and what it commits to."""
+        self._check_leaf(await read(self.database, _read_section(n, n + 1), seconds=READ_SECONDS), n)
+
+    def _check_leaf(self, section: _Section, n: int) -> bytes:
+        """Return the hash of the leaf at position `n`; of nothing if it is missing."""
+        leaf = section.leaves.get(n)
+        if leaf is None:
+            self.violations.add(ViolationKind.REMOVED, f"leaf {n} is missing", n=n)
+            return leaf_hash(b"")
+        hashed = leaf_hash(leaf_entry(leaf.kind, leaf.commitment))
+        kind, item = section.items.get(n, ("", ""))
+        if kind != leaf.kind:
+            self.missing.append(n)
+            return hashed
+        row = section.rows.get((kind, item))
+        noun = f"the record of decision {item}" if kind == LeafKind.DECISION else f"the {kind} {item}"
+        decision_id = item if kind == LeafKind.DECISION else None
+        text = None if row is None else _committed_text(kind, row)
+        if row is None or text is None:
+            self.violations.add(ViolationKind.REMOVED, f"{noun} is missing", decision_id=decision_id, n=n)
+            return hashed
+        if commitment(row.salt, text) != leaf.commitment:
+            self.violations.add(
+                ViolationKind.EDITED, f"{noun} is not the one in the tree (leaf {n})", decision_id=decision_id, n=n
+            )
+        elif kind == LeafKind.STATEMENT:
+            self.statements.append(Statement.model_validate_json(text))
+        if kind == LeafKind.DECISION:
+            self.records += 1
+            self._check_rows(section, row)
+        return hashed
+
+    def _check_rows(self, section: _Section, row: Any) -> None:
+        """Compare all rows of one decision with its record."""
+        decision_id = row.decision_id
+        try:
+            record = DecisionRecord.model_validate_json(row.record)
+            expected = {
+                decision_logs: [decision_row(record)],
+                tool_invocation_logs: invocation_rows(record),
+                llm_call_logs: call_rows(record),
+            }
+        except ValidationError:
+            text = f"the record of decision {decision_id} cannot be read"
+            self.violations.add(ViolationKind.EDITED, text, decision_id=decision_id)
+            return
+        for name in record.header.digests.values():
+            self.texts.setdefault(name, decision_id)
+        stored = {
+            decision_logs: [row],
+            tool_invocation_logs: section.invocations.get(decision_id, []),
+            llm_call_logs: section.calls.get(decision_id, []),
+        }
+        if record.entries and record.entries[0].kind is EntryKind.INTERRUPT:
+            # The turn could not be replayed over its own entries and was closed without them. The rows that it wrote before are
+            # the only evidence of its calls, and no record covers them.
+            for table in (tool_invocation_logs, llm_call_logs):
+                known = {row["sequence"] for row in expected[table]}
+                stored[table] = [row for row in stored[table] if row.sequence in known]
+        for table, rows in expected.items():
+            for text in row_differences(section.dialect, table, rows, stored[table]):
+                self.violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {text}", decision_id=decision_id)
+
+
+def _committed_text(kind: str, row: Any) -> str | None:
+    """Return the text that the leaf of a raw row commits to; None if it is gone."""
+    if kind == LeafKind.DECISION:
+        return None if row.record is None else str(row.record)
+    return str(row.text) if kind == LeafKind.STATEMENT else row_text(_ROWS[kind], row._mapping)
+
+
+def _read_section(first: int, end: int) -> Callable[[Connection], _Section]:
+    def work(connection: Connection) -> _Section:
+        within = (first, end - 1)
+        leaves = connection.execute(select_raw(tree_leaves).where(tree_leaves.c.n.between(*within))).all()
+        places = connection.execute(select_raw(record_leaves).where(record_leaves.c.n.between(*within))).all()
+        ids: dict[str, list[str]] = {}
+        for place in places:
+            ids.setdefault(place.kind, []).append(place.item)
+        rows: dict[tuple[str, str], Any] = {}
+        decision_ids: Sequence[str] = ids.get(LeafKind.DECISION, [])
+        for kind, items in ids.items():
+            table = _ROWS.get(kind, decision_logs)
+            key = table.columns[0]
+            rows |= {(kind, row[0]): row for row in connection.execute(select_raw(table).where(key.in_(items)))}
+        root = select(tree_nodes.c.hash).where(tree_nodes.c.level == 1, tree_nodes.c.n == first // TILE)
+        return _Section(
+            dialect=connection.dialect,
+            leaves={leaf.n: leaf for leaf in leaves},
+            items={place.n: (place.kind, place.item) for place in places},
+            root=connection.scalar(root),
+            rows=rows,
+            invocations=raw_rows_by_decision(connection, tool_invocation_logs, decision_ids),
+            calls=raw_rows_by_decision(connection, llm_call_logs, decision_ids),
+        )
+
+    return work
+
+
+def _text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()

@@ -1,0 +1,94 @@
+"""Reads of the tree: its head, the hashes of its subtrees, tiles (c2sp.org/tlog-tiles) and proofs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, select
+
+from graph_agent.record.tree.leaves import leaf_entry
+from graph_agent.record.tree.tables import LeafKind, record_leaves, tree_cosignatures, tree_head, tree_leaves, tree_nodes
+from graph_agent.tlog.checkpoint import Checkpoint, format_proof
+from graph_agent.tlog.merkle import TILE_LEVELS, Frontier, Nodes, fold, inclusion_proof, leaf_hash, root_of
+
+TILE = 1 << TILE_LEVELS
+"""Hashes in a tile."""
+
+
+class TreeHead(NamedTuple):
+    """The tree as it was last signed."""
+
+    frontier: Frontier
+    note: str
+
+
+def read_head(connection: Connection) -> TreeHead | None:
+    """Return the head; None if the tree has no leaf yet. Raises ValueError if the row was changed by hand."""
+    query = select(tree_head.c.size, tree_head.c.frontier, tree_head.c.note).where(tree_head.c.id == 1)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        return None
+    hashes = [row.frontier[n : n + 32] for n in range(0, len(row.frontier), 32)]
+    return TreeHead(Frontier(row.size, hashes), row.note)
+
+
+def read_tile(connection: Connection, level: int, n: int, width: int = TILE) -> list[bytes]:
+    """Return the first `width` hashes of a tile, or as many as there are: of leaves (level 0), or of tiles one level below."""
+    within = (TILE * n, TILE * n + width - 1)
+    if level == 0:
+        entries = read_entries(connection, n, width)
+        return list(map(leaf_hash, entries))
+    nodes = select(tree_nodes.c.hash).where(tree_nodes.c.level == level, tree_nodes.c.n.between(*within))
+    return list(connection.execute(nodes.order_by(tree_nodes.c.n)).scalars())
+
+
+def read_entries(connection: Connection, n: int, width: int = TILE) -> list[bytes]:
+    """Return the first `width` leaves of the tile `n`, or as many as there are."""
+    leaves = select(tree_leaves.c.kind, tree_leaves.c.commitment).where(tree_leaves.c.n.between(TILE * n, TILE * n + width - 1))
+    return [leaf_entry(*row) for row in connection.execute(leaves.order_by(tree_leaves.c.n))]
+
+
+def stored_nodes(connection: Connection) -> Nodes:
+    """Return the function by which proofs read the tree. Each tile is read once. It raises LookupError for missing rows."""
+    tiles: dict[tuple[int, int], list[bytes]] = {}
+
+    def node(level: int, index: int) -> bytes:
+        tile_level, within = divmod(level, TILE_LEVELS)
+        n, first = divmod(index << within, TILE)
+        if (tile_level, n) not in tiles:
+            tiles[tile_level, n] = read_tile(connection, tile_level, n)
+        hashes = tiles[tile_level, n][first : first + (1 << within)]
+        if len(hashes) != 1 << within:
+            raise LookupError(f"rows of the tree at level {tile_level} are missing")
+        return fold(hashes)
+
+    return node
+
+
+def has_prefix(connection: Connection, seen: Checkpoint) -> bool:
+    """True if the stored tree begins with the tree of a checkpoint, whatever its origin."""
+    try:
+        return root_of(stored_nodes(connection), seen.size) == seen.root
+    except LookupError:
+        return False
+
+
+def find_leaf(connection: Connection, kind: LeafKind, item: str) -> int | None:
+    """Return the position of a row's leaf; None if it is not in the tree."""
+    wanted = select(record_leaves.c.n).where(record_leaves.c.kind == kind, record_leaves.c.item == item)
+    return connection.scalar(wanted)
+
+
+def prove_leaf(connection: Connection, n: int) -> str:
+    """Return the proof (c2sp.org/tlog-proof) of a leaf in the newest tree that witnesses have cosigned, else in the head's.
+
+    Raises LookupError if rows of the tree are missing.
+    """
+    newest = select(func.max(tree_cosignatures.c.size)).scalar_subquery()
+    signed = select(tree_cosignatures).where(tree_cosignatures.c.size == newest, tree_cosignatures.c.size > n)
+    head, rows = read_head(connection), connection.execute(signed.order_by(tree_cosignatures.c.witness)).all()
+    if head is None:
+        raise LookupError("the tree has no leaf")
+    note = f"{rows[0].note}{''.join(row.line for row in rows)}" if rows else head.note
+    checkpoint = Checkpoint.parse(note.partition("\n\n")[0] + "\n")
+    return format_proof(n, inclusion_proof(stored_nodes(connection), n, checkpoint.size), note)

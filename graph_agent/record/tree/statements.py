@@ -1,0 +1,138 @@
+"""Statements of the log about itself, which are leaves of the tree: what was removed on purpose, imported, or forked.
+
+A statement contains no personal data, and is never removed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select
+
+from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.canonical import canonical_json
+from graph_agent.record.sealer import Sealer
+from graph_agent.record.tree.leaves import new_leaf
+from graph_agent.record.tree.tables import LeafKind, record_leaves, record_removals, tree_statements
+
+
+class StatementKind(StrEnum):
+    """The kind of a statement: the fact that it states."""
+
+    ERASED = "erased"
+    """The records of persons were removed, at their request or for another reason."""
+    PRUNED = "pruned"
+    """Records were removed because they were older than the retention."""
+    IMPORTED = "imported"
+    """Records were added that were not recorded here. Nothing about their time before is verified."""
+    FORKED = "forked"
+    """The log continues from an older state, under a new origin."""
+    KEY = "key"
+    """The log has a new key."""
+
+
+class Statement(Frozen):
+    """A statement. Fields that its kind does not use are None."""
+
+    statement: StatementKind
+    at: UtcDatetime
+    count: int | None = None
+    leaves: list[tuple[int, int]] | None = None
+    """The removed leaves, as ranges without their ends."""
+    before: UtcDatetime | None = None
+    """The time before which the removed decisions had started."""
+    reasons: list[str] | None = None
+    subjects: list[str] | None = None
+    """SHA-256 of each person's receipt and user id: only the receipt shows whom a statement concerns."""
+    verified: bool | None = None
+    lost: str | None = None
+    """The signed checkpoint of the tree that a fork does not continue."""
+    key: str | None = None
+
+    def to_text(self) -> str:
+        """Return the text that the leaf commits to."""
+        return canonical_json({name: value for name, value in self.to_json().items() if value is not None})
+
+
+def add_statement(connection: Connection, statement: Statement, sealer: Sealer) -> None:
+    """Store a statement, which is in the tree from the next seal on."""
+    statement_id, text = str(uuid.uuid4()), statement.to_text()
+    leaf = new_leaf(LeafKind.STATEMENT, statement_id, text, sealer)
+    connection.execute(insert(tree_statements), {"statement_id": statement_id, "salt": leaf.salt, "text": text})
+    leaf.store(connection)
+
+
+def note_removal(
+    connection: Connection, kinds: Sequence[LeafKind], items: Sequence[str], removal: Statement, sealer: Sealer
+) -> int:
+    """Note that rows are removed on purpose, in the transaction that removes them; return the number of their leaves.
+
+    `removal` is what will be stated, apart from the leaves. Rows that are not in the tree must not be removed.
+    """
+    wanted = record_leaves.c.kind.in_(list(kinds)) & record_leaves.c.item.in_(list(items))
+    leaves = list(connection.execute(delete(record_leaves).where(wanted).returning(record_leaves.c.n)).scalars())
+    if leaves or removal.subjects:
+        facts = removal.replace(leaves=ranges(leaves), count=len(leaves)).to_json()
+        row = {"removed_at": removal.at, "facts": facts, "mac": removal_mac(facts, sealer)}
+        connection.execute(insert(record_removals), row)
+    return len(leaves)
+
+
+def state_removals(connection: Connection, until: datetime, sealer: Sealer) -> None:
+    """Replace the removals from before this time by one statement of each kind."""
+    noted = select(record_removals).where(record_removals.c.removed_at < until).order_by(record_removals.c.number)
+    rows = connection.execute(noted.with_for_update()).all()
+    valid = [Statement.model_validate(row.facts) for row in rows if is_noted_by_us(row, sealer)]
+    for kind in StatementKind:
+        if one_kind := [removal for removal in valid if removal.statement is kind]:
+            add_statement(connection, _combined(one_kind, until), sealer)
+    # What has no valid MAC stays, and is reported.
+    numbers = [row.number for row in rows if is_noted_by_us(row, sealer)]
+    connection.execute(delete(record_removals).where(record_removals.c.number.in_(numbers)))
+
+
+def is_noted_by_us(row: Any, sealer: Sealer) -> bool:
+    """True if a row of `record_removals` has its MAC."""
+    return sealer.accepts(row.mac, lambda one: removal_mac(row.facts, one))
+
+
+def removal_mac(facts: Any, sealer: Sealer) -> str:
+    """Return the MAC of a noted removal."""
+    return sealer.compute("removal", text=canonical_json(facts))
+
+
+def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return numbers as ranges without their ends, in ascending order."""
+    found: list[tuple[int, int]] = []
+    for n in sorted(numbers):
+        if found and found[-1][1] == n:
+            found[-1] = (found[-1][0], n + 1)
+        else:
+            found.append((n, n + 1))
+    return found
+
+
+def numbers_of(parts: Iterable[tuple[int, int]]) -> set[int]:
+    """Return the numbers in some ranges."""
+    return {n for start, end in parts for n in range(start, end)}
+
+
+def _combined(removals: Sequence[Statement], at: datetime) -> Statement:
+    """Return one statement for several removals. Sorted, so that it does not show which facts belong together."""
+    leaves = [part for one in removals for part in one.leaves or ()]
+    subjects = sorted(subject for one in removals for subject in one.subjects or ())
+    reasons = sorted({reason for one in removals for reason in one.reasons or ()})
+    befores = [one.before for one in removals if one.before is not None]
+    return Statement(
+        statement=removals[0].statement,
+        at=at.astimezone(UTC),
+        count=sum(one.count or 0 for one in removals),
+        leaves=ranges(numbers_of(leaves)),
+        before=max(befores, default=None),
+        reasons=reasons or None,
+        subjects=subjects or None,
+    )

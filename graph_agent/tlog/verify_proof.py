@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Check that a decision is in a log: python verify_proof.py DECISION.json PROOF.tlog-proof POLICY
+
+It needs Python and the package `cryptography`, and imports nothing else. The policy has one line for each trusted key:
+
+    log KEY          the key of the log (NAME+ID+BASE64; the name is the log's origin)
+    witness KEY      the key of a witness
+    quorum NUMBER    how many of the witnesses must have signed (without this line: all)
+
+Get the keys from the operator's site, from your contract and from your own witness, not from the one who gives you the proof.
+DECISION.json is {"salt": BASE64, "record": TEXT}; the log's leaf commits to SHA-256(salt, record). The formats are
+c2sp.org/tlog-proof, c2sp.org/tlog-checkpoint and c2sp.org/tlog-cosignature. The exit code is 0 if the decision is proved.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Dict, Sequence, Tuple  # noqa: UP035 (an auditor's Python may be older than ours)
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+TYPES = {"log": 1, "witness": 4}
+Keys = Dict[Tuple[str, str, bytes], Ed25519PublicKey]  # noqa: UP006 (by type, name and id)
+
+
+class NotProvedError(Exception):
+    """The reason why the decision is not proved."""
+
+
+def require(condition: object, why: str) -> None:
+    if not condition:
+        raise NotProvedError(why)
+
+
+def sha256(*parts: bytes) -> bytes:
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def decode(text: str) -> bytes:
+    data = base64.b64decode(text, validate=True)
+    require(base64.b64encode(data).decode() == text, "it contains base64 that is not canonical")
+    return data
+
+
+def number(text: str) -> int:
+    require(text.isascii() and text.isdigit() and text == str(int(text)), f"malformed number: {text}")
+    return int(text)
+
+
+def read_policy(text: str) -> tuple[Keys, int]:
+    """Return the keys, and the number of witnesses that must have signed."""
+    keys: Keys = {}
+    quorum = None
+    for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
+        word, value = line.split()
+        if word == "quorum":
+            quorum = number(value)
+            continue
+        name, key_id, key = value.split("+", 2)
+        raw = decode(key)
+        require(len(raw) == 33 and raw[0] == TYPES.get(word), f"not the key of a {word}: {value}")
+        require(sha256(name.encode(), b"\n", raw)[:4].hex() == key_id, f"the id of a key is wrong: {value}")
+        keys[word, name, bytes.fromhex(key_id)] = Ed25519PublicKey.from_public_bytes(raw[1:])
+    return keys, sum(kind == "witness" for kind, _, _ in keys) if quorum is None else quorum
+
+
+def read_signatures(note: str, keys: Keys) -> tuple[str, dict[tuple[str, str], int]]:
+    """Return the text of a signed note, and {(type, name): time} of the known keys that have signed it."""
+    text, separator, lines = note.rpartition("\n\n")
+    require(separator and lines.endswith("\n") and not any(c < " " and c != "\n" for c in note), "the checkpoint is malformed")
+    text += "\n"
+    signed = {}
+    for line in lines.split("\n")[:-1]:
+        dash, name, value = line.split(" ")
+        raw = decode(value)
+        require(dash == "\u2014", "a signature is malformed")
+        for kind in TYPES:
+            key, signature, message, at = keys.get((kind, name, raw[:4])), raw[4:], text, 0
+            if key is None:
+                continue
+            if kind == "witness":
+                at, signature = int.from_bytes(signature[:8], "big"), signature[8:]
+                message = f"cosignature/v1\ntime {at}\n{text}"
+            try:
+                key.verify(signature, message.encode())
+            except InvalidSignature:
+                raise NotProvedError(f"the signature of {name} is invalid") from None
+            signed[kind, name] = at
+    return text, signed
+
+
+def root_from(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes:
+    """Return the root that the inclusion proof leads to (RFC 9162, section 2.1.3.2)."""
+    require(index < size, "the index is outside of the tree")
+    position, last, root = index, size - 1, leaf
+    for sibling in path:
+        require(last > 0 and len(sibling) == 32, "the proof does not fit the index")
+        if position & 1 or position == last:
+            root = sha256(b"\1", sibling, root)
+            while position and not position & 1:
+                position, last = position >> 1, last >> 1
+        else:
+            root = sha256(b"\1", root, sibling)
+        position, last = position >> 1, last >> 1
+    require(last == 0, "the proof does not fit the index")
+    return root
+
+
+def verify(decision_text: str, proof_text: str, policy_text: str) -> str:
+    """Return the sentence that says what is proved. Raises NotProvedError."""
+    keys, quorum = read_policy(policy_text)
+    decision = json.loads(decision_text)
+    salt = decode(decision["salt"])
+    require(len(salt) == 32, "the salt does not have 32 bytes")
+    commitment = sha256(salt, decision["record"].encode("utf-8", "surrogatepass"))
+    leaf = sha256(b"\0graph-agent/leaf/v1\ndecision\n", base64.b64encode(commitment), b"\n")
+    head, _, note = proof_text.partition("\n\n")
+    title, *lines = head.split("\n")
+    require(title == "c2sp.org/tlog-proof@v1", "it is not a proof of a transparency log")
+    if lines[0].startswith("extra "):
+        lines.pop(0)
+    word, _, index = lines.pop(0).partition(" ")
+    require(word == "index", "the proof has no index")
+    text, signed = read_signatures(note, keys)
+    origin, size, root, *rest = text.split("\n")
+    require(rest == [""], "the checkpoint is malformed")
+    require(("log", origin) in signed, "the log has not signed the checkpoint with a key of the policy")
+    path = [decode(line) for line in lines]
+    require(root_from(leaf, number(index), number(size), path) == decode(root), "the record is not the one in the log")
+    utc = timezone.utc  # noqa: UP017 (an auditor's Python may be older than ours)
+    times = {name: datetime.fromtimestamp(at, utc) for (kind, name), at in signed.items() if kind == "witness"}
+    require(len(times) >= quorum, f"{len(times)} of the {quorum} required witnesses have signed")
+    witnesses = ", ".join(f"{name} at {at:%Y-%m-%d %H:%M:%S} UTC" for name, at in times.items())
+    seen = f"witnessed by {witnesses}" if times else "UNANCHORED: no witness has signed"
+    decision_id = json.loads(decision["record"])["header"]["decision_id"]
+    sentence = f"the record of decision {decision_id} is number {int(index):,} of {int(size):,} in {origin}; {seen}"
+    require(sentence.isprintable(), "a name contains characters that cannot be printed")
+    return sentence
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    try:
+        # Bytes, because reading text would change its line breaks.
+        print("PROVED, with these keys:", verify(*(Path(name).read_bytes().decode() for name in sys.argv[1:])))
+    except (
+        NotProvedError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        OSError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:
+        sys.exit(f"NOT PROVED: {error}")

@@ -1,0 +1,189 @@
+"""`graph-agent log` as a transparency log: witnesses, restores, erasure, keys, and both directions of verification."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from graph_agent.tlog.note import SigningKey, VerifierKey
+from graph_agent.tlog.witness_client import WitnessClient
+from tests.cli.conftest import Cli
+from tests.cli.test_verify import TABLES, UNANCHORED, execute
+from tests.record.trees import running_witness
+
+
+def key_of(home: Path) -> VerifierKey:
+    return SigningKey.parse((home / "log.key").read_text(encoding="utf-8").strip()).verifier
+
+
+@contextmanager
+def witness_in_thread(folder: Path, *logs: VerifierKey) -> Iterator[WitnessClient]:
+    """Serve a witness while commands run in this thread."""
+    ready, stopped = threading.Event(), threading.Event()
+    found: list[WitnessClient] = []
+
+    async def serve() -> None:
+        async with running_witness(folder, *logs) as witness:
+            found.append(witness)
+            ready.set()
+            await asyncio.to_thread(stopped.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    assert ready.wait(60)
+    try:
+        yield found[0]
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def copied(home: Path, file: Path) -> Path:
+    with closing(sqlite3.connect(home / "graph_agent.db")) as source, closing(sqlite3.connect(file)) as target:
+        source.backup(target)
+    return file
+
+
+def put_back(home: Path, file: Path) -> None:
+    for old in home.glob("graph_agent.db*"):
+        old.unlink()
+    shutil.copy(file, home / "graph_agent.db")
+
+
+def test_a_witness_shows_that_yesterdays_copy_was_put_back_until_the_log_is_forked(
+    cli: Cli, home: Path, tmp_path: Path
+) -> None:
+    cli("ask", "add a task to call mom")
+    with witness_in_thread(tmp_path, key_of(home)) as witness:
+        added = cli("log", "witness", "add", witness.url, str(witness.key))
+        assert added.out == f"{witness.key.name} is a witness of this log; start it with --log {key_of(home)}\n"
+        yesterday, head = copied(home, tmp_path / "yesterday"), (home / "log.head").read_bytes()
+        decision = cli("ask", "show my tasks", "--json").json()["decision_id"]
+        assert cli("log", "export", "--proof", decision, "--out", str(tmp_path / "proof")).code == 0
+        verified = cli("log", "verify")
+        assert (verified.code, "by auditor.example/w1 (tree size 2)" in verified.out) == (0, True), verified.out
+
+        # Also the files of the home, but for the key.
+        put_back(home, yesterday)
+        (home / "log.head").write_bytes(head)
+        found = cli("log", "verify")
+        assert (found.code, found.out.count("removed    ")) == (1, 1)
+        assert "auditor.example/w1 has seen 2 leaves at 20" in found.out
+        assert "the log has 1: the end was removed or the database was rolled back" in found.out
+        assert (
+            cli("log", "verify", "--offline").out
+            == f"intact: 1 record, tree size 1, 2 turns and operations compared; {UNANCHORED}\n"
+        )
+        assert cli("ask", "hello").code == 0
+        assert "1 row not in the tree yet" in cli("log", "verify").out
+
+        forked = cli("log", "fork", "--reason", "restored a backup")
+        assert forked.out.startswith(
+            f"the log continues as {key_of(home).name}/fork-2; lost was {key_of(home).name} with 2 leaves"
+        )
+        after = cli("log", "verify")
+        assert (after.code, "forked 1 time; UNANCHORED" in after.out) == (0, True)
+        again = cli("log", "fork", "--reason", "again")
+        assert (again.code, again.err.count("\n"), "nothing to fork" in again.err) == (1, 1, True)
+    # The proof that was made before stays valid.
+    command = [sys.executable, "-I", "verify_proof.py", "decision.json", "decision.tlog-proof", "policy.txt"]
+    proved = subprocess.run(command, cwd=tmp_path / "proof", capture_output=True, text=True, check=False)
+    assert (proved.returncode, decision in proved.stdout) == (0, True), proved
+
+
+def test_a_user_is_erased_and_the_log_says_how_much_but_not_who(cli: Cli, home: Path, tmp_path: Path) -> None:
+    for user in ("ann", "bob"):
+        assert cli("ask", "--user", user, "add a task to call mom").code == 0
+    kept = cli("log", "list", "--user", "bob", "--json").json()["decision_id"]
+    assert cli("log", "export", "--proof", kept, "--out", str(tmp_path / "proof")).code == 0
+    erased = cli("log", "erase", "--user", "ann", "--reason", "request 7")
+    assert erased.code == 0, erased.err
+    assert "1 decision, 1 conversation and 1 operation erased" in erased.out
+    receipt = erased.out.partition("receipt for the person: ")[2].strip()
+    with closing(sqlite3.connect(home / "graph_agent.db")) as database:
+        dump = "\n".join(line for line in database.iterdump() if not line.startswith('INSERT INTO "tasks"'))
+        (facts,) = database.execute("SELECT facts FROM record_removals WHERE facts LIKE '%subjects\":[%'").fetchone()
+    assert "'ann'" not in dump
+    assert receipt not in dump
+    assert json.loads(facts)["leaves"] == [[0, 1]]
+    verified = cli("log", "verify")
+    assert (
+        verified.code,
+        "1 record, tree size 2, 1 removed on purpose, 1 of them without a statement yet" in verified.out,
+    ) == (0, True)
+    # A day later the next seal states it.
+    execute(home / "graph_agent.db", "UPDATE record_removals SET removed_at = '2026-01-01T00:00:00.000000+00:00'")
+    for _ in range(2):
+        assert cli("ask", "--user", "bob", "hello").code == 0
+    verified = cli("log", "verify")
+    assert (verified.code, "1 removed on purpose" in verified.out, "statement" in verified.out) == (0, True, False), (
+        verified.out
+    )
+    with closing(sqlite3.connect(home / "graph_agent.db")) as database:
+        ((text,),) = database.execute("SELECT text FROM tree_statements").fetchall()
+    statement = json.loads(text)
+    assert (statement["statement"], statement["count"], statement["reasons"]) == ("erased", 1, ["request 7"])
+    # A removal that only imitates one is found.
+    execute(home / "graph_agent.db", f"DELETE FROM record_leaves WHERE item = '{kept}'")
+    assert "and no statement says why" in cli("log", "verify").out
+
+
+def test_a_checkpoint_that_was_kept_is_continued_or_not(cli: Cli, home: Path, tmp_path: Path) -> None:
+    cli("ask", "hello")
+    kept = tmp_path / "checkpoint"
+    shutil.copy(home / "log.head", kept)
+    cli("ask", "hello again")
+    assert cli("log", "consistency", "--from", str(kept)).out == f"the log continues the 1 leaf of {kept}\n"
+    assert len(cli("log", "consistency", "--from", str(kept), "--json").json()["proof"]) == 1
+    shutil.copy(home / "log.head", kept)
+    execute(home / "graph_agent.db", "DELETE FROM tree_leaves", "DELETE FROM tree_head")
+    assert cli("log", "consistency", "--from", str(kept)).code == 1
+
+
+def test_the_key_of_the_log_is_rotated(cli: Cli, home: Path) -> None:
+    cli("ask", "hello")
+    old = key_of(home)
+    new = VerifierKey.parse(cli("log", "rotate").out.removeprefix("key: ").strip())
+    assert (new.name, new != old) == (old.name, True)
+    cli("ask", "hello again")
+    assert (home / "log.head").read_text(encoding="utf-8").count(f"— {old.name} ") == 2
+    lines = (home / "log.key").read_text(encoding="utf-8").splitlines()
+    (home / "log.key").write_text(f"{lines[0]}\n", encoding="utf-8")
+    assert cli("log", "verify").code == 0
+    (home / "log.key").write_text(f"{SigningKey.generate(old.name, old.kind).to_text()}\n", encoding="utf-8")
+    assert "is not a checkpoint of this log: it is not signed with a known key" in cli("log", "verify").err
+    (home / "log.head").unlink()
+    assert "signature  the head of the log is not the one that was signed" in cli("log", "verify").out
+
+
+@pytest.mark.parametrize("text", ["PRIVATE+KEY+x", "too short"])
+def test_a_signing_key_that_cannot_be_used_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("LOG_SIGNING_KEY", text)
+    ended = cli("log", "verify")
+    assert (ended.code, ended.err.count("\n"), text in ended.err) == (1, 1, False)
+    monkeypatch.setenv("LOG_SIGNING_KEY", "a random text of at least thirty-two characters")
+    monkeypatch.setenv("LOG_ORIGIN", "tasks.example/log")
+    assert cli("ask", "hello").code == 0
+    monkeypatch.setenv("LOG_WITNESSES", "nonsense")
+    assert (cli("log", "verify").code, "the witnesses of the log cannot be read" in cli("log", "verify").err) == (1, True)
+
+
+def test_a_change_whose_decision_is_missing_and_a_decision_whose_change_is_missing_are_found(cli: Cli, home: Path) -> None:
+    added, listed = (cli("ask", text, "--json").json()["decision_id"] for text in ("add a task to call mom", "show my tasks"))
+    execute(home / "graph_agent.db", "DELETE FROM operations")
+    found = cli("log", "verify", "--json")
+    assert [(one["kind"], one["decision_id"]) for one in found.json()["violations"]] == [("effect", added)]
+    gone = (f"DELETE FROM {table} WHERE decision_id = '{listed}'" for table in TABLES)
+    execute(home / "graph_agent.db", "PRAGMA foreign_keys=OFF", *gone)
+    kinds = sorted({one["kind"] for one in cli("log", "verify", "--json").json()["violations"]})
+    assert kinds == ["effect", "removed"]

@@ -1,0 +1,219 @@
+"""The proof of one decision: a program and a page check it without this package or a network, and refuse forgeries."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from graph_agent.db import Database
+from graph_agent.record.tree.leaves import commitment, leaf_entry
+from graph_agent.record.tree.proof import DecisionProof, read_proof
+from graph_agent.record.tree.tables import tree_leaves
+from graph_agent.tlog.checkpoint import Checkpoint, format_proof
+from graph_agent.tlog.merkle import Frontier, leaf_hash
+from graph_agent.tlog.note import KeyType, SigningKey, sign
+from tests.page.site import CHROMIUM, chromium
+from tests.record.trees import LOG_KEY, WITNESS_KEY, LogFiller, running_witness, tree_of
+from tests.tlog.go_check import check_with_go
+
+POLICY = f"log {LOG_KEY.verifier}\nwitness {WITNESS_KEY.verifier}\n"
+OTHER = SigningKey.generate("other.example/log", KeyType.LOG)
+FORGER = SigningKey.generate(LOG_KEY.verifier.name, KeyType.LOG)
+
+Forgery = Callable[[DecisionProof, DecisionProof], tuple[DecisionProof, str]]
+"""Makes a forged proof and its policy of the proofs of two decisions."""
+
+
+@pytest.fixture(scope="module")
+def proofs(tmp_path_factory: pytest.TempPathFactory) -> list[DecisionProof]:
+    """The proofs of two decisions of a log of five, which a witness has cosigned."""
+    folder = tmp_path_factory.mktemp("proofs")
+
+    async def make() -> list[DecisionProof]:
+        log = Database.open(f"sqlite:///{folder / 'log.db'}")
+        log.write_now(tree_leaves.metadata.create_all)
+        names = await LogFiller.on(log).fill(5)
+        async with running_witness(folder) as witness:
+            tree = tree_of(log, witnesses=[witness])
+            await tree.seal()
+            assert await tree.push() == 1
+        found = [await read_proof(log, name) for name in names[1:3]]
+        await log.close()
+        return found
+
+    return asyncio.run(make())
+
+
+def edit(proof: DecisionProof, old: str, new: str) -> DecisionProof:
+    assert old in proof.proof
+    return proof.replace(proof=proof.proof.replace(old, new, 1))
+
+
+def lines(proof: DecisionProof) -> list[str]:
+    return proof.proof.split("\n")
+
+
+def without_line(proof: DecisionProof, start: str) -> DecisionProof:
+    kept = [line for line in lines(proof) if not line.startswith(start)]
+    assert len(kept) < len(lines(proof))
+    return proof.replace(proof="\n".join(kept))
+
+
+def flipped(proof: DecisionProof, position: int) -> DecisionProof:
+    """Return the proof with one bit changed in the base64 of a line."""
+    changed = lines(proof)
+    head, _, last = changed[position].rpartition(" ")
+    raw = bytearray(base64.b64decode(last))
+    raw[-1] ^= 1
+    changed[position] = f"{head}{' ' if head else ''}{base64.b64encode(raw).decode()}"
+    return proof.replace(proof="\n".join(changed))
+
+
+def signed_by_forger(proof: DecisionProof, policy: str) -> tuple[DecisionProof, str]:
+    """Return a proof of a tree with one leaf, the record, signed by a key with the name of the log."""
+    tree = Frontier()
+    tree.push(leaf_hash(leaf_entry("decision", commitment(proof.salt, proof.record))))
+    note = sign(Checkpoint(LOG_KEY.verifier.name, 1, tree.root()).to_text(), [FORGER])
+    return proof.replace(proof=format_proof(0, [], note)), policy
+
+
+CUT = "\n\n"
+FORGERIES: dict[str, Forgery] = {
+    "another record": lambda one, other: (one.replace(record=other.record), POLICY),
+    "an edited record": lambda one, _: (one.replace(record=one.record.replace("hello", "goodbye")), POLICY),
+    "a space in the record": lambda one, _: (one.replace(record=f"{one.record} "), POLICY),
+    "another salt": lambda one, other: (one.replace(salt=other.salt), POLICY),
+    "a short salt": lambda one, _: (one.replace(salt="AAAA"), POLICY),
+    "another index": lambda one, _: (edit(one, "index 1", "index 2"), POLICY),
+    "an index outside of the tree": lambda one, _: (edit(one, "index 1", "index 9"), POLICY),
+    "an index that is no number": lambda one, _: (edit(one, "index 1", "index 01"), POLICY),
+    "the proof of another decision": lambda one, other: (one.replace(proof=other.proof), POLICY),
+    "a changed hash": lambda one, _: (flipped(one, 2), POLICY),
+    "a missing hash": lambda one, _: (one.replace(proof="\n".join([*lines(one)[:2], *lines(one)[3:]])), POLICY),
+    "one hash too many": lambda one, _: (edit(one, "index 1\n", f"index 1\n{lines(one)[2]}\n"), POLICY),
+    "another size": lambda one, _: (edit(one, "\n5\n", "\n6\n"), POLICY),
+    "another root": lambda one, _: (flipped(one, lines(one).index("5") + 1), POLICY),
+    "another origin": lambda one, _: (edit(one, "\ntasks.example/log\n", "\ntasks.example/other\n"), POLICY),
+    "no signature of the log": lambda one, _: (without_line(one, "— tasks.example/log"), POLICY),
+    "a changed signature of the log": lambda one, _: (flipped(one, len(lines(one)) - 3), POLICY),
+    "no cosignature": lambda one, _: (without_line(one, "— auditor.example/w1"), POLICY),
+    "a changed cosignature": lambda one, _: (flipped(one, len(lines(one)) - 2), POLICY),
+    "a tree that another key has signed": lambda one, _: signed_by_forger(one, POLICY),
+    "the key of another log": lambda one, _: (one, f"log {OTHER.verifier}\nwitness {WITNESS_KEY.verifier}\n"),
+    "a key with the wrong id": lambda one, _: (one, POLICY.replace(LOG_KEY.verifier.id.hex(), "00000000")),
+    "no key": lambda one, _: (one, ""),
+    "an extension line": lambda one, _: (edit(one, f"{CUT}— ", f"\nmore{CUT}— "), POLICY),
+    "a file that is no proof": lambda one, _: (one.replace(proof="nothing"), POLICY),
+}
+
+
+def run_program(folder: Path, proof: DecisionProof, policy: str) -> subprocess.CompletedProcess[str]:
+    folder.mkdir(exist_ok=True)
+    for name, text in proof.files(policy).items():
+        (folder / name).write_text(text, encoding="utf-8", newline="")
+    # -I: neither this folder nor this package is on the path of the program.
+    command = [sys.executable, "-I", "verify_proof.py", "decision.json", "decision.tlog-proof", "policy.txt"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_program_proves_a_decision_and_refuses_every_forgery(proofs: list[DecisionProof], tmp_path: Path) -> None:
+    one, other = proofs
+    proved = run_program(tmp_path / "real", one, POLICY)
+    decision_id = json.loads(one.record)["header"]["decision_id"]
+    assert proved.stdout.startswith(
+        f"PROVED, with these keys: the record of decision {decision_id} is number 1 of 5 in tasks.example/log; "
+        "witnessed by auditor.example/w1 at 20"
+    )
+    assert (proved.returncode, proved.stderr) == (0, "")
+    for name, forge in FORGERIES.items():
+        refused = run_program(tmp_path / "forged", *forge(one, other))
+        assert (refused.returncode, refused.stdout, refused.stderr[:12]) == (1, "", "NOT PROVED: "), (name, refused)
+        assert refused.stderr.count("\n") == 1, name
+
+
+def test_the_program_says_that_no_witness_has_signed_if_none_is_required(proofs: list[DecisionProof], tmp_path: Path) -> None:
+    alone = run_program(tmp_path, without_line(proofs[0], "— auditor.example/w1"), f"log {LOG_KEY.verifier}\n")
+    assert "UNANCHORED: no witness has signed" in alone.stdout
+    short = run_program(tmp_path, proofs[0], f"{POLICY}quorum 2\n")
+    assert short.stderr == "NOT PROVED: 1 of the 2 required witnesses have signed\n"
+
+
+def test_the_program_imports_nothing_of_this_package(proofs: list[DecisionProof]) -> None:
+    source = proofs[0].files(POLICY)["verify_proof.py"]
+    assert "graph_agent" not in source.replace("graph-agent", "")
+
+
+def test_go_proves_a_decision(proofs: list[DecisionProof], tmp_path: Path) -> None:
+    proof = proofs[0]
+    leaf = leaf_entry("decision", commitment(proof.salt, proof.record))
+    head, _, note = proof.proof.partition(CUT)
+    facts: dict[str, Any] = {
+        "LogKey": str(LOG_KEY.verifier),
+        "WitnessName": WITNESS_KEY.verifier.name,
+        "WitnessID": int.from_bytes(WITNESS_KEY.verifier.id, "big"),
+        "WitnessKey": WITNESS_KEY.verifier.public,
+        "Note": note,
+        "Index": 1,
+        "Leaves": [leaf, leaf],
+        "Roots": [],
+        "Inclusion": head.split("\n")[2:],
+        "Consistency": [],
+    }
+    only_proof = {**facts, "OnlyProof": True}
+    assert check_with_go(tmp_path, only_proof) == "2 signatures, number 1 of 5"
+    assert "invalid" in check_with_go(tmp_path, {**only_proof, "Leaves": [b"another", b"another"]})
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on the PATH")
+    with chromium() as browser:
+        yield browser
+
+
+def test_the_saved_page_proves_a_decision_and_refuses_every_forgery(
+    proofs: list[DecisionProof], browser: Browser, tmp_path: Path
+) -> None:
+    one, other = proofs
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+
+    def verdict(proof: DecisionProof, policy: str, pasted: str | None = None) -> str:
+        file = tmp_path / "decision.html"
+        file.write_text(proof.files(policy)["decision.html"], encoding="utf-8")
+        page.goto(file.as_uri())
+        expect(page.locator("#verdict")).not_to_have_text("Checking …")
+        if pasted is not None:
+            page.evaluate("document.getElementById('verdict').textContent = 'Checking …'")
+            page.fill("#policy", pasted)
+            expect(page.locator("#verdict")).not_to_have_text("Checking …")
+        return page.inner_text("#verdict")
+
+    assert verdict(one, POLICY) == "Proved, with these keys"
+    assert "auditor.example/w1 had seen this tree at 20" in page.inner_text("#steps")
+    assert json.loads(page.inner_text("#record")) == json.loads(one.record)
+    # The keys that the reader pastes decide, not those of the file.
+    assert verdict(one, "", POLICY) == "Proved, with these keys"
+    assert verdict(one, POLICY, f"log {FORGER.verifier}\nwitness {WITNESS_KEY.verifier}") == "Not proved"
+    forged, own_keys = signed_by_forger(one, f"log {FORGER.verifier}\n")
+    assert verdict(forged, own_keys) == "Signed by the log, with this key; no witness has seen it"
+    assert verdict(forged, own_keys, POLICY) == "Not proved"
+    for name, forge in FORGERIES.items():
+        assert (verdict(*forge(one, other)), page.inner_text("#record")) == ("Not proved", ""), name
+    # A record cannot end the script that contains it.
+    hostile = one.replace(proof=f"{one.proof}</script><script>document.title = 'run'</script>")
+    assert (verdict(hostile, POLICY), page.title()) == ("Not proved", "A decision, with its proof")
+    assert {url.partition(":")[0] for url in requests} == {"file"}
+    context.close()
