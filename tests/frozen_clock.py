@@ -18,12 +18,12 @@ def freeze_loop_time(clock: ManualClock) -> ManualClock:
     return clock
 
 
-async def pass_time(clock: ManualClock, work: Awaitable[T]) -> T:
+async def pass_time(clock: ManualClock, work: Awaitable[T], step_seconds: float = 0.05) -> T:
     """Return the result of `work`, whose waits take no real time: the frozen loop's time advances until it has ended."""
     freeze_loop_time(clock)
     task = asyncio.ensure_future(work)
     while not task.done():
         # The threads of a database get real time to answer.
         await asyncio.to_thread(time.sleep, 0.001)
-        clock.advance(seconds=0.05)
+        clock.advance(seconds=step_seconds)
     return await task

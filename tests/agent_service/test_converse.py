@@ -125,7 +125,7 @@ async def test_a_turn_whose_end_cannot_be_recorded_is_not_reported_as_never_star
         return done()
 
     place = agent_services(TableServer({"add_task": lose_the_log}), audit=audit, clock=clock)
-    response = await pass_time(clock, talk(place, [ADD], "add a"))
+    response = await pass_time(clock, talk(place, [ADD], "add a"), step_seconds=1.0)
     sentence = "The request was started, and its outcome is not known. Check what was done before you repeat it."
     assert (response.status, response.error) == ("error", sentence)
 

@@ -554,7 +554,7 @@ async def _until_crashed(turns: RandomTurns, writer: CrashingWriter, work: Corou
     crash = asyncio.ensure_future(writer.crashed.wait())
     await asyncio.wait({task, crash}, return_when=asyncio.FIRST_COMPLETED)
     crash.cancel()
-    return await pass_time(turns.clock, task)
+    return await pass_time(turns.clock, task, step_seconds=1.0)
 
 
 async def _interrupt(
