@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 
@@ -42,7 +43,7 @@ class Settings(BaseModel):
     roles: str | None = Field(default=None, alias="GRAPH_AGENT_ROLES")
     """`CLAIM=ROLE,ROLE`: the claim of the bearer tokens that has the user's roles, and the roles that conditions may name."""
     time_zone: str = Field(default="UTC", alias="GRAPH_AGENT_TIME_ZONE")
-    """The time zone in which conditions see the hour and the day, such as Europe/Berlin."""
+    """The time zone in which conditions see the hour and the day, and in which days are counted, such as Europe/Berlin."""
     mcp: Path | None = Field(default=None, alias="GRAPH_AGENT_MCP")
     """The file that lists the MCP servers; unset: the shipped task server."""
     secret: SecretStr | None = Field(default=None, alias="GRAPH_AGENT_SECRET", min_length=16)
@@ -77,6 +78,10 @@ class Settings(BaseModel):
     """A turn's deadline."""
     turns_per_minute: int = Field(default=60, ge=1, alias="GRAPH_AGENT_TURNS_PER_MINUTE")
     """The limit for each user, across all replicas."""
+    turn_tokens: int | None = Field(default=None, ge=1, alias="GRAPH_AGENT_TURN_TOKENS")
+    """A turn that has used so many tokens calls the model no more; unset: no limit."""
+    day_tokens: int | None = Field(default=None, ge=1, alias="GRAPH_AGENT_DAY_TOKENS")
+    """A user whose turns have used so many tokens in a day of the time zone gets no further answer of the model that day."""
     retention_days: int = Field(default=30, ge=1, alias="GRAPH_AGENT_RETENTION_DAYS")
     """The time for which decisions are kept. High-risk uses in the EU need at least six months: 183."""
     disclosure: str = Field(default="You are talking to an AI system.", max_length=500, alias="GRAPH_AGENT_DISCLOSURE")
@@ -117,6 +122,15 @@ class Settings(BaseModel):
     @classmethod
     def _separated(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @field_validator("time_zone")
+    @classmethod
+    def _existing_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("must be the name of a time zone, such as Europe/Berlin") from None
+        return value
 
     @field_validator("jwt_secret")
     @classmethod

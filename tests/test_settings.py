@@ -41,6 +41,7 @@ def test_names_ignore_case_and_empty_values_count_as_unset() -> None:
         ({"GRAPH_AGENT_ROLES": "hunter2"}, "GRAPH_AGENT_ROLES: must be CLAIM=ROLE,ROLE"),
         ({"GRAPH_AGENT_ROLES": "hunter2=, "}, "GRAPH_AGENT_ROLES: must be CLAIM=ROLE,ROLE"),
         ({"GRAPH_AGENT_ROLES": "scp=hunter2"}, "GRAPH_AGENT_ROLES: must not be a scope"),
+        ({"GRAPH_AGENT_TIME_ZONE": "hunter2"}, "GRAPH_AGENT_TIME_ZONE: must be the name of a time zone"),
         ({"GRAPH_AGENT_AUDITOR_CLAIM": "scope=hunter2"}, "GRAPH_AGENT_AUDITOR_CLAIM: must not be a scope"),
         ({"GRAPH_AGENT_AUDITOR_CLAIM": "scp=hunter2"}, "GRAPH_AGENT_AUDITOR_CLAIM: must not be a scope"),
         ({"GRAPH_AGENT_OIDC_CLIENT_ID": "hunter2"}, "GRAPH_AGENT_OIDC_ISSUER and GRAPH_AGENT_OIDC_CLIENT_ID belong together"),

@@ -108,6 +108,7 @@ def _engine(services: AgentServices, adapter: LLMAdapter, request: AgentRequest)
                 iteration_timeout=loop.iteration_timeout,
                 read_retries=loop.read_retries,
                 tell_time=True,
+                tokens=services.config.tokens,
             ),
             system_prompt=prompt.to_prompt_string(request.user_id),
             # A list of bindings is the caller's choice of some of the granted tools.

@@ -16,7 +16,7 @@ from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.models.config import AgentEngineConfig
+from graph_agent.models.config import AgentEngineConfig, TokenLimits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
@@ -68,7 +68,7 @@ async def open_services(
         services = AgentServices(
             constitution=constitution.text,
             conditions=conditions,
-            config=AgentEngineConfig(timeout_seconds=settings.timeout_seconds),
+            config=_engine_config(settings),
             tools=tools,
             ports=EnginePorts(
                 DatabaseAuditWriter(stores.database, clock=clock, record_key=record_keys(settings)),
@@ -93,6 +93,12 @@ async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentService
 
 # Calls with the same configuration share one adapter, so that they share its connections and its limit on them.
 @lru_cache(maxsize=16)
+def _engine_config(settings: Settings) -> AgentEngineConfig:
+    limited = settings.turn_tokens is not None or settings.day_tokens is not None
+    limits = TokenLimits(turn=settings.turn_tokens, day=settings.day_tokens, time_zone=settings.time_zone)
+    return AgentEngineConfig(timeout_seconds=settings.timeout_seconds, tokens=limits if limited else None)
+
+
 def agent_adapter(base_url: str, api_key: str, model: str, timeout_seconds: float) -> LLMAdapter:
     """Return the adapter for an endpoint that speaks the OpenAI protocol. It keeps a client for each event loop."""
     limits = LLMConfig(api_key=api_key, timeout_seconds=timeout_seconds)

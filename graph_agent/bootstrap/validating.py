@@ -16,6 +16,7 @@ from graph_agent.db import Database, migrate
 from graph_agent.models.canonical import digest
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.task_server.case_tasks import CaseTasks
 from graph_agent.validation.fixtures import Fixture
@@ -92,8 +93,11 @@ async def _open_runner(settings: Settings, model: str | None) -> AsyncGenerator[
         tasks = Database.open("sqlite://")
         stack.push_async_callback(tasks.close)
         migrate(tasks, "graph_agent.task_server")
+        # Not the log: the calls of a case are counted apart from those of users.
+        migrate(tasks, "graph_agent.record")
         tools = await stack.enter_async_context(open_tools(tasks, settings, constitution))
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
         cases = CaseTasks(tasks if settings.mcp is None else None)
         conditions = conditions_of(settings)
-        yield EngineRunner(adapter, tools, constitution.text, cases, config=config, conditions=conditions), reason
+        audit = DatabaseAuditWriter(tasks)
+        yield EngineRunner(adapter, tools, constitution.text, cases, config=config, conditions=conditions, audit=audit), reason

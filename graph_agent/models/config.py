@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from operator import not_
+
 from pydantic import Field
 
 from graph_agent.models.base import Frozen
 from graph_agent.models.llm import DEFAULT_TEMPERATURE, MAX_RESPONSE_TOKENS
 
 MAX_TOOL_ITERATIONS = 5
+
+
+class TokenLimits(Frozen):
+    """Limits on the tokens of model calls, checked before each call: one that has begun may pass them."""
+
+    turn: int | None = Field(default=None, ge=1)
+    """The limit of one turn."""
+    day: int | None = Field(default=None, ge=1)
+    """The limit of a user in one day of `time_zone`."""
+    time_zone: str = "UTC"
 
 
 class AgentEngineConfig(Frozen, kw_only=False):
@@ -25,6 +37,9 @@ class AgentEngineConfig(Frozen, kw_only=False):
     """Number of retries of a failed read. Writes are never retried: they are settled through the ledger."""
     tell_time: bool = False
     """True if the prompt ends with the current time."""
+
+    # Left out of the JSON if there are none, as in records that do not have it.
+    tokens: TokenLimits | None = Field(default=None, exclude_if=not_)
 
     @property
     def max_calls_per_turn(self) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, or_, select, text
+from sqlalchemy import Connection, func, or_, select, text
 
 from graph_agent.models.facts import PastUse
 from graph_agent.models.record import CallDisposition, CallState
 from graph_agent.models.tools import UNKNOWN_CODES
-from graph_agent.record.tables import call_operations, decision_logs, tool_invocation_logs
+from graph_agent.record.tables import call_operations, decision_logs, llm_call_logs, tool_invocation_logs
 
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('uses of ' || :user, 0))")
 
@@ -33,6 +33,16 @@ def find_uses(connection: Connection, user_id: str, since: datetime, without: st
         PastUse(found.tool_name, found.amounts, found.intended_at, found.state == CallState.DONE)
         for found in connection.execute(wanted)
     ]
+
+
+def find_tokens(connection: Connection, user_id: str, since: datetime, without: str) -> int:
+    """Return the tokens of the user's turns since this time, but for those of the decision `without`."""
+    wanted = (
+        select(func.coalesce(func.sum(llm_call_logs.c.total_tokens), 0))
+        .join(decision_logs, decision_logs.c.decision_id == llm_call_logs.c.decision_id)
+        .where(decision_logs.c.user_id == user_id, decision_logs.c.created_at >= since, decision_logs.c.decision_id != without)
+    )
+    return int(connection.execute(wanted).scalar_one())
 
 
 def find_called(connection: Connection, conversation_id: str, without: str) -> list[str]:

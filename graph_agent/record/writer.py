@@ -210,6 +210,9 @@ class DatabaseAuditWriter(AuditWriter):
 
         return await self._write(work, f"decision {decision_id} was continued by another process")
 
+    async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
+        return await self._read(lambda connection: uses.find_tokens(connection, user_id, since, without=decision_id))
+
     async def past_uses(self, context: DecisionContext, decision_id: str, since: datetime) -> PastUses:
         def work(connection: Connection) -> PastUses:
             found = uses.find_uses(connection, context.user_id, since, without=decision_id)

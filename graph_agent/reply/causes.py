@@ -25,6 +25,8 @@ _CAUSES = {
     "TOOLS_NOT_SUPPORTED": ("the server refuses requests with tools", "use a model that supports tools, or enable them there"),
     "REQUEST_REFUSED": ("the server refused the request", "run `graph-agent doctor`, which quotes it, and check the base URL"),
     "QUOTA_EXHAUSTED": ("the quota of this API key is exhausted", "raise it at the provider, or use another key or model"),
+    "TURN_TOKENS": ("the turn has used its tokens; the model was not called again", "raise GRAPH_AGENT_TURN_TOKENS"),
+    "DAY_TOKENS": ("the user has used the tokens of the day; the model was not called", "raise GRAPH_AGENT_DAY_TOKENS"),
     "RATE_LIMITED": ("the provider got too many requests", "send fewer at a time, or raise the limit at the provider"),
     "SERVER_ERROR": ("the model's server failed", "try again later; if the server is yours, read its log"),
     "UNREACHABLE": ("the model's endpoint cannot be reached", "check the base URL and the network, and start the server"),

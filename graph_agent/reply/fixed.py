@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.decision import AnswerState
-from graph_agent.models.llm import LLMErrorCode
+from graph_agent.models.llm import LLMErrorCause, LLMErrorCode
 from graph_agent.reply.authored import Parts, by_code, capitalized, joined
 from graph_agent.reply.text import one_line
 
@@ -38,6 +38,10 @@ _VOID_ANSWERS = {
 _READ_FIRST = "Read all of it on the page or with `graph-agent ask --show --conversation ID`, and confirm it there by its id."
 _UNKNOWN_QUESTION = "I have no such question waiting for you here, so nothing was done."
 
+_TOKEN_LIMITS = {
+    LLMErrorCause.TURN_TOKENS: "That request needs more work than one message may use. Could you break it into smaller steps?",
+    LLMErrorCause.DAY_TOKENS: "You have used up what I may do for you today. Please come back tomorrow.",
+}
 _CONFIRMED_FAILURES = {ToolErrorCode.NOT_FOUND: "I couldn't find that any more, so nothing was changed."}
 _CONFIRMED_FAILURE = "That didn't work, so nothing was changed. Please try again."
 
@@ -68,8 +72,10 @@ def refused(descriptions: Sequence[str], rule: str) -> str:
     return f"Not done: {text}. {rule[:1].upper()}{rule[1:]}."
 
 
-def failure_reply(error: LLMErrorCode | None) -> str:
-    """Return the reply to a model call without a usable response."""
+def failure_reply(error: LLMErrorCode | None, cause: LLMErrorCause | None = None) -> str:
+    """Return the reply to a model call without a usable response, or to one that a limit has prevented."""
+    if cause in _TOKEN_LIMITS:
+        return _TOKEN_LIMITS[cause]
     return RATE_LIMIT_REPLY if error is LLMErrorCode.RATE_LIMITED else FAILURE_REPLY
 
 

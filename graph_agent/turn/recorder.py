@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOverError
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import PendingAction
-from graph_agent.models.facts import Facts, PastUse, PastUses, total_of, uses_by_window
-from graph_agent.models.llm import LLMErrorCode, LLMRequest, LLMResponse
+from graph_agent.models.facts import Facts, PastUse, PastUses, total_of, uses_by_window, window_start
+from graph_agent.models.llm import LLMErrorCause, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import (
     RECORD_VERSION,
     CallOperation,
@@ -227,9 +227,12 @@ class Recorder:
         if self.interrupted:
             return LLMResponse(finish_reason="error", error=LLMErrorCode.TIMEOUT)
         self._model_calls += 1
-        response, ms = await self._timed(
-            EntryKind.MODEL, question, lambda: self._hooks.model_call(request, self._ports().generate(request))
-        )
+        if (limit := await self._token_limit()) is None:
+            response, ms = await self._timed(
+                EntryKind.MODEL, question, lambda: self._hooks.model_call(request, self._ports().generate(request))
+            )
+        else:
+            response, ms = LLMResponse(finish_reason="error", error=LLMErrorCode.RATE_LIMITED, cause=limit), 0
         self._append(EntryKind.MODEL, question, response.to_json(), ms)
         # A response without tool calls can only become the reply: it is committed together with the terminal row.
         calls_tools = any(call.name not in REPLY_FORMS for call in response.function_calls or [])
@@ -239,6 +242,22 @@ class Recorder:
                 LLMCall(sequence=self._model_calls, response=response, request_digest=question, duration_ms=ms)
             )
         return response
+
+    async def _token_limit(self) -> LLMErrorCause | None:
+        """Return the limit that the turn, or its user today, has reached."""
+        limits = self.snapshot.config.tokens
+        if limits is None or self._external is None:
+            return None
+        usage = [entry.result.get("usage") or {} for entry in self.entries if entry.kind is EntryKind.MODEL]
+        tokens = sum(one.get("total_tokens", 0) for one in usage)
+        if limits.turn is not None and tokens >= limits.turn:
+            return LLMErrorCause.TURN_TOKENS
+        if limits.day is not None:
+            assert isinstance(self._writer, UseCounter)  # or the turn is not started under this limit
+            since = window_start("day", self._clock.now(), limits.time_zone)
+            user = self.header.context.user_id
+            tokens += await self._writer.used_tokens(user, self.header.decision_id, since)
+        return None if limits.day is None or tokens < limits.day else LLMErrorCause.DAY_TOKENS
 
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         self._intended = list(calls)

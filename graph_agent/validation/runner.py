@@ -18,6 +18,8 @@ from graph_agent.models.decision import DecisionContext, Message, OutcomeCategor
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolServer
+from graph_agent.record.audit_writer import AuditWriter
+from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.options import EngineOptions, EnginePorts
 from graph_agent.validation.fixtures import Fixture, FixtureTask
@@ -79,8 +81,10 @@ class EngineRunner:
         clock: Clock | None = None,
         ids: IdSource | None = None,
         conditions: ConditionsFile | None = None,
+        audit: AuditWriter | None = None,
     ) -> None:
         self._conditions = conditions
+        self._audit = audit
         self._adapter = adapter
         self._tools = tools
         self._constitution = constitution
@@ -97,7 +101,8 @@ class EngineRunner:
         created = await self._tasks.create(user_id, [(task.description, task.status) for task in reversed(fixture.tasks)])
         adapter = self._adapter if fixture.script is None else _script_adapter(fixture.script, created[::-1])
         clock = _WaitingClock(self._clock)
-        ports, options = EnginePorts(clock=clock), EngineOptions(self._config, graph=self._graph, conditions=self._conditions)
+        audit = MemoryAuditWriter() if self._audit is None else self._audit
+        ports, options = EnginePorts(audit, clock), EngineOptions(self._config, graph=self._graph, conditions=self._conditions)
         engine = LLMAgentEngine(adapter, self._tools, self._constitution, ports=ports, options=options)
         conversation_id = self._ids.new()
         history: list[Message] = []

@@ -9,4 +9,5 @@ from graph_agent.reply.fixed import failure_reply
 
 async def error_response(turn: Turn, runtime: TurnRuntime) -> Turn:  # noqa: ARG001 (the signature of a node)
     error = turn.ending.error if turn.ending else None
-    return turn.to("answered", ending=Ending.of(EndingKind.FAILURE, by_code(failure_reply(error)), error=error))
+    cause = turn.response.cause if turn.response else None
+    return turn.to("answered", ending=Ending.of(EndingKind.FAILURE, by_code(failure_reply(error, cause)), error=error))
