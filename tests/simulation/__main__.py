@@ -8,9 +8,9 @@ import multiprocessing
 import os
 import time
 
-from tests.simulation.run import Simulation, simulate, violations_of
+from tests.simulation import planted
 
-_SEEDS_PER_TASK = 20
+_SEEDS_PER_TASK = 10
 
 
 def main() -> int:
@@ -19,28 +19,37 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seed", type=int, help="print the history of one seed")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="the number of processes")
+    parser.add_argument("--until-found", action="store_true", help="stop at the first violation, and run its seed again")
+    parser.add_argument("--defect", choices=planted.DEFECTS, help="plant a defect in the package first")
     given = parser.parse_args()
+    if given.defect is not None:
+        planted.plant(given.defect)
+    # Imported here, because a defect is planted before the package is imported.
+    from tests.simulation.run import simulate, violations_of
+
     if given.seed is not None:
-        return _print_history(simulate(given.seed))
-    started = time.monotonic()
+        simulation = simulate(given.seed)
+        print(simulation.faults, *simulation.lines, sep="\n")
+        print(f"seed {given.seed}: {len(simulation.violations)} violations, history {simulation.digest}")
+        return int(bool(simulation.violations))
     seeds = range(given.first, given.first + given.seeds)
-    failed = 0
-    with multiprocessing.get_context("spawn").Pool(given.processes, gc.freeze) as pool:
-        for seed, violations in pool.imap(violations_of, seeds, chunksize=_SEEDS_PER_TASK):
-            if violations:
-                failed += 1
-                print(f"seed {seed}: {'; '.join(violations)}", flush=True)
-    seconds = time.monotonic() - started
-    print(f"{len(seeds)} seeds in {seconds:.0f} s, {failed} with violations")
+    started, failed, run = time.monotonic(), 0, 0
+    gc.freeze()
+    with multiprocessing.get_context("fork").Pool(given.processes) as pool:
+        for seed, violations, digest in pool.imap(violations_of, seeds, 1 if given.until_found else _SEEDS_PER_TASK):
+            run += 1
+            if not violations:
+                continue
+            failed += 1
+            print(f"seed {seed}: {'; '.join(violations)}", flush=True)
+            if given.until_found:
+                same = simulate(seed).digest == digest
+                print(f"seed {seed} again: {'the same' if same else 'ANOTHER'} history")
+                break
+    print(f"{run} seeds in {time.monotonic() - started:.0f} s, {failed} with violations")
     if failed:
         print("make simulate SEED=n prints the history of a seed")
     return int(failed > 0)
-
-
-def _print_history(simulation: Simulation) -> int:
-    print(simulation.faults, *simulation.lines, sep="\n")
-    print(f"seed {simulation.seed}: {len(simulation.violations)} violations, history {simulation.digest}")
-    return int(bool(simulation.violations))
 
 
 if __name__ == "__main__":

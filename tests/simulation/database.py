@@ -51,6 +51,7 @@ class _Request:
     process: Process
     work: Work[Any]
     future: Future[Any]
+    at: float
     writes: bool
     sent: bool
     """True if it has left the process, so that it arrives even if the process is paused or killed."""
@@ -74,6 +75,8 @@ class DatabaseServer:
         self.down_until = 0.0
         self.healed = False
         self.observer: Observer | None = None
+        self.longest: dict[Process, float] = {}
+        """The longest time that a process has waited for the database, in seconds."""
         self._troubled: dict[Process, float] = {}
         self._all_troubled_until = 0.0
         self._last_commit: dict[tuple[Process, bool], float] = {}
@@ -110,7 +113,7 @@ class DatabaseServer:
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
         random, faults = self._random, self._faults
-        request = _Request(process, work, future, writes, sent=random.random() < 0.7)
+        request = _Request(process, work, future, self._loop.time(), writes, sent=random.random() < 0.7)
         there, back = random.uniform(0.0005, 0.02), random.uniform(0.0005, 0.02)
         if self.healed:
             self._arrive_later(request, there, closing, lambda failed: self._reply_later(request, failed, back))
@@ -189,6 +192,8 @@ class DatabaseServer:
             self.observer(process, connection, changes)
 
     def _reply_later(self, request: _Request, result: Callable[[], Any], seconds: float) -> None:
+        waited = self._loop.time() + seconds - request.at
+        self.longest[request.process] = max(waited, self.longest.get(request.process, 0.0))
         self._loop.call_later(seconds, lambda: _set(request.future, result), context=self._loop.outside.context())
 
 

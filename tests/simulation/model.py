@@ -53,7 +53,14 @@ class SimulatedModel(RequestAdapter):
     async def respond(self, request: LLMRequest) -> LLMResponse:  # noqa: ARG002 (no answer depends on the request)
         world, random = self._world, self._world.random
         slow = not world.healed and random.random() < world.faults.slow_model
-        await asyncio.sleep(random.uniform(0.0, random.choice((3, 8, 40))) if slow else random.uniform(0.05, 1.0))
+        seconds = random.uniform(0.0, random.choice((3, 8, 40))) if slow else random.uniform(0.05, 1.0)
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            if random.random() < 0.7:
+                raise
+            # A library may swallow a cancellation.
+            await asyncio.sleep(seconds)
         if not world.healed and random.random() < world.faults.failing_model:
             raise random.choice(_ERRORS)()
         return world.answer()

@@ -52,9 +52,10 @@ def simulate(seed: int) -> Simulation:
     return Simulation(seed, faults, history.lines, history.violations, history.digest)
 
 
-def violations_of(seed: int) -> tuple[int, list[str]]:
-    """Return a seed and its violations, for a pool of processes."""
-    return seed, simulate(seed).violations
+def violations_of(seed: int) -> tuple[int, list[str], str]:
+    """Return a seed, its violations and the digest of its history, for a pool of processes."""
+    simulation = simulate(seed)
+    return seed, simulation.violations, simulation.digest
 
 
 @contextmanager
@@ -145,7 +146,8 @@ def _heal(world: World, replicas: list[Replica]) -> None:
     world.database.healed = world.tools.healed = world.model.healed = True
     world.database.down_until = 0.0
     for replica in replicas:
-        replica.process.paused_until = 0.0
+        # Not to zero: the checks ask whether it was ever paused.
+        replica.process.paused_until = min(replica.process.paused_until, world.loop.time())
         replica.process.callbacks_to_live = None
         if not replica.process.alive:
             replica.start()

@@ -8,15 +8,35 @@ import sys
 
 import pytest
 
+from tests.simulation.planted import DEFECTS
 from tests.simulation.run import simulate
 
 _SEEDS_PER_TEST = 25
+_QUICKLY_FOUND = frozenset(
+    {
+        "leases are set and compared by the host's clock",
+        "a path that was walked twice is kept in the record",
+        "the row of an operation does not name the attempt",
+    }
+)
 
 
 @pytest.mark.parametrize("first", range(1, 201, _SEEDS_PER_TEST))
 def test_no_seed_violates_a_promise(first: int) -> None:
     found = {seed: simulate(seed).violations for seed in range(first, first + _SEEDS_PER_TEST)}
     assert {seed: violations for seed, violations in found.items() if violations} == {}
+
+
+@pytest.mark.parametrize(
+    "defect", [name if name in _QUICKLY_FOUND else pytest.param(name, marks=pytest.mark.slow) for name in DEFECTS]
+)
+def test_a_planted_defect_is_found_and_its_seed_replays(defect: str) -> None:
+    command = [sys.executable, "-m", "tests.simulation", "--defect", defect, "--until-found", "--seeds", "2000"]
+    finished = subprocess.run([*command, "--processes", "1"], capture_output=True, text=True, check=False)
+    assert finished.returncode == 1, finished.stdout + finished.stderr
+    found, again, *_ = finished.stdout.splitlines()
+    seed = found.partition(":")[0]
+    assert again == f"{seed} again: the same history"
 
 
 def test_a_seed_gives_the_same_history_in_every_process() -> None:

@@ -44,6 +44,13 @@ class Watch:
         self._attempts: defaultdict[tuple[str, Process], set[int]] = defaultdict(set)
         self._names: dict[str, str] = {}
 
+    def owners(self, decision_id: str) -> list[Process]:
+        """Return the processes that have claimed a turn, in the order of its attempts."""
+        found = {
+            number: process for (name, process), numbers in self._attempts.items() if name == decision_id for number in numbers
+        }
+        return [found[number] for number in sorted(found)]
+
     @property
     def running(self) -> list[tuple[str, str]]:
         """The decisions whose turns run, each with its user."""

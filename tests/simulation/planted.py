@@ -1,0 +1,188 @@
+"""Planted defects: changes of the package's source, made while it is imported, that the simulation must find.
+
+`python -m tests.simulation --defect NAME` runs with one of them. This module imports nothing of the package.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Edit:
+    """The replacement of a text that occurs once in a module."""
+
+    module: str
+    old: str
+    new: str
+
+
+_CLAIM = "graph_agent.chat.conversations.turn_claim"
+_ROWS = "graph_agent.chat.conversations.turn_rows"
+_TURNS = "graph_agent.chat.conversations.turns"
+_LEASES = "graph_agent.chat.leases"
+_RECORDER = "graph_agent.turn.recorder"
+_RUN = "graph_agent.turn.run"
+_WRITER = "graph_agent.record.writer"
+_OPERATIONS = "graph_agent.record.operations"
+_DATABASE = "graph_agent.db.database"
+
+DEFECTS: Mapping[str, Sequence[Edit]] = {
+    "leases are set and compared by the host's clock": [
+        Edit(
+            _TURNS,
+            "turn_rows.LeaseStatements(audit.database, lease)",
+            "turn_rows.LeaseStatements(__import__('types').SimpleNamespace(dialect=audit.database.dialect, "
+            "time=lambda after=timedelta(): __import__('sqlalchemy').bindparam(None, callable_=lambda: clock.now() + after, "
+            "type_=__import__('graph_agent.db').db.UtcDateTime)), lease)",
+        )
+    ],
+    "the loser of the race for a response goes on": [
+        Edit(
+            _RECORDER,
+            "        free = await self._writer.write_progress(",
+            "        free = await _adopt(self._writer.write_progress)(",
+        ),
+        Edit(
+            _RECORDER,
+            "class Recorder:\n",
+            "def _adopt(write: Any) -> Any:\n"
+            "    async def adopted(*given: Any, **named: Any) -> bool:\n"
+            "        try:\n"
+            "            return await write(*given, **named)\n"
+            "        except TurnTakenOverError:\n"
+            "            return True\n"
+            "    return adopted\n\n\nclass Recorder:\n",
+        ),
+    ],
+    "a path that was walked twice is kept in the record": [
+        Edit("graph_agent.turn.finished", "    require_whole_path(graph, steps)\n", ""),
+        Edit(_RUN, "self._compose_and_close(again, steps)", "self._compose_and_close(again, [*self.steps, *steps])"),
+    ],
+    "a lease is not renewed": [Edit(_LEASES, "            await self._renew()\n", "")],
+    "the attempt of a turn is not checked": [
+        Edit(_ROWS, '_BY_ID & (turns.c.attempt == bindparam("claimed_attempt")) & (', "_BY_ID & (")
+    ],
+    "a commit is retried blindly": [
+        Edit(
+            _DATABASE,
+            "        return await asyncio.wrap_future(self._backend.submit_write(work, closing=_closing.get()))\n",
+            "        from graph_agent.db.backend import DatabaseUnavailableError\n"
+            "        try:\n"
+            "            return await asyncio.wrap_future(self._backend.submit_write(work, closing=_closing.get()))\n"
+            "        except DatabaseUnavailableError:\n"
+            "            return await asyncio.wrap_future(self._backend.submit_write(work, closing=_closing.get()))\n",
+        )
+    ],
+    "the row of an operation does not name the attempt": [Edit(_OPERATIONS, '"attempt": attempt,', '"attempt": 1,')],
+    "the sweep ignores the claim": [
+        Edit(
+            _ROWS,
+            "select(turns.c.id, turns.c.attempt).where(running, expired)",
+            "select(turns.c.id, turns.c.attempt).where(running)",
+        ),
+        Edit(_ROWS, "            .where(_CLAIMED, expired)\n", "            .where(_CLAIMED)\n"),
+    ],
+    "the sweep closes decisions whose turns run": [
+        Edit(
+            "graph_agent.chat.recovery", "            if decision_id not in running:\n", "            if running is not None:\n"
+        )
+    ],
+    "a turn is closed by an attempt that has lost it": [
+        Edit(_ROWS, "PreparedStatement(update(turns).where(_CLAIMED)", "PreparedStatement(update(turns).where(_BY_ID)")
+    ],
+    "a lease is renewed too late": [Edit(_LEASES, "RENEW_AFTER_SECONDS = 2.0", "RENEW_AFTER_SECONDS = 6.0")],
+    "entries are appended by a process that has lost the turn": [
+        Edit(_CLAIM, "if turn_rows.IS_CLAIMED.first(connection, self._turn.key) is None:", "if False:")
+    ],
+    "the operation of another attempt is sent again": [
+        Edit(
+            _OPERATIONS,
+            "    return _INTEND.first(connection, row) is not None",
+            "    _INTEND.first(connection, row)\n    return True",
+        ),
+        Edit(_RECORDER, "(resumed_here or not sendable)", "not sendable"),
+    ],
+    "a call is sent before its operation is committed": [
+        Edit(_RECORDER, "        sendable = await self._save_before(call)\n", "        sendable = True\n")
+    ],
+    "a call of an unknown outcome is sent again": [
+        Edit(
+            "graph_agent.graph.authorized",
+            "    result = await ports.execute(call)\n    if call.mutating:\n",
+            "    result = await ports.execute(call)\n    if result.unknown:\n        result = await ports.execute(call)\n"
+            "    if call.mutating:\n",
+        )
+    ],
+    "the model is asked again after a crash": [
+        Edit(
+            _RUN,
+            "        entries = list(stored.entries)\n",
+            "        entries = []\n        stored = stored.replace(entries=[])\n",
+        )
+    ],
+    "an unknown outcome is recorded as a failure": [
+        Edit(
+            "graph_agent.turn.external",
+            "except TimeoutError:\n            return ToolResult.failed(ToolErrorCode.TIMEOUT_ERROR, OUTCOME_UNKNOWN)\n",
+            "except TimeoutError:\n            return ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, 'late')\n",
+        )
+    ],
+    "an interrupted turn forgets its last call": [
+        Edit(_RECORDER, "        if self._lost_call in ((kind, request), _ANY_CALL):\n", "        if False:\n")
+    ],
+    "a repeated request starts another turn": [
+        Edit(
+            "graph_agent.chat.conversations.turns",
+            '            "idem_key": request.idem_key,\n',
+            '            "idem_key": None,\n',
+        )
+    ],
+}
+"""The name of each defect -> what it changes."""
+
+
+class _ChangedLoader(SourceFileLoader):
+    """Compiles a changed source, past the cache of bytecode."""
+
+    def __init__(self, edits: Sequence[Edit], fullname: str, path: str) -> None:
+        super().__init__(fullname, path)
+        self._edits = edits
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        raise OSError(f"{path} is changed: its bytecode must not be used")
+
+    def source_to_code(self, data: Any, path: Any, **options: Any) -> CodeType:  # type: ignore[override]  # static elsewhere
+        source = bytes(data).decode()
+        for edit in self._edits:
+            if source.count(edit.old) != 1:
+                raise ImportError(f"{edit.module} has {source.count(edit.old)} times: {edit.old}")
+            source = source.replace(edit.old, edit.new)
+        code: CodeType = super().source_to_code(source.encode(), path, **options)
+        return code
+
+
+class _ChangedModules(MetaPathFinder):
+    def __init__(self, edits: Sequence[Edit]) -> None:
+        self._edits = edits
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        edits = [edit for edit in self._edits if edit.module == fullname]
+        spec = PathFinder.find_spec(fullname, path, target) if edits else None
+        if spec is not None and spec.origin is not None:
+            spec.loader = _ChangedLoader(edits, fullname, spec.origin)
+        return spec
+
+
+def plant(defect: str) -> None:
+    """Change the modules of a defect when they are imported."""
+    edits = DEFECTS[defect]
+    if loaded := [edit.module for edit in edits if edit.module in sys.modules]:
+        raise ImportError(f"{loaded[0]} is imported already")
+    sys.meta_path.insert(0, _ChangedModules(edits))
