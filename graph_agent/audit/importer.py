@@ -64,6 +64,7 @@ async def import_records(database: Database, pieces: Iterable[str], *, record_ke
 async def _import_batch(database: Database, batch: list[DecisionRecord], texts: dict[str, str], sealer: Sealer) -> ImportReport:
     """Import some records in one transaction. `texts` are all texts that the file has contained so far."""
     by_id = {record.header.decision_id: record for record in batch}
+    plain = {name: record.to_json() for name, record in by_id.items()}
 
     def work(connection: Connection) -> ImportReport:
         stored = select(decision_logs.c.decision_id, decision_logs.c.record).where(
@@ -71,26 +72,23 @@ async def _import_batch(database: Database, batch: list[DecisionRecord], texts: 
         )
         existing = {row.decision_id: row.record for row in connection.execute(stored)}
         new = [record for name, record in by_id.items() if name not in existing]
-        leaves = {
-            name: new_leaf(LeafKind.DECISION, name, canonical_json(record.to_json()), sealer) for name, record in by_id.items()
-        }
+        rows = [plain[record.header.decision_id] for record in new]
         referenced: set[str] = set()
         for record in new:
             named = {name: texts[name] for name in record.header.digests.values() if name in texts}
             store_texts(connection, named, record.header.started_at)
             referenced |= named.keys()
         if new:
-            salted = [{**decision_row(record), "salt": leaves[record.header.decision_id].salt} for record in new]
-            connection.execute(insert(decision_logs), salted)
-        insert_new(connection, tool_invocation_logs, [row for record in new for row in invocation_rows(record)])
-        insert_new(connection, llm_call_logs, [row for record in new for row in call_rows(record)])
-        for record in new:
-            leaves[record.header.decision_id].store(connection)
-        if new:
+            for decision in map(decision_row, rows):
+                leaf = new_leaf(LeafKind.DECISION, decision["decision_id"], decision["record"], sealer)
+                connection.execute(insert(decision_logs), {**decision, "salt": leaf.salt})
+                leaf.store(connection)
+            insert_new(connection, tool_invocation_logs, [row for record in rows for row in invocation_rows(record)])
+            insert_new(connection, llm_call_logs, [row for record in rows for row in call_rows(record)])
             imported = Statement(statement=StatementKind.IMPORTED, at=datetime.now(UTC), count=len(new), verified=False)
             add_statement(connection, imported, sealer)
             forget_hours(connection, lambda column: column.in_([record.header.decision_id for record in new]))
-        differing = [name for name, text in existing.items() if text != canonical_json(by_id[name].to_json())]
+        differing = [name for name, text in existing.items() if text != canonical_json(plain[name])]
         return ImportReport(
             imported=len(new), present=len(existing) - len(differing), differing=sorted(differing), texts=len(referenced)
         )

@@ -178,8 +178,8 @@ class DatabaseAuditWriter(AuditWriter):
         entries: Sequence[RecordEntry] = (),
         operation: CallOperation | None = None,
     ) -> bool:
-        calls = [call_row(decision_id, call) for call in responses]
-        invocations = [] if invocation is None else [invocation_row(decision_id, invocation)]
+        calls = [_call_row(decision_id, call) for call in responses]
+        invocations = [] if invocation is None else [invocation_row(decision_id, invocation.to_json())]
         rows = [_entry_row(decision_id, entry) for entry in entries]
         now = self._clock.now()
 
@@ -204,7 +204,7 @@ class DatabaseAuditWriter(AuditWriter):
             uses.lock_uses(connection, operation.user_id)
             past = uses.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
             verdict, runs = reservation.judge(past)
-            _CALL.run_for_each(connection, [call_row(decision_id, call) for call in responses])
+            _CALL.run_for_each(connection, [_call_row(decision_id, call) for call in responses])
             _ENTRY.run_for_each(connection, [_entry_row(decision_id, entry) for entry in (*entries, verdict)])
             return verdict, not runs or operations.intend(connection, decision_id, attempt, operation, reservation.at)
 
@@ -229,9 +229,9 @@ class DatabaseAuditWriter(AuditWriter):
         decision_id = record.header.decision_id
         plain = record.to_json()
         text = canonical_json(plain)
-        columns = terminal_columns(record)
-        invocations = invocation_rows(record)
-        calls = call_rows(record)
+        columns = terminal_columns(plain)
+        invocations = invocation_rows(plain)
+        calls = call_rows(plain)
         context = record.header.context
         header = canonical_json(plain["header"])
         leaf = new_leaf(LeafKind.DECISION, decision_id, text, self._sealer)
@@ -345,6 +345,10 @@ class DatabaseAuditWriter(AuditWriter):
 
 def _entry_row(decision_id: str, entry: RecordEntry) -> dict[str, Any]:
     return {"decision_id": decision_id, "n": entry.n, "entry": entry.to_json()}
+
+
+def _call_row(decision_id: str, call: LLMCall) -> dict[str, Any]:
+    return call_row(decision_id, call.sequence, call.response.to_json(), call.request_digest, call.duration_ms)
 
 
 def _stored_record(connection: Connection, decision_id: str) -> str:

@@ -98,7 +98,7 @@ def store_records(log: Database, *records: DecisionRecord, texts: dict[str, str]
         rows_of_decisions = []
         for record in records:
             header = record.header
-            row = decision_row(record)
+            row = decision_row(record.to_json())
             leaf = new_leaf(LeafKind.DECISION, header.decision_id, row["record"], Sealer(key))
             rows_of_decisions.append({**row, "salt": leaf.salt})
             leaf.store(connection)
@@ -106,8 +106,8 @@ def store_records(log: Database, *records: DecisionRecord, texts: dict[str, str]
             store_texts(connection, {name: known[name] for name in referenced}, header.started_at)
         for model, rows in (
             (decision_logs, rows_of_decisions),
-            (tool_invocation_logs, [row for record in records for row in invocation_rows(record)]),
-            (llm_call_logs, [row for record in records for row in call_rows(record)]),
+            (tool_invocation_logs, [row for record in records for row in invocation_rows(record.to_json())]),
+            (llm_call_logs, [row for record in records for row in call_rows(record.to_json())]),
         ):
             if rows:
                 connection.execute(insert(model), rows)

@@ -208,7 +208,7 @@ async def test_an_hour_is_not_counted_while_a_transaction_changes_it(fresh_postg
     waits = "SELECT count(*) FROM pg_locks WHERE relation = to_regclass('metrics_hours') AND NOT granted"
 
     def insert_slowly(connection: Connection) -> None:
-        connection.execute(insert(decision_logs), [decision_row(late)])
+        connection.execute(insert(decision_logs), [decision_row(late.to_json())])
         forget_hours(connection, lambda column: column == late.header.decision_id)
         loop.call_soon_threadsafe(inserted.set)
         while not count_ended.is_set() and not connection.exec_driver_sql(waits).scalar_one():

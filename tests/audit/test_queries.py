@@ -131,7 +131,7 @@ async def test_limit_and_offset_are_bounded(queries: LogQueryService, given: dic
 
 
 async def test_a_total_is_exact_up_to_ten_thousand_and_then_a_lower_bound(log: Database) -> None:
-    row = decision_row(make_record(1))
+    row = decision_row(make_record(1).to_json())
 
     def many(first: int, last: int) -> None:
         rows = [{**row, "decision_id": f"d{number}", "record": None, "header": None} for number in range(first, last)]

@@ -95,7 +95,8 @@ async def templates() -> tuple[list[Template], dict[str, str]]:
 
 
 def _template(record: DecisionRecord, weight: int) -> Template:
-    return Template(decision_row(record), invocation_rows(record), call_rows(record), weight)
+    plain = record.to_json()
+    return Template(decision_row(plain), invocation_rows(plain), call_rows(plain), weight)
 
 
 def per_day(count: int) -> int:

@@ -177,9 +177,9 @@ async def test_an_upgrade_moves_all_rows_into_partitions(log: Database) -> None:
     other = record.replace(
         header=record.header.replace(decision_id=random_id), decision=record.decision.replace(decision_id=random_id)
     )
-    rows = [decision_row(one) for one in (record, other)]
+    rows = [decision_row(one.to_json()) for one in (record, other)]
     await log.write(lambda connection: connection.execute(insert(decision_logs), rows).close())
-    parts = [row for one in (record, other) for row in call_rows(one)]
+    parts = [row for one in (record, other) for row in call_rows(one.to_json())]
     await log.write(lambda connection: connection.execute(insert(llm_call_logs), parts).close())
     migrate(log, "graph_agent.record", record_key=lambda: KEY)
     assert [partition_of(log, one) for one in (record, other)] == ["before", "after"]

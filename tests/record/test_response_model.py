@@ -48,7 +48,9 @@ async def test_a_turn_stores_the_model_that_answered_last_and_the_cached_tokens(
 async def test_a_log_from_before_these_columns_is_migrated_and_still_verified(database: Database) -> None:
     upgrade_to(database, "graph_agent.record", "0003")
     old = make_record(1, tokens=5)
-    row = {name: value for name, value in decision_row(old).items() if name not in ("response_model", "cached_tokens")}
+    row = {
+        name: value for name, value in decision_row(old.to_json()).items() if name not in ("response_model", "cached_tokens")
+    }
     database.write_now(lambda connection: connection.execute(insert(decision_logs), row).close())
     migrate(database, "graph_agent.record")
 

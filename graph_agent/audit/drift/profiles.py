@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import percentile
 from graph_agent.models.base import Frozen
-from graph_agent.models.record import DecisionRecord, RecordStatus
+from graph_agent.models.record import DecisionRecord, EntryKind, RecordStatus
 from graph_agent.record.projection import response_model
 from graph_agent.record.tables import decision_logs, tool_invocation_logs
 
@@ -116,7 +116,7 @@ def observe(record: DecisionRecord) -> Observation:
     decision = record.decision
     return Observation(
         model=record.header.model,
-        response_model=response_model(record),
+        response_model=response_model([entry.result for entry in record.entries if entry.kind is EntryKind.MODEL]),
         constitution=record.header.constitution,
         user_id=record.header.context.user_id,
         intent=decision.intent.intent_type.value if decision.intent else "UNKNOWN",

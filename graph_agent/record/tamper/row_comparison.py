@@ -32,9 +32,9 @@ def row_differences(
     dialect: Dialect, table: Table, expected: Sequence[Mapping[str, Any]], stored: Sequence[Any]
 ) -> Iterator[str]:
     """Describe each difference between the rows of one decision that its record implies and those that `table` has."""
-    encode = encoders(dialect, table)
+    layout = columns_of(dialect, table)
     expected_rows = {row.get("sequence"): row for row in expected}
-    stored_rows = {row._mapping.get("sequence"): row._mapping for row in stored}
+    stored_rows = {row.sequence if "sequence" in table.columns else None: row for row in stored}
     for sequence in [*expected_rows, *(sequence for sequence in stored_rows if sequence not in expected_rows)]:
         name = table.name if sequence is None else f"{table.name} {sequence}"
         if sequence not in stored_rows:
@@ -42,17 +42,20 @@ def row_differences(
         elif sequence not in expected_rows:
             yield f"{name} is not in the record"
         else:
-            for column, value in expected_rows[sequence].items():
-                if encode[column](value) != stored_rows[sequence][column]:
+            found, wanted = stored_rows[sequence], expected_rows[sequence]
+            for column, position, encode in layout:
+                if column in wanted and found[position] != encode(wanted[column]):
                     yield f"{name}: the column {column} differs from the record"
 
 
 # Cached: a verification asks for the same three tables once for every decision.
 @lru_cache(maxsize=16)
-def encoders(dialect: Dialect, table: Table) -> dict[str, Callable[[Any], Any]]:
-    """Return, for each column, the function that converts a value to the form in which the driver stores it."""
-    processors = {column.name: column.type.dialect_impl(dialect).bind_processor(dialect) for column in table.columns}
-    return {name: processor or _unchanged for name, processor in processors.items()}
+def columns_of(dialect: Dialect, table: Table) -> list[tuple[str, int, Callable[[Any], Any]]]:
+    """Return, for each column, its name, its position and the function that converts a value as the driver stores it."""
+    return [
+        (column.name, position, column.type.dialect_impl(dialect).bind_processor(dialect) or _unchanged)
+        for position, column in enumerate(table.columns)
+    ]
 
 
 def _unchanged(value: Any) -> Any:

@@ -10,15 +10,14 @@ from sqlalchemy import Connection, Table, TableClause, insert
 
 from graph_agent.models.canonical import canonical_json
 from graph_agent.record.sealer import Sealer
-from graph_agent.record.tamper.row_comparison import encoders
+from graph_agent.record.tamper.row_comparison import columns_of
 from graph_agent.record.tree.leaves import new_leaf
 from graph_agent.record.tree.tables import LeafKind
 
 
 def insert_leaf_row(connection: Connection, kind: LeafKind, table: Table, row: Mapping[str, Any], sealer: Sealer) -> None:
     """Insert a row with its pending leaf. Columns that it leaves out are NULL."""
-    encode = encoders(connection.dialect, table)
-    stored = {name: encode[name](row.get(name)) for name in encode}
+    stored = {name: encode(row.get(name)) for name, _, encode in columns_of(connection.dialect, table)}
     leaf = new_leaf(kind, row[table.columns.keys()[0]], row_text(table, stored), sealer)
     connection.execute(insert(table), {**row, "salt": leaf.salt})
     leaf.store(connection)
