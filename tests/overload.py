@@ -23,7 +23,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from graph_agent.api.arrivals import seconds_since_arrival
+from graph_agent.api.acceptor import seconds_since_arrival
 from tests.fork_server import graph_agent
 from tests.serving import address_of
 

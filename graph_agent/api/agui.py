@@ -12,39 +12,18 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from ag_ui.core import (
-    ActivitySnapshotEvent,
-    BaseEvent,
-    Interrupt,
-    ResumeEntry,
-    RunAgentInput,
-    RunErrorEvent,
-    RunFinishedEvent,
-    RunFinishedInterruptOutcome,
-    RunFinishedSuccessOutcome,
-    RunStartedEvent,
-    StateSnapshotEvent,
-    StepFinishedEvent,
-    StepStartedEvent,
-    TextMessageContentEvent,
-    TextMessageEndEvent,
-    TextMessageStartEvent,
-    ToolCallEndEvent,
-    ToolCallResultEvent,
-    ToolCallStartEvent,
-    UserMessage,
-)
+from ag_ui import core
 from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
 from graph_agent.api.chat import ParsedMessage, read_shown
 from graph_agent.api.errors import stream_error_body
 from graph_agent.api.events import start_streamed_turn, stream_of
 from graph_agent.api.schemas import errors
+from graph_agent.api.services import AuthenticatedCaller
 from graph_agent.chat.stream import NumberedEvent
 from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion, unstorable
 from graph_agent.turn.events import EventKind, TurnEvent
@@ -89,10 +68,10 @@ async def run_agent(request: Request, caller: AuthenticatedCaller) -> Response:
     return stream_of(request, caller, _messages(run, events), admitted=True)
 
 
-def _read_run(body: dict[str, Any]) -> RunAgentInput:
+def _read_run(body: dict[str, Any]) -> core.RunAgentInput:
     """Return the run. Raises `ServiceError` VALIDATION_ERROR."""
     try:
-        run = RunAgentInput.model_validate(_without_unused(body))
+        run = core.RunAgentInput.model_validate(_without_unused(body))
     except (ValidationError, RecursionError):
         raise invalid("The request body must be the RunAgentInput of AG-UI 1.0.") from None
     if unstorable(run.thread_id):
@@ -120,7 +99,7 @@ def _without_unused(body: dict[str, Any]) -> dict[str, Any]:
     return {"tools": [], "context": [], **used}
 
 
-def _parse_message(run: RunAgentInput) -> ParsedMessage:
+def _parse_message(run: core.RunAgentInput) -> ParsedMessage:
     """Return the message or the answer that a run brings. Raises `ServiceError` VALIDATION_ERROR if there is none."""
     conversation_id = run.state.get("conversation_id") if isinstance(run.state, dict) else None
     if conversation_id is not None and not isinstance(conversation_id, str):
@@ -128,7 +107,7 @@ def _parse_message(run: RunAgentInput) -> ParsedMessage:
     if run.resume:
         return ParsedMessage(None, conversation_id, _parse_answer(run.resume))
     last = run.messages[-1] if run.messages else None
-    if not isinstance(last, UserMessage):
+    if not isinstance(last, core.UserMessage):
         raise invalid("The last message must be the user's.")
     if isinstance(last.content, str):
         return ParsedMessage(last.content, conversation_id, None, _shown(run.state))
@@ -147,7 +126,7 @@ def _shown(state: Any) -> ShownQuestion | None:
     return read_shown({"pending_action": pending.get("id") if isinstance(pending, dict) else None})
 
 
-def _parse_answer(entries: list[ResumeEntry]) -> ConfirmationAnswer:
+def _parse_answer(entries: list[core.ResumeEntry]) -> ConfirmationAnswer:
     """Return the user's yes or no. An interrupt that is cancelled is a no."""
     entry = entries[0]
     payload = {"yes": False} if entry.status == "cancelled" else entry.payload
@@ -165,10 +144,10 @@ def _is_answer(payload: dict[str, Any]) -> bool:
     )
 
 
-async def _messages(run: RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[bytes]:
+async def _messages(run: core.RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[bytes]:
     translation = Translation(run)
     try:
-        ready = _encode(RunStartedEvent(thread_id=run.thread_id, run_id=run.run_id))
+        ready = _encode(core.RunStartedEvent(thread_id=run.thread_id, run_id=run.run_id))
         async for numbered in events:
             ready += b"".join(map(_encode, translation.of(numbered.event)))
             if not numbered.more:
@@ -176,10 +155,10 @@ async def _messages(run: RunAgentInput, events: AsyncIterator[NumberedEvent]) ->
                 ready = b""
     except Exception as failure:
         error = stream_error_body(failure)["error"]
-        yield _encode(RunErrorEvent(message=error["message"], code=error["code"]))
+        yield _encode(core.RunErrorEvent(message=error["message"], code=error["code"]))
 
 
-def _encode(event: BaseEvent) -> bytes:
+def _encode(event: core.BaseEvent) -> bytes:
     # With plain line feeds, because the protocol's own client does not know CRLF.
     return ServerSentEvent(event.model_dump_json(by_alias=True), sep="\n").encode()
 
@@ -187,43 +166,45 @@ def _encode(event: BaseEvent) -> bytes:
 class Translation:
     """Translates the events of one turn."""
 
-    def __init__(self, run: RunAgentInput) -> None:
+    def __init__(self, run: core.RunAgentInput) -> None:
         self._run = run
         self._state: str | None = None
 
-    def of(self, event: TurnEvent) -> Iterator[BaseEvent]:
+    def of(self, event: TurnEvent) -> Iterator[core.BaseEvent]:
         """Yield the events of the protocol for one event of the turn."""
         data = event.data
         match event.kind:
             case EventKind.STATE:
                 yield from self._leave_state()
                 self._state = data["state"]
-                yield StepStartedEvent(step_name=data["state"])
+                yield core.StepStartedEvent(step_name=data["state"])
             case EventKind.PROGRESS:
-                yield ActivitySnapshotEvent(message_id=f"{self._run.run_id}:progress", activity_type="PROGRESS", content=data)
+                yield core.ActivitySnapshotEvent(
+                    message_id=f"{self._run.run_id}:progress", activity_type="PROGRESS", content=data
+                )
             case EventKind.TOOL_CALL:
                 call_id = self._call_id(data["sequence"])
-                yield ToolCallStartEvent(tool_call_id=call_id, tool_call_name=data["tool_name"])
-                yield ToolCallEndEvent(tool_call_id=call_id)
+                yield core.ToolCallStartEvent(tool_call_id=call_id, tool_call_name=data["tool_name"])
+                yield core.ToolCallEndEvent(tool_call_id=call_id)
                 shown = {name: data[name] for name in ("title", "disposition", "success", "error_code")}
-                yield ToolCallResultEvent(message_id=f"{call_id}:result", tool_call_id=call_id, content=json.dumps(shown))
+                yield core.ToolCallResultEvent(message_id=f"{call_id}:result", tool_call_id=call_id, content=json.dumps(shown))
             case EventKind.DECISION:
                 yield from self._leave_state()
                 yield from self._end(data)
 
-    def _end(self, reply: dict[str, Any]) -> Iterator[BaseEvent]:
+    def _end(self, reply: dict[str, Any]) -> Iterator[core.BaseEvent]:
         first_id = reply["message_id"] or reply["decision_id"]
         for number, (name, text) in enumerate(_by_author(reply), start=1):
             message_id = first_id if number == 1 else f"{first_id}:{number}"
-            yield TextMessageStartEvent(message_id=message_id, role="assistant", name=name)
-            yield TextMessageContentEvent(message_id=message_id, delta=text)
-            yield TextMessageEndEvent(message_id=message_id)
-        yield StateSnapshotEvent(snapshot={name: reply[name] for name in ("conversation_id", "decision_id", "decision")})
-        yield RunFinishedEvent(thread_id=self._run.thread_id, run_id=self._run.run_id, outcome=_outcome(reply["decision"]))
+            yield core.TextMessageStartEvent(message_id=message_id, role="assistant", name=name)
+            yield core.TextMessageContentEvent(message_id=message_id, delta=text)
+            yield core.TextMessageEndEvent(message_id=message_id)
+        yield core.StateSnapshotEvent(snapshot={name: reply[name] for name in ("conversation_id", "decision_id", "decision")})
+        yield core.RunFinishedEvent(thread_id=self._run.thread_id, run_id=self._run.run_id, outcome=_outcome(reply["decision"]))
 
-    def _leave_state(self) -> Iterator[BaseEvent]:
+    def _leave_state(self) -> Iterator[core.BaseEvent]:
         if self._state is not None:
-            yield StepFinishedEvent(step_name=self._state)
+            yield core.StepFinishedEvent(step_name=self._state)
         self._state = None
 
     def _call_id(self, sequence: int) -> str:
@@ -245,11 +226,11 @@ def _by_author(reply: dict[str, Any]) -> list[tuple[str | None, str]]:
     ]
 
 
-def _outcome(decision: dict[str, Any]) -> RunFinishedSuccessOutcome | RunFinishedInterruptOutcome:
+def _outcome(decision: dict[str, Any]) -> core.RunFinishedSuccessOutcome | core.RunFinishedInterruptOutcome:
     pending = decision.get("pending_action")
     if pending is None:
-        return RunFinishedSuccessOutcome()
-    interrupt = Interrupt(
+        return core.RunFinishedSuccessOutcome()
+    interrupt = core.Interrupt(
         id=pending["id"],
         reason="confirmation",
         message=pending["description"],
@@ -257,4 +238,4 @@ def _outcome(decision: dict[str, Any]) -> RunFinishedSuccessOutcome | RunFinishe
         expires_at=pending["expires_at"],
         metadata={name: pending[name] for name in _OF_INTERRUPT if name in pending},
     )
-    return RunFinishedInterruptOutcome(interrupts=[interrupt])
+    return core.RunFinishedInterruptOutcome(interrupts=[interrupt])

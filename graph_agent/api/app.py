@@ -26,23 +26,20 @@ from graph_agent.api import (
     events,
     health,
     metrics,
+    middleware,
     oidc,
     replay,
     session,
     tasks,
-    topology,
     transparency,
 )
-from graph_agent.api.access_log import AccessLog
-from graph_agent.api.auth import authenticator
 from graph_agent.api.launch_session import LaunchSession
-from graph_agent.api.middleware import Gate, SecurityHeaders, refuse_other_hosts, refuse_other_origins, refuse_two_lengths
+from graph_agent.api.metrics import WorkerMetrics
 from graph_agent.api.schemas import AnswerRequest, ChatRequest, DryRunRequest, add_schemas
-from graph_agent.api.services import ApiServices
+from graph_agent.api.services import ApiServices, authenticator
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import Page, SignInWay, description_router, is_page_request, page_router
 from graph_agent.api.turn_admission import TurnAdmission
-from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.service import ChatService
@@ -75,26 +72,26 @@ def create_app(
     `otel` is installed: the metrics of this process, or those of all workers that exchange them by `worker_metrics`.
     """
     settings = runtime.settings
-    middleware = [
-        Middleware(AccessLog),
-        Middleware(SecurityHeaders),
+    layers = [
+        Middleware(middleware.AccessLog),
+        Middleware(middleware.SecurityHeaders),
         # Events are sent as they are: a compressed stream would reach its reader late.
         Middleware(GZipMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5),
-        Middleware(Gate, refuse_two_lengths),
-        Middleware(errors.UnexpectedErrors),
-        Middleware(Gate, partial(metrics.refuse_on_other_port, metrics_port)),
+        Middleware(middleware.Gate, middleware.refuse_two_lengths),
+        Middleware(middleware.UnexpectedErrors),
+        Middleware(middleware.Gate, partial(metrics.refuse_on_other_port, metrics_port)),
     ]
     if not settings.authenticates:
-        middleware.append(Middleware(Gate, refuse_other_hosts))
-    middleware.append(Middleware(Gate, refuse_other_origins))
+        layers.append(Middleware(middleware.Gate, middleware.refuse_other_hosts))
+    layers.append(Middleware(middleware.Gate, middleware.refuse_other_origins))
     if launch is not None:
-        middleware.append(Middleware(Gate, partial(launch.refuse, open_to_all=is_page_request if page else None)))
+        layers.append(Middleware(middleware.Gate, partial(launch.refuse, open_to_all=is_page_request if page else None)))
 
     if settings.otel:
         # Imported here, because OpenTelemetry is an extra.
         from graph_agent.telemetry.spans import TraceParent
 
-        middleware.append(Middleware(TraceParent))
+        layers.append(Middleware(TraceParent))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
@@ -139,7 +136,7 @@ def create_app(
         redirect_slashes=False,
         # The operations of a generated client have the names of the functions: `chat`, not `chat_api_chat_post`.
         generate_unique_id_function=attrgetter("name"),
-        middleware=middleware,
+        middleware=layers,
         lifespan=lifespan,
         # FastAPI must not export telemetry because OTEL_* variables are set for another program.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
@@ -148,7 +145,7 @@ def create_app(
     errors.install(app)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if settings.authenticates or launch is not None else []
-    for routes in (about, agui, chat, conversations, decisions, events, replay, behavior, session, tasks, topology):
+    for routes in (about, agui, chat, conversations, decisions, events, replay, behavior, session, tasks):
         app.include_router(routes.router, dependencies=scheme)
     if shared.oidc is not None:
         app.include_router(oidc.router)

@@ -14,9 +14,8 @@ from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.auth import Auditor
 from graph_agent.api.schemas import UUID_FORMAT, errors
-from graph_agent.api.services import services
+from graph_agent.api.services import Auditor, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.drift.baselines import Baseline, BaselineService, DriftReport
 from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD

@@ -9,11 +9,10 @@ from fastapi import APIRouter, Header, Request
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
-from graph_agent.api.arrivals import WAITED
-from graph_agent.api.auth import AuthenticatedCaller
+from graph_agent.api.acceptor import WAITED
 from graph_agent.api.body import invalid, read_object
 from graph_agent.api.schemas import AnswerRequest, Answers, ChatReply, ChatRequest, DryRunRequest, Shown, errors, json_body
-from graph_agent.api.services import services
+from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion
 from graph_agent.net.bearer_tokens import Caller

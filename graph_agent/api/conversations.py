@@ -7,9 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse
 
-from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
-from graph_agent.api.services import services
+from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])

@@ -14,9 +14,8 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 from starlette.responses import Response
 
-from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
-from graph_agent.api.services import services
+from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.findings import failure_cause, findings
 from graph_agent.audit.metrics import MetricsSummary

@@ -14,10 +14,8 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Match
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import RecordUnavailableError, ServiceError, ServiceErrorCode, ToolErrorCode, service_unavailable
@@ -51,7 +49,7 @@ STATUS: dict[ServiceErrorCode, int] = {
 _RETRY_SECONDS = 5
 """The Retry-After of a 503 whose error gives none."""
 
-_UNEXPECTED = (ToolErrorCode.UNKNOWN_ERROR, "Something went wrong. Please try again later.")
+UNEXPECTED = (ToolErrorCode.UNKNOWN_ERROR, "Something went wrong. Please try again later.")
 
 _METHODS = ("DELETE", "GET", "POST")
 """The methods of our routes."""
@@ -105,7 +103,7 @@ def stream_error_body(failure: BaseException) -> dict[str, Any]:
     if isinstance(failure, ServiceError):
         return service_error_body(failure)
     _log.error("a stream ended in an exception", exc_info=failure)
-    return error_body(*_UNEXPECTED)
+    return error_body(*UNEXPECTED)
 
 
 def install(app: FastAPI) -> None:
@@ -134,32 +132,3 @@ def install(app: FastAPI) -> None:
             error.headers = {"Allow": ", ".join(served)}
         code, message = ROUTING_ERRORS.get(error.status_code, ("HTTP_ERROR", "The request cannot be served."))
         return envelope(error.status_code, code, message, dict(error.headers or {}))
-
-
-class UnexpectedErrors:
-    """Middleware that logs an unexpected exception with its traceback and answers with a 500 without details."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started = False
-
-        async def send_and_remember_start(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_and_remember_start)
-        except ClientDisconnect:
-            return  # The client disconnected while sending its body.
-        except Exception:
-            _log.exception("a request ended in an exception")
-            if started:
-                raise
-            response: Any = envelope(500, *_UNEXPECTED)
-            await response(scope, receive, send)

@@ -12,12 +12,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 
-from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import read_object
 from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, ParsedMessage, read_message, start_turn
 from graph_agent.api.decisions import log_of
 from graph_agent.api.schemas import IdInPath, errors
-from graph_agent.api.services import services
+from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.api.sse import EventStream, event, stream_response
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import well_formed_id

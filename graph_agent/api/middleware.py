@@ -1,17 +1,25 @@
-"""Middleware for every route: security headers, and checks of the Host, Origin and length headers."""
+"""Middleware for every route: access log, security headers, unexpected errors, and checks of Host, Origin and lengths."""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
+from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from graph_agent.api.errors import envelope, service_error_response
+from graph_agent.api.errors import UNEXPECTED, envelope, service_error_response
 from graph_agent.errors import ServiceError, ServiceErrorCode
+
+_log = logging.getLogger(__name__)
+
+ACCESS_LOGGER = "graph_agent.access"
+_access_log = logging.getLogger(ACCESS_LOGGER)
 
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -27,17 +35,53 @@ _OWN_SITES = frozenset({"same-origin", "none"})
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 
 
-class SecurityHeaders:
-    """Adds headers that forbid sniffing, caching, framing and scripts; a header that a route has set is kept."""
+class HttpMiddleware:
+    """Middleware that handles the requests; the events of the server's lifespan pass it."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+        self.app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return (self.handle if scope["type"] == "http" else self.app)(scope, receive, send)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise NotImplementedError
+
+
+def log_access(client: str, method: str, path: str, status: int, seconds: float) -> None:
+    """Log one answered request; `status` is 0 if the client left before the answer."""
+    ms = round(seconds * 1000, 1)
+    fields = {"client": client, "method": method, "path": path, "status": status, "ms": ms}
+    # Quoted, because a client chooses both: a space in them would begin another field of the line.
+    _access_log.info("%s %s %s %d %.1f ms", quote(client, ":[]"), method, quote(path), status, ms, extra={"fields": fields})
+
+
+class AccessLog(HttpMiddleware):
+    """Middleware that logs each request after its last byte was sent."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _access_log.isEnabledFor(logging.INFO):
+            await self.app(scope, receive, send)
             return
+        status, started = 0, time.monotonic()
 
+        async def send_and_remember_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_and_remember_status)
+        finally:
+            client = scope["client"][0] if scope["client"] else "-"
+            log_access(client, scope["method"], scope["path"], status, time.monotonic() - started)
+
+
+class SecurityHeaders(HttpMiddleware):
+    """Adds headers that forbid sniffing, caching, framing and scripts; a header that a route has set is kept."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def add_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -45,7 +89,29 @@ class SecurityHeaders:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, add_headers)
+        await self.app(scope, receive, add_headers)
+
+
+class UnexpectedErrors(HttpMiddleware):
+    """Middleware that logs an unexpected exception with its traceback and answers with a 500 without details."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def send_and_remember_start(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_and_remember_start)
+        except ClientDisconnect:
+            return  # The client disconnected while sending its body.
+        except Exception:
+            _log.exception("a request ended in an exception")
+            if started:
+                raise
+            await envelope(500, *UNEXPECTED)(scope, receive, send)
 
 
 class Gate:

@@ -16,25 +16,28 @@ import logging
 import math
 import secrets
 import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
 from typing import Annotated, Any
+from weakref import WeakValueDictionary
 
 import httpx2
 from fastapi import APIRouter, Request
 from pydantic import Field, ValidationError
 from starlette.responses import Response
 
-from graph_agent.api.auth import Authenticator, SignedInUsers
 from graph_agent.api.body import invalid, read_object
-from graph_agent.api.cookies import SESSION, SIGN_IN
-from graph_agent.api.exchange_queue import ExchangeQueue
+from graph_agent.api.errors import busy
+from graph_agent.api.launch_session import SESSION, SIGN_IN
 from graph_agent.api.schemas import errors
-from graph_agent.api.services import services
+from graph_agent.api.services import Authenticator, SignedInUsers, services
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
-from graph_agent.net.addresses import require_allowed_host, require_protected
+from graph_agent.net.addresses import require_protected
 from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, is_same
-from graph_agent.net.connections import checked_transport
+from graph_agent.net.connections import fetch
 from graph_agent.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -145,7 +148,7 @@ class OidcIssuer:
             "code_verifier": pending.code_verifier,
             "redirect_uri": sent.redirect_uri,
         }
-        status, tokens = await self._ask("POST", metadata.token_endpoint, form)
+        status, tokens = await self._ask(metadata.token_endpoint, form)
         if status != 200:
             _log.warning("the issuer refused a sign-in with status %d", status)
             raise _refused()
@@ -171,7 +174,7 @@ class OidcIssuer:
         return await asyncio.shield(self._metadata)
 
     async def _fetch_metadata(self) -> _Metadata:
-        status, document = await self._ask("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+        status, document = await self._ask(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         try:
             metadata = _Metadata.model_validate({name: document.get(name) for name in _Metadata.model_fields})
         except ValidationError:
@@ -183,30 +186,17 @@ class OidcIssuer:
         self._metadata_expire_at = time.monotonic() + METADATA_SECONDS
         return metadata
 
-    async def _ask(self, method: str, url: str, form: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+    async def _ask(self, url: str, form: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
         """Return the status and the JSON object of an answer, which is limited in time and size."""
         try:
-            async with asyncio.timeout(FETCH_SECONDS):
-                # The issuer's answers name further addresses: they are as protected as its own.
-                require_protected(url, allow_http=self._issuer.startswith("http:"))
-                await asyncio.to_thread(require_allowed_host, url)
-                headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-                async with (
-                    httpx2.AsyncClient(
-                        headers=headers, timeout=FETCH_SECONDS, follow_redirects=False, transport=checked_transport()
-                    ) as client,
-                    client.stream(method, url, data=form) as response,
-                ):
-                    body = bytearray()
-                    async for chunk in response.aiter_raw():
-                        body += chunk
-                        if len(body) > MAX_ANSWER_BYTES:
-                            raise ValueError("the answer is too long")
+            # The issuer's answers name further addresses: they are as protected as its own.
+            require_protected(url, allow_http=self._issuer.startswith("http:"))
+            status, body = await fetch(url, seconds=FETCH_SECONDS, max_bytes=MAX_ANSWER_BYTES, form=form)
             answer = json.loads(body)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, RecursionError) as exc:
             _log.warning("the OIDC issuer does not answer as it should", exc_info=exc)
             raise _unavailable() from exc
-        return response.status_code, answer if isinstance(answer, dict) else {}
+        return status, answer if isinstance(answer, dict) else {}
 
 
 def oidc_issuer(settings: Settings, authenticator: Authenticator) -> OidcIssuer | None:
@@ -274,3 +264,41 @@ def _refused() -> ServiceError:
 def _unavailable() -> ServiceError:
     text = "The sign-in service cannot be reached right now. Please try again later."
     return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text)
+
+
+MAX_RUNNING = 8
+MAX_RUNNING_OF_ADDRESS = 2
+"""The others of an address wait for these, and take no place from other addresses meanwhile."""
+QUEUE_SECONDS = 10.0
+
+
+class ExchangeQueue:
+    """Lets a few requests run at the same time, and only two of the same address; the others wait."""
+
+    def __init__(self) -> None:
+        self._running = asyncio.Semaphore(MAX_RUNNING)
+        # Kept by the requests that run or wait, so that an address without one takes no memory.
+        self._of_address: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def place(self, request: Request) -> AsyncGenerator[None]:
+        """Wait for a place. Raises `ServiceError` SERVICE_UNAVAILABLE if that takes too long."""
+        own = self._of_address.setdefault(_address(request), asyncio.Semaphore(MAX_RUNNING_OF_ADDRESS))
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(QUEUE_SECONDS):
+                    await held.enter_async_context(own)
+                    await held.enter_async_context(self._running)
+            except TimeoutError:
+                raise busy() from None
+            yield
+
+
+def _address(request: Request) -> str:
+    """Return the address of the client, or the network of an IPv6 address: one client has many addresses in it."""
+    host = request.client.host if request.client else ""
+    try:
+        ip = ip_address(host)
+    except ValueError:
+        return host
+    return str(int(ip) >> 64) if isinstance(ip, IPv6Address) and ip.ipv4_mapped is None else host

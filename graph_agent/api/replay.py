@@ -16,11 +16,10 @@ from pydantic import Field, field_validator
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.body import invalid, read_object
 from graph_agent.api.decisions import log_of, restricted_to_caller
 from graph_agent.api.schemas import errors, json_body
-from graph_agent.api.services import services
+from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.trace import LoggedDecision

@@ -17,11 +17,10 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from graph_agent.api.acceptor import Acceptor
-from graph_agent.api.access_log import log_access
-from graph_agent.api.arrivals import WAITED, Arrivals, is_turn_request, seconds_since_arrival
+from graph_agent.api.acceptor import WAITED, Acceptor, Arrivals, is_turn_request, seconds_since_arrival
 from graph_agent.api.connections import ConnectionLimits, OpenConnections, raise_descriptor_limit
 from graph_agent.api.errors import busy, error_body
+from graph_agent.api.middleware import log_access
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.errors import ServiceErrorCode
 

@@ -1,23 +1,30 @@
-"""The services that the routes of one application share."""
+"""The services that the routes of one application share, and the caller of a route.
+
+The caller is the subject of a bearer token or session, or the local user of a server without sign-in.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Protocol
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 
+from graph_agent.api.launch_session import SESSION
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.turn_admission import TurnAdmission
-from graph_agent.api.worker_metrics import WorkerMetrics
+from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.stream import TurnStream
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, role_claim
 from graph_agent.replays.pool import ReplayPool
+from graph_agent.settings import Settings
 
 if TYPE_CHECKING:
     # These modules have routes, which use the services; the metrics belong to an extra.
-    from graph_agent.api.auth import Authenticator
     from graph_agent.api.health import WriteCheck
+    from graph_agent.api.metrics import WorkerMetrics
     from graph_agent.api.oidc import OidcIssuer
     from graph_agent.telemetry.metrics import ServerMetrics
 
@@ -50,3 +57,66 @@ def services_of(app: FastAPI) -> ApiServices:
 def services(request: Request) -> ApiServices:
     """Return the services of the application that serves `request`."""
     return services_of(request.app)
+
+
+SESSION_HOURS = 8.0
+"""The longest session of a browser after a sign-in at the issuer. The issuer's tokens may expire within minutes."""
+
+
+class Authenticator(Protocol):
+    async def caller(self, request: Request) -> Caller:
+        """Return the caller of a request. Raises `ServiceError` UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
+        ...
+
+
+class LocalUser:
+    """Authenticates every request as the local user. Who may send requests is checked before, by `LaunchSession`."""
+
+    async def caller(self, request: Request) -> Caller:  # noqa: ARG002 (the protocol has it)
+        return Caller(LOCAL_USER)
+
+
+class SignedInUsers:
+    """Authenticates the users of bearer tokens, and browsers whose user has signed in at the issuer."""
+
+    def __init__(self, tokens: BearerTokens, sessions: BrowserSessions | None) -> None:
+        self.tokens = tokens
+        self.sessions = sessions
+        """None without an issuer: no browser has a session then."""
+
+    async def caller(self, request: Request) -> Caller:
+        authorization = request.headers.get("authorization")
+        if self.sessions is not None and authorization is None and (session := SESSION.read(request)):
+            return await self.sessions.caller(f"Bearer {session}")
+        return await self.tokens.caller(authorization)
+
+
+def authenticator(settings: Settings) -> Authenticator:
+    """Return the authenticator that the settings choose. Raises `ConfigurationError` for a malformed JWKS URL."""
+    if not settings.authenticates:
+        return LocalUser()
+    sessions = None
+    if settings.oidc_issuer is not None and settings.secret is not None:
+        seconds = 3600 * min(SESSION_HOURS, settings.jwt_max_hours)
+        sessions = BrowserSessions(settings.secret.get_secret_value().encode(), seconds, role_claim(settings))
+    return SignedInUsers(BearerTokens.of(settings), sessions)
+
+
+async def _caller(request: Request) -> Caller:
+    found: Caller = await services(request).authenticator.caller(request)
+    return found
+
+
+AuthenticatedCaller = Annotated[Caller, Depends(_caller)]
+"""A route parameter that holds the caller; without a valid token the request ends with 401."""
+
+
+async def _auditor(request: Request, caller: AuthenticatedCaller) -> Caller:
+    # Without authentication the local user operates this machine, and can run commands that show the same.
+    if caller.reads is not None and not isinstance(services(request).authenticator, LocalUser):
+        raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "This needs the role of an auditor.")
+    return caller
+
+
+Auditor = Annotated[Caller, Depends(_auditor)]
+"""A route parameter that holds a caller who may read what is computed from the record of all users; others get 403."""

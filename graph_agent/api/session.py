@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from graph_agent.api.auth import AuthenticatedCaller
-from graph_agent.api.cookies import SESSION
+from graph_agent.api.launch_session import SESSION
 from graph_agent.api.schemas import errors
+from graph_agent.api.services import AuthenticatedCaller
 from graph_agent.models.base import Frozen
 
 router = APIRouter(prefix="/api", tags=["session"])

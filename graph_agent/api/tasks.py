@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from graph_agent.api.auth import AuthenticatedCaller
 from graph_agent.api.schemas import UUID_FORMAT, errors
-from graph_agent.api.services import services
+from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, service_unavailable

@@ -19,10 +19,10 @@ import typer
 
 from graph_agent.api.app import create_app
 from graph_agent.api.launch_session import LaunchSession
+from graph_agent.api.metrics import WorkerMetrics
 from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.api.services import services_of
 from graph_agent.api.static_page import read_page
-from graph_agent.api.worker_metrics import WorkerMetrics
 from graph_agent.cli.listening import serve_until_stopped
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
 from graph_agent.cli.running import DONE, FAILED, configure_logging, print_error, report_failures

@@ -17,8 +17,7 @@ import jwt
 
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import unstorable
-from graph_agent.net.addresses import require_allowed_host
-from graph_agent.net.connections import checked_transport
+from graph_agent.net.connections import fetch
 from graph_agent.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -88,29 +87,16 @@ class PublishedKeys(jwt.PyJWKClient):
 
     def fetch_data(self) -> Any:
         try:
-            require_allowed_host(self.uri)
             # The caller's thread has no event loop.
-            keys = self._as_jwk_set_payload(json.loads(asyncio.run(self._read())))
+            status, body = asyncio.run(fetch(self.uri, seconds=FETCH_SECONDS, max_bytes=MAX_KEYS_BYTES))
+            if not 200 <= status < 300:
+                raise ValueError(f"the status is {status}")
+            keys = self._as_jwk_set_payload(json.loads(body))
         except (httpx2.HTTPError, OSError, ValueError) as exc:
             raise jwt.PyJWKClientConnectionError("the published keys cannot be fetched") from exc
         # The base class reads this time to limit how often an unknown key leads to another fetch.
         self._last_successful_fetch = time.monotonic()
         return keys
-
-    async def _read(self) -> bytes:
-        uncompressed = {"Accept-Encoding": "identity"}
-        async with (
-            asyncio.timeout(FETCH_SECONDS),
-            httpx2.AsyncClient(transport=checked_transport(), timeout=FETCH_SECONDS / 2, follow_redirects=False) as client,
-            client.stream("GET", self.uri, headers=uncompressed) as response,
-        ):
-            response.raise_for_status()
-            body = bytearray()
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > MAX_KEYS_BYTES:
-                    raise ValueError("the published keys are too long")
-        return bytes(body)
 
 
 def bearer_token(authorization: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The HTTP transport that connects to the addresses that were checked.
+"""Requests to an issuer, and the HTTP transport that connects to the addresses that were checked.
 
 If the check and the connection each looked the name up, a name server could give a public address to the first one and a
 private one to the second (DNS rebinding). The Host header and the name in TLS stay those of the URL.
@@ -14,12 +14,33 @@ from urllib.request import getproxies
 import httpcore2
 import httpx2
 
-from graph_agent.net.addresses import allowed_addresses
+from graph_agent.net.addresses import allowed_addresses, require_allowed_host
 
 
 def checked_transport() -> httpx2.AsyncHTTPTransport | None:
     """Return the transport of a client; None behind a proxy, which looks names up itself."""
     return _CheckedTransport() if getproxies().keys().isdisjoint(("http", "https", "all")) else None
+
+
+async def fetch(url: str, *, seconds: float, max_bytes: int, form: dict[str, str] | None = None) -> tuple[int, bytes]:
+    """Return the status and the body of an answer; a form is posted. Redirects are not followed.
+
+    Raises `httpx2.HTTPError`, `httpx2.InvalidURL`, `OSError` (`TimeoutError` too), and `ValueError` for more than `max_bytes`.
+    """
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    async with asyncio.timeout(seconds):
+        await asyncio.to_thread(require_allowed_host, url)
+        # Half of the time, so that a second address can be tried.
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=seconds / 2, transport=checked_transport()) as client,
+            client.stream("GET" if form is None else "POST", url, data=form) as response,
+        ):
+            body = bytearray()
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > max_bytes:
+                    raise ValueError("the answer is too long")
+    return response.status_code, bytes(body)
 
 
 class _Backend(httpcore2.AnyIOBackend):

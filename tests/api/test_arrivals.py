@@ -11,8 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from graph_agent.api.acceptor import Acceptor
-from graph_agent.api.arrivals import PASSED_PER_ITERATION, Arrivals, is_complete, is_turn_request
+from graph_agent.api.acceptor import PASSED_PER_ITERATION, Acceptor, Arrivals, is_complete, is_turn_request
 from graph_agent.api.turn_admission import MAX_STARTING, TurnAdmission
 
 BODY = b'{"content": "hello"}'

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.clock import ManualClock
-from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
+from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse
 from tests.chat.environment import Environment, calls, open_environment, says
 from tests.permission import permitted

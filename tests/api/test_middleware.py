@@ -11,8 +11,8 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from graph_agent.api.access_log import AccessLog
 from graph_agent.api.errors import STATUS
+from graph_agent.api.middleware import AccessLog
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ServiceErrorCode
 from tests.chat.environment import Environment

@@ -13,7 +13,7 @@ from mcp.types import ToolAnnotations
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
+from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.chat.environment import Environment
