@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -19,25 +20,8 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
-from graph_agent.cli.files import command_settings
-from graph_agent.cli.running import (
-    FAILED,
-    AsJson,
-    ConstitutionFile,
-    Continue,
-    Conversation,
-    Mcp,
-    Model,
-    PolicyFile,
-    Run,
-    User,
-    Verbose,
-    finite,
-    open_file,
-    option,
-    print_stderr,
-    wrong_usage,
-)
+from graph_agent.cli.files import with_files
+from graph_agent.cli.running import FAILED, AsJson, Conversation, Model, Run, User, open_file, option, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import json_line, print_answer, stdout_console, whole_action
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
@@ -52,6 +36,20 @@ _NO_QUESTION = "a new conversation has no question: answer the last one with -c"
 _FAILURES = ("ERROR:", "REFUSAL:RATE_LIMITED")
 
 
+def _finite(value: float | None) -> float | None:
+    """Return an option's number. Raises a usage error that names the option if it is NaN: no limit excludes that."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter("must be a finite number")
+    return value
+
+
+Continue = Annotated[
+    bool, typer.Option("--continue", "-c", help="Continue the last conversation; a yes or no answers its open question.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the model and the ids, which are else printed once.")]
+
+
+@with_files()
 def ask(
     text: Annotated[str | None, typer.Argument(help="Send this message; - reads it from stdin.", show_default=False)] = None,
     as_json: AsJson = False,
@@ -71,9 +69,8 @@ def ask(
     show: Annotated[bool, typer.Option("--show", help="Print the whole action that waits in --conversation ID.")] = False,
     no: Annotated[str | None, option("--no", "ID", "Decline the action with this id.")] = None,
     model: Model = None,
-    mcp: Mcp = None,
-    constitution: ConstitutionFile = None,
-    policy: PolicyFile = None,
+    *,
+    settings: Settings,
     timeout: Annotated[
         float | None,
         typer.Option(
@@ -82,7 +79,7 @@ def ask(
             min=0.1,
             max=3600,
             help="End the turn after this time (default: GRAPH_AGENT_TIMEOUT_SECONDS, 30).",
-            callback=finite,
+            callback=_finite,
         ),
     ] = None,
     dry_run: Annotated[
@@ -96,7 +93,6 @@ def ask(
     with -c, or confirm an action by its id with --yes ID or decline it with --no ID; -v prints the ids on stderr.
     """
     answers = _answer_by_id(yes, no)
-    settings = command_settings(mcp, constitution, policy)
     if dry_run and (batch is not None or show or go_on or answers is not None):
         wrong_usage("--dry-run sends a message that answers no question: leave out --batch, --show, -c, --yes and --no")
     if batch is not None:

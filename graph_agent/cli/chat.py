@@ -9,12 +9,13 @@ import typer
 from rich.text import Text
 
 from graph_agent.bootstrap import LOCAL_USER
-from graph_agent.cli.files import command_settings
-from graph_agent.cli.running import ConstitutionFile, Conversation, Mcp, Model, PolicyFile, User, print_stderr
+from graph_agent.cli.files import with_files
+from graph_agent.cli.running import Conversation, Model, User, print_stderr
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.errors import ServiceError
 from graph_agent.models.decision import PendingAction, ShownQuestion
+from graph_agent.settings import Settings
 
 _HELP = """\
 Write what you want; for example: add a task to call mom, show my tasks, mark the first one as done.
@@ -26,19 +27,19 @@ Write what you want; for example: add a task to call mom, show my tasks, mark th
 _SHORTCUTS = {"/tasks": "show my tasks"}
 
 
+@with_files()
 def chat(
     user: User = LOCAL_USER,
     conversation: Conversation = None,
     model: Model = None,
-    mcp: Mcp = None,
-    constitution: ConstitutionFile = None,
-    policy: PolicyFile = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Chat in one conversation, until /quit or the end of input.
 
     A question that needs a yes or no is highlighted. The changes that were made are listed below each reply.
     """
-    with open_command_runtime(command_settings(mcp, constitution, policy), model=model) as (runtime, run):
+    with open_command_runtime(settings, model=model) as (runtime, run):
         print_stderr("/help lists the commands, /quit leaves.")
         console = stdout_console()
         pending: PendingAction | None = None

@@ -6,28 +6,29 @@ import typer
 
 from graph_agent.bootstrap.definitions import draft_constitution, explain_constitution
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.cli.files import command_settings
-from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, open_in_loop, print_error
+from graph_agent.cli.files import with_files
+from graph_agent.cli.running import FAILED, open_in_loop, print_error
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.text import visible
+from graph_agent.settings import Settings
 
 
-def show(constitution: ConstitutionFile = None) -> None:
+@with_files("constitution")
+def show(settings: Settings) -> None:
     """Print the constitution in force, as a start for yours.
 
     It is the shipped one, unless GRAPH_AGENT_CONSTITUTION or --constitution names a file.
     """
-    settings = command_settings(constitution=constitution)
     typer.echo(Constitution.load(settings.constitution).text, nl=False)
 
 
-def new(mcp: Mcp = None) -> None:
+@with_files("mcp")
+def new(settings: Settings) -> None:
     """Print a constitution that lists every tool of the MCP servers.
 
     Every tool is marked with (requires confirmation), but for those that a trusted server declares as a read. What another
     server says about its tools is a comment: read it, then delete it, because the model reads it too.
     """
-    settings = command_settings(mcp)
     with open_in_loop(open_stores(settings)) as (stores, run):
         text, left_out = run(draft_constitution(settings, stores.database))
     typer.echo(text, nl=False)
@@ -35,12 +36,12 @@ def new(mcp: Mcp = None) -> None:
         print_error(f"the tool {name!a} is left out: {reason}")
 
 
-def check(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
+@with_files("mcp", "constitution")
+def check(settings: Settings) -> None:
     """Explain a constitution line by line: what each tool may do, and what it promises.
 
     Exits with 1 if the constitution and the servers do not fit together, or if a server does not answer.
     """
-    settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
         lines, problems = run(explain_constitution(settings, stores.database))
     for line in lines:

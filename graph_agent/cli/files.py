@@ -1,10 +1,24 @@
-"""The settings of a command with the files that its options name."""
+"""The options that name files, and the settings of a command with them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from graph_agent.cli.running import ConstitutionFile, Mcp, PolicyFile, replace_parameter
 from graph_agent.settings import Settings, read_settings
+
+_OPTIONS: dict[str, Any] = {"mcp": Mcp, "constitution": ConstitutionFile, "policy": PolicyFile}
+
+
+def with_files(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator for a command with a parameter `settings`.
+
+    On the command line the parameter is replaced by the options for `names`, by default --mcp, --constitution and --policy; the
+    command gets the settings with the files that they name.
+    """
+    return replace_parameter("settings", {name: _OPTIONS[name] for name in names or _OPTIONS}, command_settings)
 
 
 def command_settings(mcp: Path | None = None, constitution: Path | None = None, policy: Path | None = None) -> Settings:

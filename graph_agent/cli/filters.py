@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import wraps
-from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +13,7 @@ import typer
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.cli.running import Run, open_in_loop, option, wrong_usage
+from graph_agent.cli.running import Run, open_in_loop, option, replace_parameter, wrong_usage
 from graph_agent.db import Database
 from graph_agent.settings import read_settings
 
@@ -45,34 +43,25 @@ def filter_by(*fields: str) -> Callable[[Callable[..., None]], Callable[..., Non
     On the command line the parameter is replaced by the options for `fields`, by default all but the id; the command gets the
     `DecisionFilter` that they build. Invalid values raise `ServiceError` VALIDATION_ERROR.
     """
-    fields = fields or tuple(field for field in _OPTIONS if field != "decision_id")
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def run_with_filter(**arguments: Any) -> None:
-            values: dict[str, Any] = {field: arguments.pop(f"by_{field}") for field in fields}
-            given = {field: value for field, value in values.items() if value is not None}
-            for field in given.keys() & {"since", "until"}:
-                given[field] = parse_time(given[field])
-            command(filters=DecisionFilter.of(**given), **arguments)
-
-        parameters: list[Parameter] = []
-        for parameter in signature(command, eval_str=True).parameters.values():
-            parameters += map(_parameter, fields) if parameter.name == "filters" else [parameter]
-        # Typer reads the options from the signature. Without one of its own it would get that of the wrapped command.
-        vars(run_with_filter)["__signature__"] = Signature(parameters)
-        return run_with_filter
-
-    return decorate
-
-
-def _parameter(field: str) -> Parameter:
-    flag, metavar, help_text = _OPTIONS[field]
-    kind: Any = Annotated[bool | None, typer.Option(flag, help=help_text, show_default=False)]
-    if metavar:
-        kind = Annotated[str | None, option(flag, metavar, help_text)]
     # The prefix keeps the names apart from the other parameters of a command, such as `model`.
-    return Parameter(f"by_{field}", Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+    options = {
+        f"by_{field}": _option(field) for field in fields or tuple(field for field in _OPTIONS if field != "decision_id")
+    }
+    return replace_parameter("filters", options, _filter)
+
+
+def _option(field: str) -> Any:
+    flag, metavar, help_text = _OPTIONS[field]
+    if metavar:
+        return Annotated[str | None, option(flag, metavar, help_text)]
+    return Annotated[bool | None, typer.Option(flag, help=help_text, show_default=False)]
+
+
+def _filter(**values: Any) -> DecisionFilter:
+    given = {name.removeprefix("by_"): value for name, value in values.items() if value is not None}
+    for field in given.keys() & {"since", "until"}:
+        given[field] = parse_time(given[field])
+    return DecisionFilter.of(**given)
 
 
 def parse_time(text: str) -> datetime:

@@ -12,17 +12,17 @@ from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import pins_of
 from graph_agent.bootstrap.tools_app import mcp_app
-from graph_agent.cli.files import command_settings
+from graph_agent.cli.files import with_files
 from graph_agent.cli.mcp_serving import Http, McpServing, Url, serve_mcp
-from graph_agent.cli.running import ConstitutionFile, Mcp, NoToken, PolicyFile, User, option, print_stderr
+from graph_agent.cli.running import NoToken, User, option, print_stderr
 from graph_agent.gateway.server import Gateway
 from graph_agent.settings import Settings
 
 
+@with_files()
 def gateway(
-    mcp: Mcp = None,
-    constitution: ConstitutionFile = None,
-    policy: PolicyFile = None,
+    *,
+    settings: Settings,
     user: User = LOCAL_USER,
     http: Http = None,
     url: Url = None,
@@ -37,7 +37,6 @@ def gateway(
     client. The definitions of the tools are pinned at the first start, in a lock file beside the constitution; a tool that
     differs from it is refused until `tools pin` is run again.
     """
-    settings = command_settings(mcp, constitution, policy)
 
     def app(opened: Gateway, address: str, token: str | None) -> Any:
         # With sessions, and with streams on which the server can ask while a call runs.

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import wraps
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import IO, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from graph_agent.cli.log_lines import (
-    MCP_LIBRARIES,
-    JsonFormatter,
-    RedactingFormatter,
-    json_message,
-    quiet_libraries,
-    without_credentials,
-    writes_json,
-)
+from graph_agent.cli import log_lines
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.reply.text import visible
 
@@ -57,13 +50,6 @@ def not_blank(value: str) -> str:
     return value
 
 
-def finite(value: float | None) -> float | None:
-    """Return an option's number. Raises a usage error that names the option if it is NaN: no limit excludes that."""
-    if value is not None and not math.isfinite(value):
-        raise typer.BadParameter("must be a finite number")
-    return value
-
-
 Model = Annotated[str | None, option("--model", "MODEL", "Use this model: rules, gemini, openai or scripted:FILE.")]
 User = Annotated[str, option("--user", "ID", "Act as this user.", "the local user", not_blank)]
 Conversation = Annotated[str | None, option("--conversation", "ID", "Continue this conversation (default: a new one).")]
@@ -73,16 +59,37 @@ PolicyFile = Annotated[Path | None, option("--policy", "FILE", "Use these condit
 NoToken = Annotated[
     bool, typer.Option("--no-token", help="Require no launch token: for a container, where no other account reaches the port.")
 ]
-Continue = Annotated[
-    bool, typer.Option("--continue", "-c", help="Continue the last conversation; a yes or no answers its open question.")
-]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the model and the ids, which are else printed once.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def replace_parameter(
+    name: str, options: Mapping[str, Any], make: Callable[..., Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator for a command: on the command line its parameter `name` is replaced by `options`.
+
+    `options` has the type of each option by its name. The command gets what `make` returns for their values.
+    """
+    added = [Parameter(option, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for option, kind in options.items()]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**arguments: Any) -> None:
+            made = make(**{option: arguments.pop(option) for option in options})
+            command(**{name: made}, **arguments)
+
+        parameters: list[Parameter] = []
+        for parameter in signature(command, eval_str=True).parameters.values():
+            parameters += added if parameter.name == name else [parameter]
+        # Typer reads the options from the signature. Without one of its own it would get that of the wrapped command.
+        vars(run)["__signature__"] = Signature(parameters)
+        return run
+
+    return decorate
 
 
 def print_stderr(text: str, level: str = "info") -> None:
     """Print a message on stderr, with the characters escaped that could control a terminal; as JSON if log lines are JSON."""
-    typer.echo(json_message(text, level) if writes_json() else visible(text), err=True)
+    typer.echo(log_lines.json_message(text, level) if log_lines.writes_json() else visible(text), err=True)
 
 
 def print_error(text: str) -> None:
@@ -129,9 +136,9 @@ def exit_code(exc: Exception) -> int:
 def configure_logging(*, verbose: bool = False, as_json: bool = False) -> None:
     """Discard log records, because commands report failures themselves; with `verbose` print them on stderr."""
     handler = logging.StreamHandler(sys.stderr) if verbose else logging.NullHandler()
-    handler.setFormatter(JsonFormatter() if as_json else RedactingFormatter())
+    handler.setFormatter(log_lines.JsonFormatter() if as_json else log_lines.RedactingFormatter())
     logging.basicConfig(force=True, level=logging.INFO if verbose else logging.CRITICAL, handlers=[handler])
-    quiet_libraries(MCP_LIBRARIES)
+    log_lines.quiet_libraries(log_lines.MCP_LIBRARIES)
 
 
 @contextmanager
@@ -197,7 +204,7 @@ def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
         sys.exit(FAILED)
     except Exception as exc:
         if show_traceback:
-            print_stderr(without_credentials(traceback.format_exc()), "error")
+            print_stderr(log_lines.without_credentials(traceback.format_exc()), "error")
         else:
             print_error(f"unexpected failure ({type(exc).__name__}); {PROGRAM} --traceback COMMAND shows where")
         sys.exit(FAILED)

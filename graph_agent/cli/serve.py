@@ -14,16 +14,18 @@ import typer
 from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.static_page import is_built
 from graph_agent.bootstrap.secret import launch_token, token_file
-from graph_agent.cli.files import command_settings
+from graph_agent.cli.files import with_files
 from graph_agent.cli.listening import open_listener, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel
-from graph_agent.cli.running import DONE, ConstitutionFile, Mcp, Model, NoToken, PolicyFile, print_stderr, wrong_usage
+from graph_agent.cli.running import DONE, Model, NoToken, print_stderr, wrong_usage
 from graph_agent.cli.server_process import ServerOptions, run_server, run_worker
 from graph_agent.cli.workers import WorkerGroup
 from graph_agent.db import dialect_of
 from graph_agent.net.addresses import is_loopback
+from graph_agent.settings import Settings
 
 
+@with_files()
 def serve(
     host: Annotated[str, typer.Option("--host", help="Listen on this address.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
@@ -31,9 +33,8 @@ def serve(
         int, typer.Option("--workers", min=1, max=256, help="Serve in this many processes; more than one requires PostgreSQL.")
     ] = 1,
     model: Model = None,
-    mcp: Mcp = None,
-    constitution: ConstitutionFile = None,
-    policy: PolicyFile = None,
+    *,
+    settings: Settings,
     no_page: Annotated[
         bool, typer.Option("--no-page", help="Serve the API only; the path / then lists its routes as JSON.")
     ] = False,
@@ -52,7 +53,6 @@ def serve(
     Without bearer tokens configured (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it serves one local user on a loopback
     address. Every client then needs the launch token, which is kept in a file of GRAPH_AGENT_HOME.
     """
-    settings = command_settings(mcp, constitution, policy)
     if not settings.authenticates and not is_loopback(host):
         wrong_usage(
             f"without authentication only loopback addresses are served, and {host} is not one: "

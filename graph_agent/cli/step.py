@@ -10,37 +10,28 @@ from rich.text import Text
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.ask import failed
-from graph_agent.cli.files import command_settings
-from graph_agent.cli.running import (
-    DONE,
-    FAILED,
-    ConstitutionFile,
-    Conversation,
-    Mcp,
-    Model,
-    PolicyFile,
-    User,
-    print_stderr,
-)
+from graph_agent.cli.files import with_files
+from graph_agent.cli.running import DONE, FAILED, Conversation, Model, User, print_stderr
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.cli.trace import shorten
 from graph_agent.graph.step_summary import summarize
 from graph_agent.graph.stepping import Step
+from graph_agent.settings import Settings
 from graph_agent.turn.hooks import TurnHook
 
 
+@with_files()
 def step(
     text: Annotated[str, typer.Argument(help="Send this message.", show_default=False)],
     user: User = LOCAL_USER,
     conversation: Conversation = None,
     model: Model = None,
-    mcp: Mcp = None,
-    constitution: ConstitutionFile = None,
-    policy: PolicyFile = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Send one message and print each state with its outcome and changes, then the reply."""
-    with open_command_runtime(command_settings(mcp, constitution, policy), model=model) as (runtime, run):
+    with open_command_runtime(settings, model=model) as (runtime, run):
         console = stdout_console()
         answer = run(
             send_with_key(

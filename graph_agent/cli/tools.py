@@ -18,37 +18,25 @@ from graph_agent.bootstrap.definitions import diff_tools, pin_tools
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import problems, served_policy
 from graph_agent.bootstrap.tools_app import tools_app
-from graph_agent.cli.files import command_settings
+from graph_agent.cli.files import with_files
 from graph_agent.cli.mcp_serving import Http, McpServing, Url, serve_mcp
-from graph_agent.cli.running import (
-    FAILED,
-    AsJson,
-    ConstitutionFile,
-    Mcp,
-    NoToken,
-    PolicyFile,
-    User,
-    open_in_loop,
-    print_error,
-    print_stderr,
-    wrong_usage,
-)
+from graph_agent.cli.running import FAILED, AsJson, NoToken, User, open_in_loop, print_error, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, stdout_console, whole_action
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, ToolErrorCode
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.reply.text import visible
-from graph_agent.settings import read_settings
+from graph_agent.settings import Settings, read_settings
 from graph_agent.turn.finished import FinishedTurn
 
 
-def list_tools(mcp: Mcp = None, constitution: ConstitutionFile = None, as_json: AsJson = False) -> None:
+@with_files("mcp", "constitution")
+def list_tools(*, settings: Settings, as_json: AsJson = False) -> None:
     """List the tools that the constitution allows and the server serves.
 
     ! marks those that need the user's confirmation. A server that does not answer is reported on stderr.
     """
-    settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
         checked = run(served_policy(settings, stores.database))
     for problem in checked.problems:
@@ -74,14 +62,14 @@ def list_tools(mcp: Mcp = None, constitution: ConstitutionFile = None, as_json: 
         console.print(Text(f"  {name:<14} unavailable"))
 
 
+@with_files()
 def call(
     name: Annotated[str, typer.Argument(help="Call this tool, named as by `tools list`.")],
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="Pass these arguments, one JSON object.")] = "{}",
     user: User = LOCAL_USER,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the call, for a tool that needs it.")] = False,
-    mcp: Mcp = None,
-    constitution: ConstitutionFile = None,
-    policy: PolicyFile = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Call one tool over MCP and print its result as JSON.
 
@@ -94,7 +82,7 @@ def call(
         given = None
     if not isinstance(given, dict):
         wrong_usage("the arguments must be one JSON object")
-    with open_in_loop(open_agent_services(command_settings(mcp, constitution, policy))) as (services, run):
+    with open_in_loop(open_agent_services(settings)) as (services, run):
         run(services.tools.start())
         engine = services.calling_engine()
         finished: FinishedTurn = run(engine.call(user, [FunctionCall(name, given)]))
@@ -127,23 +115,23 @@ def _confirm(decision: AgentDecision) -> bool:
     return typer.confirm(visible(question), err=True)
 
 
-def pin(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
+@with_files("mcp", "constitution")
+def pin(settings: Settings) -> None:
     """Write the definitions of the MCP servers' tools to a lock file beside the constitution.
 
     From then on a tool whose name, description, schema or annotations differ is refused.
     """
-    settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
         file, count = run(pin_tools(settings, stores.database))
     typer.echo(f"pinned {count} tools in {file}")
 
 
-def diff(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
+@with_files("mcp", "constitution")
+def diff(settings: Settings) -> None:
     """List the tools that differ from the lock file.
 
     Exits with 1 if any differs.
     """
-    settings = command_settings(mcp, constitution)
     with open_in_loop(open_stores(settings)) as (stores, run):
         lines = run(diff_tools(settings, stores.database))
     for line in lines:
@@ -152,10 +140,8 @@ def diff(mcp: Mcp = None, constitution: ConstitutionFile = None) -> None:
         raise typer.Exit(FAILED)
 
 
-def sign_in(
-    server: Annotated[str, typer.Argument(help="Sign in to this server of the file.")],
-    mcp: Mcp = None,
-) -> None:
+@with_files("mcp")
+def sign_in(server: Annotated[str, typer.Argument(help="Sign in to this server of the file.")], *, settings: Settings) -> None:
     """Sign in to an MCP server in the browser.
 
     The server must support MCP's OAuth. The tokens are stored in GRAPH_AGENT_HOME, in a file that only you can read.
@@ -165,7 +151,7 @@ def sign_in(
         print_stderr(f"sign in at {address}")
         webbrowser.open(address)
 
-    asyncio.run(toolbox.sign_in_to(command_settings(mcp), server, show))
+    asyncio.run(toolbox.sign_in_to(settings, server, show))
     typer.echo(f"signed in to {server}")
 
 

@@ -14,27 +14,18 @@ from rich.text import Text
 from graph_agent.bootstrap.validating import Validation, ValidationJob, open_validation, play_part, split_cases
 from graph_agent.cli.baseline import print_drift
 from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
-from graph_agent.cli.files import command_settings
+from graph_agent.cli.files import with_files
 from graph_agent.cli.progress import progress_bar
-from graph_agent.cli.running import (
-    FAILED,
-    AsJson,
-    ConstitutionFile,
-    Mcp,
-    Model,
-    PolicyFile,
-    open_in_loop,
-    option,
-    print_stderr,
-    wrong_usage,
-)
+from graph_agent.cli.running import FAILED, AsJson, Model, open_in_loop, option, print_stderr, wrong_usage
 from graph_agent.cli.runtime import check_model
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.reply.text import visible
+from graph_agent.settings import Settings
 from graph_agent.validation.fixtures import Fixture, load_fixtures, shipped_suite
 from graph_agent.validation.report import FixtureResult, PlayedCase, ValidationReport
 
 
+@with_files()
 def validate(
     file: Annotated[
         Path | None,
@@ -43,9 +34,8 @@ def validate(
         ),
     ] = None,
     model: Model = None,
-    mcp: Mcp = None,
-    constitution: ConstitutionFile = None,
-    policy: PolicyFile = None,
+    *,
+    settings: Settings,
     only: Annotated[
         str | None,
         option("--only", "PATTERN", "Run the cases whose test_id matches: delete-*"),
@@ -71,7 +61,6 @@ def validate(
     """
     if as_json and junit:
         wrong_usage("give either --json or --junit, not both")
-    settings = command_settings(mcp, constitution, policy)
     check_model(settings, model)
     division = Division(workers, dask, checkpoint)
     if division and (model or settings.model or "").startswith("scripted:"):
