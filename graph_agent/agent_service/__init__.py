@@ -15,8 +15,8 @@ this package is an entry point, which opens its services through `bootstrap`.
 """
 
 from graph_agent.agent_service.config import AgentConfiguration, AgentLoopConfig, get_default_config
+from graph_agent.agent_service.messages import AgentResponse
 from graph_agent.agent_service.prompt import SystemPrompt
-from graph_agent.agent_service.response import AgentResponse
 from graph_agent.agent_service.run import run_agent
 from graph_agent.agent_service.services import shared_services
 from graph_agent.agent_service.tool_binding import ToolBinding, bind_mcp_tools

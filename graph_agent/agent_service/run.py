@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from graph_agent.agent_service.bound_tools import BoundTools
 from graph_agent.agent_service.config import AgentConfiguration, AgentLoopConfig
-from graph_agent.agent_service.history import MAX_ID_LENGTH, History, read_history
+from graph_agent.agent_service.messages import (
+    MAX_ID_LENGTH,
+    AgentResponse,
+    History,
+    finished_response,
+    read_history,
+    refused_response,
+)
 from graph_agent.agent_service.prompt import SystemPrompt
-from graph_agent.agent_service.response import AgentResponse, finished_response, refused_response
 from graph_agent.agent_service.services import shared_services
-from graph_agent.agent_service.tool_binding import ToolBinding
+from graph_agent.agent_service.tool_binding import BoundTools, ToolBinding
 from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.graph.build import CompiledGraph, build_graph

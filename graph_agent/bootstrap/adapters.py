@@ -78,7 +78,7 @@ def _read(text: str, reason: str) -> ModelChoice:
 
 def _rules(_settings: Settings, _choice: ModelChoice, _limits: LLMConfig | None) -> LLMAdapter:
     # Imported here, because another model may be chosen, and its vocabulary delays the start.
-    from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
+    from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 
     return RuleBasedAdapter()
 

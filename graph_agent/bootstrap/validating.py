@@ -18,7 +18,7 @@ from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
-from graph_agent.task_server.case_tasks import CaseTasks
+from graph_agent.task_server.tools import CaseTasks
 from graph_agent.validation.fixtures import Fixture
 from graph_agent.validation.runner import EngineRunner
 from graph_agent.validation.service import ValidationService

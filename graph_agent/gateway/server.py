@@ -1,7 +1,10 @@
-"""The MCP server of the gateway.
+"""The MCP server of the gateway, its clients, and the questions to their users.
 
 Its clients see the granted tools. Each call is a decision without a model in the conversation of its client: judged, confirmed,
 sent with an operation key, recorded. Who calls is known from the connection; no argument and no metadata of a request says so.
+
+A question is asked by elicitation. In the newest revision of MCP the result of a call has the question, and the client sends
+the call again with the answer. In those before it the server asks while the call runs.
 """
 
 from __future__ import annotations
@@ -10,37 +13,28 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mcp import MCPError
+from mcp import MCPError, types
 from mcp.server import NotificationOptions, Server, ServerRequestContext
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp.types import (
-    CallToolRequestParams,
-    CallToolResult,
-    InputRequiredResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool,
-    ToolAnnotations,
-)
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError
-from graph_agent.gateway.clients import Client
-from graph_agent.gateway.questions import ask_mid_call, given_answer, input_request, supports_elicitation
 from graph_agent.graph.transcript import result_json
 from graph_agent.ledger.http import ROLES
 from graph_agent.ledger.requests import WRITE_SCOPE
-from graph_agent.models.decision import ConfirmationAnswer, PendingAction
+from graph_agent.models.decision import CONFIRMATION_LIFETIME, ConfirmationAnswer, PendingAction
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionRecord
 from graph_agent.models.tools import ToolResult
@@ -57,6 +51,75 @@ _MAX_CLIENTS: Final = 10_000
 _READ_ONLY_TOKEN = ToolResult(success=False, error=f"This needs a token with the scope {WRITE_SCOPE}.")
 
 Context = ServerRequestContext[Any, Any]
+
+_KEY: Final = "confirmation"
+_FORM: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"yes": {"type": "boolean", "title": "Yes, go ahead", "default": False}},
+    "required": ["yes"],
+}
+
+
+def supports_elicitation(context: Context) -> bool:
+    """True if the client can show a form to its user."""
+    declared = context.session.client_capabilities
+    if not context.session.check_client_capability(types.ClientCapabilities(elicitation=types.ElicitationCapability())):
+        return False
+    assert declared is not None
+    assert declared.elicitation is not None
+    # A client that names no mode has forms only.
+    return declared.elicitation.form is not None or declared.elicitation.url is None
+
+
+def input_request(question: str, pending: PendingAction) -> types.InputRequiredResult:
+    """Return the result that asks for the answer; see `given_answer`."""
+    asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=question, requested_schema=_FORM))
+    return types.InputRequiredResult(input_requests={_KEY: asked}, request_state=json.dumps(pending.id))
+
+
+def given_answer(responses: Mapping[str, Any] | None, pending_id: Any) -> ConfirmationAnswer | None:
+    """Return the answer with which a call is sent again; None if the user gave none."""
+    response = (responses or {}).get(_KEY)
+    return _answer(response, str(pending_id)) if isinstance(response, types.ElicitResult) else None
+
+
+async def ask_mid_call(context: Context, question: str, pending: PendingAction) -> ConfirmationAnswer | None:
+    """Ask the user while the call waits, as long as the question can be answered; None if the user gave no answer."""
+    try:
+        async with asyncio.timeout(CONFIRMATION_LIFETIME.total_seconds()):
+            result = await context.session.elicit_form(question, _FORM, related_request_id=context.request_id)
+    except (TimeoutError, MCPError, ValidationError):
+        return None
+    return _answer(result, pending.id)
+
+
+def _answer(result: types.ElicitResult, pending_id: str) -> ConfirmationAnswer | None:
+    """Return a yes only for a form that says so; closing the form is no answer."""
+    if result.action == "cancel":
+        return None
+    yes = result.action == "accept" and (result.content or {}).get("yes") is True
+    return ConfirmationAnswer(pending_action=pending_id, yes=yes)
+
+
+@dataclass
+class Client:
+    """One session of a client, and the conversation of its calls."""
+
+    user_id: str
+    conversation_id: str | None = None
+    """None before the first call."""
+    session: ServerSession | None = None
+    """The session of the latest request."""
+    turns: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the call that runs: a conversation has one turn at a time, so the others queue."""
+    questions: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held from the question to its answer."""
+
+    async def notify_tools_changed(self) -> None:
+        """Tell the client that the list of tools has changed, if it can still be reached."""
+        if self.session is not None:
+            with suppress(MCPError, OSError):
+                await self.session.send_tool_list_changed()
 
 
 class _McpServer(Server[Any]):
@@ -125,12 +188,14 @@ class Gateway:
         rule = self._policy.rules.get(name) if self._policy is not None and isinstance(name, str) else None
         return rule is not None and not rule.mutating
 
-    async def _list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG002 (the list has one page)
+    async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:  # noqa: ARG002 (the list has one page)
         self._client(context)
         policy = (await self._engine.prepare()).policy
-        return ListToolsResult(tools=[_listed(rule) for rule in policy.rules.values()])
+        return types.ListToolsResult(tools=[_listed(rule) for rule in policy.rules.values()])
 
-    async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+    async def _call_tool(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         client = self._client(context)
         try:
             return await self._answer(context, params, client)
@@ -141,8 +206,8 @@ class Gateway:
             return _result(ToolResult(success=False, error="The call cannot be made right now."))
 
     async def _answer(
-        self, context: Context, params: CallToolRequestParams, client: Client
-    ) -> CallToolResult | InputRequiredResult:
+        self, context: Context, params: types.CallToolRequestParams, client: Client
+    ) -> types.CallToolResult | types.InputRequiredResult:
         rule = (await self._engine.prepare()).policy.rules.get(params.name)
         if rule is not None and rule.mutating and not _may_write(context):
             return _result(_READ_ONLY_TOKEN)
@@ -186,7 +251,7 @@ class Gateway:
 
     def _waiting(
         self, client: Client, answer: ChatAnswer | None = None, pending: PendingAction | None = None
-    ) -> CallToolResult:
+    ) -> types.CallToolResult:
         """Return that the call waits for the user's yes, and where the user gives it."""
         where = f"{self._page}/chat/{client.conversation_id}"
         command = f" or with `graph-agent ask --yes {pending.id}`" if pending is not None and not pending.by_id_only else ""
@@ -227,16 +292,18 @@ class Gateway:
                 _log.warning("the lists of tools cannot be read: %s", exc)
 
 
-def _listed(rule: ToolRule) -> Tool:
-    hints = ToolAnnotations(read_only_hint=not rule.mutating, destructive_hint=rule.grant.requires_confirmation)
+def _listed(rule: ToolRule) -> types.Tool:
+    hints = types.ToolAnnotations(read_only_hint=not rule.mutating, destructive_hint=rule.grant.requires_confirmation)
     tool = rule.declaration
-    return Tool(name=tool.name, title=rule.title, description=tool.description, input_schema=tool.parameters, annotations=hints)
+    return types.Tool(
+        name=tool.name, title=rule.title, description=tool.description, input_schema=tool.parameters, annotations=hints
+    )
 
 
-def _result(result: ToolResult, decision_id: str | None = None, *, is_error: bool | None = None) -> CallToolResult:
+def _result(result: ToolResult, decision_id: str | None = None, *, is_error: bool | None = None) -> types.CallToolResult:
     structured = result_json(result)
-    return CallToolResult(
-        content=[TextContent(type="text", text=json.dumps(structured, ensure_ascii=False))],
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=json.dumps(structured, ensure_ascii=False))],
         structured_content=structured,
         is_error=not result.success if is_error is None else is_error,
         _meta={DECISION_META: decision_id} if decision_id else None,

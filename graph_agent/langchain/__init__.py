@@ -9,8 +9,8 @@ LangChainTools(*tools)      any tools of LangChain as the tools of an engine
 try:
     from graph_agent.langchain.chat_model import ChatModelAdapter
     from graph_agent.langchain.middleware import GovernedTools
-    from graph_agent.langchain.node import as_node
     from graph_agent.langchain.tools import LangChainTools
+    from graph_agent.langchain.turns import as_node
 except ModuleNotFoundError as exc:
     if (exc.name or "").partition(".")[0] != "langchain":
         raise

@@ -9,24 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from graph_agent.llm import response_parsing as parsing
 from graph_agent.llm.families import Effort, Family, output_tokens, thinking_of
 from graph_agent.llm.pairing import pair_results
 from graph_agent.llm.provider_errors import blocked_error
-from graph_agent.llm.response_parsing import (
-    Called,
-    Finish,
-    as_object,
-    as_objects,
-    as_text,
-    check_signature,
-    check_storable,
-    first_choice,
-    make_response,
-    make_usage,
-    parse_object,
-    read_finish,
-    read_model_name,
-)
 from graph_agent.llm.tool_choice import NO_PARAMETERS
 from graph_agent.llm.wire_names import GEMINI_NAME, WireNames
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
@@ -43,13 +29,13 @@ REQUIRED_CALL = {"functionCallingConfig": {"mode": "ANY"}}
 """The `toolConfig` of a required request. A flat `{"mode": "ANY"}` is a 400."""
 
 _FINISHES = {
-    **dict.fromkeys(("", "FINISH_REASON_UNSPECIFIED", "STOP"), Finish.COMPLETE),
+    **dict.fromkeys(("", "FINISH_REASON_UNSPECIFIED", "STOP"), parsing.Finish.COMPLETE),
     # The model called a tool that was not declared. The call is read like any other, and refused by the whitelist.
-    "UNEXPECTED_TOOL_CALL": Finish.ANNOUNCES_CALL,
+    "UNEXPECTED_TOOL_CALL": parsing.Finish.ANNOUNCES_CALL,
     # CONTINUATION: the limit of one request is reached, and a further request could continue. The limit is the reply's budget.
-    **dict.fromkeys(("MAX_TOKENS", "CONTINUATION"), Finish.TRUNCATED),
-    **dict.fromkeys(("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), Finish.BLOCKED),
-    **dict.fromkeys(("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"), Finish.BLOCKED),
+    **dict.fromkeys(("MAX_TOKENS", "CONTINUATION"), parsing.Finish.TRUNCATED),
+    **dict.fromkeys(("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), parsing.Finish.BLOCKED),
+    **dict.fromkeys(("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"), parsing.Finish.BLOCKED),
 }
 
 
@@ -98,16 +84,16 @@ def build_tools(declarations: Sequence[ToolDeclaration], names: WireNames = REAL
 
 def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> LLMResponse:
     """Parse `body`, a response with the status 200. Raises `LLMError` (BLOCKED) or `InvalidResponseError`."""
-    fields = parse_object(body)
-    if as_object(fields.get("promptFeedback")).get("blockReason") not in (None, "", "BLOCK_REASON_UNSPECIFIED"):
+    fields = parsing.parse_object(body)
+    if parsing.as_object(fields.get("promptFeedback")).get("blockReason") not in (None, "", "BLOCK_REASON_UNSPECIFIED"):
         raise blocked_error()
-    candidate = first_choice(fields, "candidates")
-    finish = read_finish(as_text(candidate.get("finishReason")).upper(), _FINISHES)
-    parts = as_objects(as_object(candidate.get("content")).get("parts"))
-    check_storable(parts)
+    candidate = parsing.first_choice(fields, "candidates")
+    finish = parsing.read_finish(parsing.as_text(candidate.get("finishReason")).upper(), _FINISHES)
+    parts = parsing.as_objects(parsing.as_object(candidate.get("content")).get("parts"))
+    parsing.check_storable(parts)
     for part in parts:
-        check_signature(part.get("thoughtSignature"))
-    return make_response(
+        parsing.check_signature(part.get("thoughtSignature"))
+    return parsing.make_response(
         _text(parts),
         [_called(part) for part in parts if "functionCall" in part],
         names,
@@ -115,16 +101,16 @@ def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration], name
         finish,
         usage=_usage(fields.get("usageMetadata")),
         provider_parts={"provider": PROVIDER, "model": model, "content": parts},
-        response_model=read_model_name(fields.get("modelVersion")),
+        response_model=parsing.read_model_name(fields.get("modelVersion")),
     )
 
 
 def _text(parts: Sequence[dict[str, Any]]) -> str:
-    return "".join(as_text(part.get("text")) for part in parts if part.get("thought") is not True)
+    return "".join(parsing.as_text(part.get("text")) for part in parts if part.get("thought") is not True)
 
 
-def _called(part: dict[str, Any]) -> Called:
-    call = as_object(part["functionCall"])
+def _called(part: dict[str, Any]) -> parsing.Called:
+    call = parsing.as_object(part["functionCall"])
     return call.get("name"), call.get("args"), call.get("id")
 
 
@@ -135,7 +121,7 @@ def _usage(counts: Any) -> TokenUsage | None:
     output = [counts.get(key) for key in ("candidatesTokenCount", "thoughtsTokenCount")]
     completion = sum(count for count in output if isinstance(count, int))
     prompt, total, cached = (counts.get(f"{name}TokenCount") for name in ("prompt", "total", "cachedContent"))
-    return make_usage(prompt, completion, total, cached)
+    return parsing.make_usage(prompt, completion, total, cached)
 
 
 def _parts(message: LLMMessage, family: Family, names: WireNames) -> list[dict[str, Any]]:

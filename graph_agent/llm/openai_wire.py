@@ -12,25 +12,11 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
+from graph_agent.llm import response_parsing as parsing
 from graph_agent.llm.families import Effort, family_of, output_tokens, plain_name
 from graph_agent.llm.gemini_wire import UNSIGNED
 from graph_agent.llm.model_markup import strip_model_markup
 from graph_agent.llm.pairing import pair_results
-from graph_agent.llm.response_parsing import (
-    Called,
-    Finish,
-    as_object,
-    as_objects,
-    as_text,
-    check_signature,
-    check_storable,
-    first_choice,
-    make_response,
-    make_usage,
-    parse_object,
-    read_finish,
-    read_model_name,
-)
 from graph_agent.llm.tool_choice import NO_PARAMETERS
 from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
@@ -42,10 +28,12 @@ REAL_NAMES = WireNames(OPENAI_NAME)
 
 _SENT_BACK = ("content", "extra_content")
 _FINISHES = {
-    **dict.fromkeys(("", "stop"), Finish.COMPLETE),
-    **dict.fromkeys(("tool_calls", "function_call", "function_call_filter: unexpected_tool_call"), Finish.ANNOUNCES_CALL),
-    **dict.fromkeys(("length", "max_tokens"), Finish.TRUNCATED),
-    "content_filter": Finish.BLOCKED,
+    **dict.fromkeys(("", "stop"), parsing.Finish.COMPLETE),
+    **dict.fromkeys(
+        ("tool_calls", "function_call", "function_call_filter: unexpected_tool_call"), parsing.Finish.ANNOUNCES_CALL
+    ),
+    **dict.fromkeys(("length", "max_tokens"), parsing.Finish.TRUNCATED),
+    "content_filter": parsing.Finish.BLOCKED,
 }
 
 
@@ -106,17 +94,17 @@ def build_tools(declarations: Sequence[ToolDeclaration], names: WireNames = REAL
 
 def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration], names: WireNames = REAL_NAMES) -> LLMResponse:
     """Parse `body`, a response with the status 200. Raises `LLMError` (BLOCKED) or `InvalidResponseError`."""
-    fields = parse_object(body)
-    choice = first_choice(fields, "choices")
-    reason = as_text(choice.get("finish_reason")).lower()
+    fields = parsing.parse_object(body)
+    choice = parsing.first_choice(fields, "choices")
+    reason = parsing.as_text(choice.get("finish_reason")).lower()
     # Gemini's endpoint appends the name of the filter: `content_filter: PROHIBITED_CONTENT`.
-    finish = read_finish("content_filter" if reason.startswith("content_filter") else reason, _FINISHES)
-    message = as_object(choice.get("message"))
-    check_storable(message)
+    finish = parsing.read_finish("content_filter" if reason.startswith("content_filter") else reason, _FINISHES)
+    message = parsing.as_object(choice.get("message"))
+    parsing.check_storable(message)
     calls = _calls(message)
     for signed in (message, *calls):
         _check_signature(signed)
-    return make_response(
+    return parsing.make_response(
         _text(message),
         [_called(call) for call in calls],
         names,
@@ -125,7 +113,7 @@ def parse_response(body: str, model: str, tools: Sequence[ToolDeclaration], name
         read_arguments=_read_arguments,
         usage=_usage(fields.get("usage")),
         provider_parts={"provider": PROVIDER, "model": model, "message": message},
-        response_model=read_model_name(fields.get("model")),
+        response_model=parsing.read_model_name(fields.get("model")),
     )
 
 
@@ -134,7 +122,7 @@ def _usage(counts: Any) -> TokenUsage | None:
         return None
     details = counts.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    return make_usage(counts.get("prompt_tokens"), counts.get("completion_tokens"), counts.get("total_tokens"), cached)
+    return parsing.make_usage(counts.get("prompt_tokens"), counts.get("completion_tokens"), counts.get("total_tokens"), cached)
 
 
 _TEXT_FIELDS = {"": "text", "text": "text", "output_text": "text", "refusal": "refusal"}
@@ -145,34 +133,37 @@ def _text(message: dict[str, Any]) -> str:
     """Return the text for the user. Some servers leave the model's reasoning in front of it."""
     content = message.get("content")
     if isinstance(content, list):
-        content = "".join(as_text(part.get(_TEXT_FIELDS.get(as_text(part.get("type")), ""))) for part in as_objects(content))
-    return strip_model_markup(as_text(content)) or as_text(message.get("refusal"))
+        content = "".join(
+            parsing.as_text(part.get(_TEXT_FIELDS.get(parsing.as_text(part.get("type")), "")))
+            for part in parsing.as_objects(content)
+        )
+    return strip_model_markup(parsing.as_text(content)) or parsing.as_text(message.get("refusal"))
 
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the calls in a message; some servers still send `function_call`, the older form for a single call."""
     legacy = message.get("function_call")
-    return as_objects(message.get("tool_calls")) or ([{"function": legacy}] if legacy is not None else [])
+    return parsing.as_objects(message.get("tool_calls")) or ([{"function": legacy}] if legacy is not None else [])
 
 
-def _called(call: dict[str, Any]) -> Called:
-    function = as_object(call.get("function"))
+def _called(call: dict[str, Any]) -> parsing.Called:
+    function = parsing.as_object(call.get("function"))
     return function.get("name"), function.get("arguments"), call.get("id")
 
 
 def _read_arguments(written: Any) -> dict[str, Any]:
     if isinstance(written, dict):  # the protocol requires JSON text, but some servers send the object itself
         return written
-    text = as_text(written)
-    arguments = parse_object(text) if text.strip() else {}
-    check_storable(arguments)
+    text = parsing.as_text(written)
+    arguments = parsing.parse_object(text) if text.strip() else {}
+    parsing.check_storable(arguments)
     return arguments
 
 
 def _check_signature(signed: dict[str, Any]) -> None:
     extra = signed.get("extra_content")
     google = extra.get("google") if isinstance(extra, dict) else None
-    check_signature(google.get("thought_signature") if isinstance(google, dict) else None)
+    parsing.check_signature(google.get("thought_signature") if isinstance(google, dict) else None)
 
 
 def _assistant(message: LLMMessage, names: WireNames, *, signed: bool) -> dict[str, Any]:

@@ -12,21 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mcp import MCPError
+from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    CallToolResult,
-    ListResourcesResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    Resource,
-    Tool,
-    ToolAnnotations,
-)
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
@@ -63,11 +52,11 @@ def build_task_server(
             user_id = RequestMeta.of(context, default_user).user_id
             found = await tools.preview(user_id, task_id)
         except RefusedRequestError as refused:
-            raise _refusal(refused.result, INVALID_PARAMS) from None
+            raise _refusal(refused.result, types.INVALID_PARAMS) from None
         except DatabaseUnavailableError:
-            raise _refusal(NOT_DONE, INTERNAL_ERROR) from None
+            raise _refusal(NOT_DONE, types.INTERNAL_ERROR) from None
         if found is None:
-            raise _refusal(NOT_FOUND, INVALID_PARAMS)
+            raise _refusal(NOT_FOUND, types.INVALID_PARAMS)
         return json.dumps({"description": found.description, "status": found.status}, ensure_ascii=False)
 
     return server
@@ -83,10 +72,12 @@ class TaskServer(MCPServer[Any]):
         self._default_user = default_user
         self._listed = [_tool(declaration, TOOL_HINTS[declaration.name]) for declaration in TASK_TOOLS]
 
-    async def list_tools(self) -> list[Tool]:
+    async def list_tools(self) -> list[types.Tool]:
         return list(self._listed)
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> CallToolResult:
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> types.CallToolResult:
         if name not in TOOL_HINTS:
             raise ToolError("unknown tool")
         try:
@@ -98,35 +89,35 @@ class TaskServer(MCPServer[Any]):
     # The SDK has public methods for unpaged lists only, which do not get the cursor.
 
     async def _handle_list_tools(
-        self, ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
+        self, ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         if params is not None and params.cursor is not None:
             raise _invalid_cursor()  # All tools are in one page.
         return await super()._handle_list_tools(ctx, params)
 
     async def _handle_list_resources(
-        self, ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None
-    ) -> ListResourcesResult:
+        self, ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
         try:
             meta = RequestMeta.of(Context(request_context=ctx, mcp_server=self), self._default_user)
             page, cursor = await self._task_tools.page(meta.user_id, None if params is None else params.cursor)
         except RefusedRequestError as refused:
-            raise _refusal(refused.result, INVALID_PARAMS) from None
+            raise _refusal(refused.result, types.INVALID_PARAMS) from None
         except DatabaseUnavailableError:
-            raise _refusal(NOT_DONE, INTERNAL_ERROR) from None
+            raise _refusal(NOT_DONE, types.INTERNAL_ERROR) from None
         except ValueError:
             raise _invalid_cursor() from None
-        return ListResourcesResult(resources=[_resource(task) for task in page], next_cursor=cursor)
+        return types.ListResourcesResult(resources=[_resource(task) for task in page], next_cursor=cursor)
 
 
-def _tool(declaration: ToolDeclaration, hints: ToolHints) -> Tool:
-    return Tool(
+def _tool(declaration: ToolDeclaration, hints: ToolHints) -> types.Tool:
+    return types.Tool(
         name=declaration.name,
         title=hints.title,
         description=declaration.description,
         input_schema=declaration.parameters,
         output_schema=output_schema(ListedTasks if hints.read_only else ChangedTask),
-        annotations=ToolAnnotations(
+        annotations=types.ToolAnnotations(
             read_only_hint=hints.read_only,
             destructive_hint=hints.destructive,
             idempotent_hint=hints.idempotent,
@@ -136,9 +127,9 @@ def _tool(declaration: ToolDeclaration, hints: ToolHints) -> Tool:
     )
 
 
-def _resource(task: Task) -> Resource:
+def _resource(task: Task) -> types.Resource:
     uri = PREVIEW_TEMPLATE.format(task_id=task.id)
-    return Resource(uri=uri, name=task.id, title=task.description, mime_type=_MIME_TYPE)
+    return types.Resource(uri=uri, name=task.id, title=task.description, mime_type=_MIME_TYPE)
 
 
 def _refusal(result: ResultEnvelope, code: int) -> MCPError:
@@ -146,7 +137,7 @@ def _refusal(result: ResultEnvelope, code: int) -> MCPError:
 
 
 def _invalid_cursor() -> MCPError:
-    return MCPError(code=INVALID_PARAMS, message="The cursor is not valid.")
+    return MCPError(code=types.INVALID_PARAMS, message="The cursor is not valid.")
 
 
 @contextmanager

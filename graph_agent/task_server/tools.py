@@ -1,9 +1,9 @@
-"""The behaviour of the five tools, independent of MCP."""
+"""The behaviour of the five tools, independent of MCP, and the tasks of a validation case."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from graph_agent.clock import RandomIds
+from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.errors import ToolErrorCode
+from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.ledger.envelope import ResultEnvelope
 from graph_agent.ledger.meta import OperationMeta
 from graph_agent.ledger.operations import Operation, OperationLedger
@@ -183,3 +183,36 @@ def _position(cursor: str) -> tuple[datetime, str]:
     except OverflowError as error:
         raise ValueError("a time that UTC does not have") from error
     return at, TaskReference(task_id=task_id).task_id
+
+
+class CaseTasks:
+    """Creates and lists tasks in the database of the case, beside the agent. A task is its description and its status."""
+
+    def __init__(self, database: Database | None) -> None:
+        """Without a database, as with other MCP servers, a case cannot start with tasks, and none are listed."""
+        self._tools = None if database is None else TaskTools(database, SystemClock(), RandomIds())
+
+    async def create(self, user_id: str, tasks: Iterable[tuple[str, str]]) -> list[str]:
+        """Create `tasks` in their order and return their ids. Raises `ConfigurationError`."""
+        ids = []
+        for description, status in tasks:
+            added = await self._call("add_task", {"description": description}, user_id)
+            ids.append(str(added["task"]["id"]))
+            if status == "completed":
+                await self._call("complete_task", {"task_id": ids[-1]}, user_id)
+        return ids
+
+    async def listed(self, user_id: str) -> list[tuple[str, str]]:
+        """Return the tasks, newest first. Raises `ConfigurationError`."""
+        if self._tools is None:
+            return []
+        listed = await self._call("list_tasks", {}, user_id)
+        return [(task["description"], task["status"]) for task in listed["tasks"]]
+
+    async def _call(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> dict[str, Any]:
+        if self._tools is None:
+            raise ConfigurationError("a case starts with tasks: only the shipped task server can create them")
+        result = await self._tools.call(Call(tool_name, arguments, user_id))
+        if not result.success or not isinstance(result.data, dict):
+            raise ConfigurationError(f"the environment of a case cannot be created: {tool_name} failed")
+        return result.data

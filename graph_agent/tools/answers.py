@@ -13,26 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
-from mcp import MCPError
-from mcp.types import (
-    CONNECTION_CLOSED,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    REQUEST_TIMEOUT,
-    URL_ELICITATION_REQUIRED,
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    InputRequiredResult,
-    ReadResourceResult,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-)
+from mcp import MCPError, types
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.canonical import canonical_json
@@ -92,21 +73,24 @@ NO_PREVIEW = _failure(ToolErrorCode.TOOL_EXECUTION_ERROR, "What the call would a
 OUTCOME_UNKNOWN = _failure(ToolErrorCode.UNKNOWN_ERROR, "It could not be learned whether the tool acted.")
 
 _BY_CODE = {
-    REQUEST_TIMEOUT: TIMED_OUT,
-    CONNECTION_CLOSED: CONNECTION_LOST,
-    INVALID_PARAMS: REFUSED,
-    METHOD_NOT_FOUND: REFUSED,
+    types.REQUEST_TIMEOUT: TIMED_OUT,
+    types.CONNECTION_CLOSED: CONNECTION_LOST,
+    types.INVALID_PARAMS: REFUSED,
+    types.METHOD_NOT_FOUND: REFUSED,
 }
 """JSON-RPC error code -> result. Any other code may come from a call that was running, so its outcome is unknown."""
 
 
 def ends_session(error: BaseException) -> bool:
     """True if the session cannot be used any more: the connection is closed, or the server does not know the session."""
-    return isinstance(error, MCPError) and error.code in (CONNECTION_CLOSED, INVALID_REQUEST)
+    return isinstance(error, MCPError) and error.code in (types.CONNECTION_CLOSED, types.INVALID_REQUEST)
 
 
 def from_answer(
-    answer: CallToolResult | InputRequiredResult | BaseException | None, *, trusted: bool = True, change: bool = False
+    answer: types.CallToolResult | types.InputRequiredResult | BaseException | None,
+    *,
+    trusted: bool = True,
+    change: bool = False,
 ) -> ToolResult:
     """Return the result of a call; `answer` is the session's result, its exception, or None after a timeout.
 
@@ -115,8 +99,8 @@ def from_answer(
     """
     if answer is None:
         return TIMED_OUT
-    needs_url = isinstance(answer, MCPError) and answer.code == URL_ELICITATION_REQUIRED
-    if needs_url or isinstance(answer, InputRequiredResult):
+    needs_url = isinstance(answer, MCPError) and answer.code == types.URL_ELICITATION_REQUIRED
+    if needs_url or isinstance(answer, types.InputRequiredResult):
         # Neither a form nor a URL is followed, and nothing proves that the tool stopped before it acted.
         return CHANGE_NEEDS_INPUT if change and not trusted else INPUT_REQUIRED
     if isinstance(answer, BaseException):
@@ -135,12 +119,12 @@ def from_answer(
     return _with_data({"text": _content_text(answer.content)} if structured is None else {"result": structured}, content)
 
 
-def from_settlement(answer: CallToolResult | InputRequiredResult | BaseException | None) -> ToolResult:
+def from_settlement(answer: types.CallToolResult | types.InputRequiredResult | BaseException | None) -> ToolResult:
     """Return the ledger's answer about an operation: its stored result, or an error if it never takes effect.
 
     Any other answer leaves the outcome unknown.
     """
-    if isinstance(answer, CallToolResult) and _is_envelope(answer.structured_content):
+    if isinstance(answer, types.CallToolResult) and _is_envelope(answer.structured_content):
         result = _from_envelope(answer.structured_content)
         # A server may send a void operation as an error of the tool, but never a success.
         if (result.success and not answer.is_error) or result.error_code is ToolErrorCode.TOOL_EXECUTION_ERROR:
@@ -148,13 +132,13 @@ def from_settlement(answer: CallToolResult | InputRequiredResult | BaseException
     return OUTCOME_UNKNOWN
 
 
-def from_preview(answer: ReadResourceResult | InputRequiredResult | BaseException | None) -> ToolResult:
+def from_preview(answer: types.ReadResourceResult | types.InputRequiredResult | BaseException | None) -> ToolResult:
     """Return the preview: the JSON object of the resource, which must have a `description`."""
-    if isinstance(answer, MCPError) and answer.code in (INVALID_PARAMS, RESOURCE_NOT_FOUND):
+    if isinstance(answer, MCPError) and answer.code in (types.INVALID_PARAMS, RESOURCE_NOT_FOUND):
         return NOT_FOUND
-    if not isinstance(answer, ReadResourceResult):
+    if not isinstance(answer, types.ReadResourceResult):
         return NO_PREVIEW
-    texts = [content.text for content in answer.contents if isinstance(content, TextResourceContents)]
+    texts = [content.text for content in answer.contents if isinstance(content, types.TextResourceContents)]
     try:
         shown = json.loads(texts[0]) if texts else None
     except (ValueError, RecursionError):
@@ -189,7 +173,7 @@ def _from_envelope(envelope: dict[str, Any]) -> ToolResult:
     return _failure(code, one_line(error, MAX_ERROR_CHARS) if isinstance(error, str) else str(FAILED.error))
 
 
-def _reported_failure(answer: CallToolResult, failure: ToolResult) -> ToolResult:
+def _reported_failure(answer: types.CallToolResult, failure: ToolResult) -> ToolResult:
     """Return `failure` with the text of the server as data, from which the model can learn what to correct."""
     text = _content_text(answer.content) or json.dumps(answer.structured_content, ensure_ascii=False)
     shown = one_line(text, MAX_SERVER_TEXT)
@@ -204,7 +188,7 @@ def _with_data(data: dict[str, Any] | list[Any] | None, content: Sequence[Conten
         return UNUSABLE
 
 
-def _content_items(answer: CallToolResult) -> list[ContentItem]:
+def _content_items(answer: types.CallToolResult) -> list[ContentItem]:
     """Return kind, type, size and digest of the structured content and of each block. Raises as `canonical_json` does."""
     items: list[ContentItem] = []
     if answer.structured_content is not None:
@@ -216,37 +200,37 @@ def _content_items(answer: CallToolResult) -> list[ContentItem]:
     return items
 
 
-def _content_text(content: Sequence[ContentBlock]) -> str:
+def _content_text(content: Sequence[types.ContentBlock]) -> str:
     """Return the text of an answer, with that of embedded resources."""
     return "\n".join(_texts(content))
 
 
-def _texts(content: Sequence[ContentBlock]) -> Iterator[str]:
+def _texts(content: Sequence[types.ContentBlock]) -> Iterator[str]:
     for block in content:
-        if isinstance(block, TextContent):
+        if isinstance(block, types.TextContent):
             yield block.text
-        elif isinstance(block, EmbeddedResource) and isinstance(block.resource, TextResourceContents):
+        elif isinstance(block, types.EmbeddedResource) and isinstance(block.resource, types.TextResourceContents):
             yield block.resource.text
 
 
-def _block_item(block: ContentBlock) -> ContentItem:
+def _block_item(block: types.ContentBlock) -> ContentItem:
     match block:
-        case TextContent():
+        case types.TextContent():
             return _item(ContentKind.TEXT, "text/plain", block.text.encode("utf-8", "surrogatepass"))
-        case ImageContent():
+        case types.ImageContent():
             return _item(ContentKind.IMAGE, block.mime_type, _decode_base64(block.data))
-        case AudioContent():
+        case types.AudioContent():
             return _item(ContentKind.AUDIO, block.mime_type, _decode_base64(block.data))
-        case ResourceLink():
+        case types.ResourceLink():
             # What the link leads to is not read: its size is what the server says, the digest is that of the address.
             item = _item(ContentKind.LINK, block.mime_type, block.uri.encode("utf-8", "surrogatepass"))
             return item.replace(size=block.size, uri=one_line(block.uri, _MAX_URI), name=one_line(block.name, _MAX_NAME))
-        case EmbeddedResource():
+        case types.EmbeddedResource():
             return _resource_item(block.resource)
 
 
-def _resource_item(resource: TextResourceContents | BlobResourceContents) -> ContentItem:
-    if isinstance(resource, BlobResourceContents):
+def _resource_item(resource: types.TextResourceContents | types.BlobResourceContents) -> ContentItem:
+    if isinstance(resource, types.BlobResourceContents):
         item = _item(ContentKind.RESOURCE, resource.mime_type, _decode_base64(resource.blob))
     else:
         text = resource.text.encode("utf-8", "surrogatepass")

@@ -23,8 +23,7 @@ from graph_agent.clock import wait_for_task
 from graph_agent.net.addresses import InsecureUrlError, RefusedAddressError
 from graph_agent.ports import Clock
 from graph_agent.tools.stdio import MAX_STDERR_BYTES
-from graph_agent.tools.tool_list import ToolListError, all_tools
-from graph_agent.tools.transport import Server, SignInRequiredError, transport_to
+from graph_agent.tools.transport import Server, SignInRequiredError, ToolListError, all_tools, transport_to
 
 logger = logging.getLogger(__name__)
 

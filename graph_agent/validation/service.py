@@ -21,9 +21,8 @@ from graph_agent.errors import GraphAgentError
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.validation.fixtures import Fixture, load_fixtures
-from graph_agent.validation.judge import judge, outcome_of
 from graph_agent.validation.report import FixtureResult, PlayedCase, ValidationReport
-from graph_agent.validation.runner import EngineRunner, PlayedFixture
+from graph_agent.validation.runner import EngineRunner, PlayedFixture, judge, outcome_of
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from graph_agent.agent_service.history import CUT, MAX_TEXT, History, read_history
+from graph_agent.agent_service.messages import CUT, MAX_TEXT, History, read_history
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import Message, PendingAction, content_problem
 

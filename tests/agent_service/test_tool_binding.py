@@ -6,8 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from graph_agent.agent_service import ToolBinding, bind_mcp_tools, shared_services
-from graph_agent.agent_service.bound_tools import BoundTools
-from graph_agent.agent_service.tool_binding import McpTool
+from graph_agent.agent_service.tool_binding import BoundTools, McpTool
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits

@@ -18,7 +18,7 @@ from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, RandomIds, SystemClock
 from graph_agent.db import Database
-from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
+from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration

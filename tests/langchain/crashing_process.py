@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.langchain import as_node
-from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
+from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 from graph_agent.models.tools import ToolResult
 from graph_agent.settings import Settings
 from graph_agent.turn.hooks import TurnHook

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from graph_agent.llm.coercion import coerce_numbers
+from graph_agent.llm.response_parsing import coerce_numbers
 
 INTEGER = {"type": "integer"}
 NODE = {"$defs": {"Node": {"properties": {"n": INTEGER, "next": {"$ref": "#/$defs/Node"}}}}, "$ref": "#/$defs/Node"}

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import Any
 
-from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
+from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
 
 

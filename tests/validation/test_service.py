@@ -16,8 +16,8 @@ from graph_agent.llm.rules_model import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.ports import LLMAdapter
-from graph_agent.task_server.case_tasks import CaseTasks
 from graph_agent.task_server.server import build_task_server
+from graph_agent.task_server.tools import CaseTasks
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.validation.fixtures import Fixture, shipped_suite
 from graph_agent.validation.report import FixtureResult

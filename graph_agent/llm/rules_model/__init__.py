@@ -5,6 +5,6 @@
 `replies` composes the reply.
 """
 
-from graph_agent.llm.rules_model.adapter import RuleBasedAdapter
+from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 
 __all__ = ["RuleBasedAdapter"]

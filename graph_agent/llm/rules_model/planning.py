@@ -1,4 +1,4 @@
-"""The plan of a turn: which tasks are meant, which calls to make, and what to say about each request.
+"""The embedded model: the plan of a turn. Which tasks are meant, which calls to make, and what to say about each request.
 
 The plan is computed anew in every round, from the same messages; the calls that were made are its beginning.
 """
@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
+from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.llm.rules_model import references, replies
 from graph_agent.llm.rules_model.dialogue import VERBS, Context, read_context, resolve
 from graph_agent.llm.rules_model.reading import Reading, items_of, parts_of, read
 from graph_agent.llm.rules_model.references import KnownTask, bare, exact, find_named
 from graph_agent.llm.rules_model.replies import Reply, answer, ask, which
 from graph_agent.llm.rules_model.templates import begins_with, contains, is_rule, meanings
-from graph_agent.models.llm import FunctionCall, FunctionResponse
+from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMRequest, LLMResponse
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
 
 CALLS_PER_ROUND: Final = 5
@@ -248,3 +249,33 @@ def _reply(results: Sequence[_Result], tasks: Sequence[KnownTask], responses: Se
         return replace(questions[0], text=text)
     form = DECLINE if all(part.form == DECLINE for part in parts) else ANSWER
     return Reply(form, text, reports_change=any(response.get("success") is True for response in responses))
+
+
+class RuleBasedAdapter(RequestAdapter):
+    """An offline, deterministic and stateless model for English.
+
+    It calls only tools that are offered, and replies by the reply forms where they are offered, otherwise in plain text.
+    """
+
+    @property
+    def model(self) -> str:
+        return "rules"
+
+    async def respond(self, request: LLMRequest) -> LLMResponse:
+        """Return the next calls of the turn that the messages end in, or its reply. Never raises."""
+        messages = request.messages
+        offered = frozenset(tool.name for tool in request.tools)
+        start = max((index for index, message in enumerate(messages) if message.role == "user"), default=0)
+        said = [message.content for message in messages[:start] if message.role == "assistant" and message.content]
+        asked = next((message.content for message in messages[start:] if message.role == "user"), None) or ""
+        responses = [message.function_response for message in messages[start:] if message.function_response]
+        step = next_step(said, asked, responses, offered)
+        if isinstance(step, list):
+            return LLMResponse(function_calls=step, finish_reason="tool_calls")
+        if step.form not in offered:
+            return LLMResponse(content=step.text, finish_reason="stop")
+        arguments: dict[str, Any] = {"question": step.text, "reason": step.reason}
+        if step.form != ASK_USER:
+            arguments = {"text": step.text} | ({"reports_change": step.reports_change} if step.form == ANSWER else {})
+        call = FunctionCall(name=step.form, arguments=arguments)
+        return LLMResponse(function_calls=[call], finish_reason="tool_calls")
