@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import typer
 from rich.text import Text
 
@@ -12,32 +10,7 @@ from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.show import print_answer, stdout_console
 from graph_agent.cli.trace import print_record
 from graph_agent.settings import read_settings
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """One message, and the decision that it must lead to."""
-
-    title: str
-    says: str
-    decision: str
-    outcome: str
-    tools: tuple[str, ...] = ()
-
-
-SCENES = (
-    Scene("Add", "add a task to call mom", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("add_task",)),
-    Scene("Add", "remind me to buy groceries tomorrow", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("add_task",)),
-    Scene("List", "show my tasks", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("list_tasks",)),
-    Scene("Complete", "mark call mom as done", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("list_tasks", "complete_task")),
-    Scene("Clarify", "groceries", "ASK_CLARIFICATION", "AMBIGUITY:UNCLEAR_INTENT"),
-    Scene("Refuse", "what's the weather?", "RESPOND_ONLY", "REFUSAL:OUT_OF_SCOPE"),
-    Scene("Delete: ask first", "delete the groceries task", "REQUEST_CONFIRMATION", "SUCCESS:RESPONSE_GIVEN", ("list_tasks",)),
-    Scene("Delete: confirmed", "yes", "EXECUTE_PENDING", "SUCCESS:TASK_COMPLETED", ("delete_task",)),
-    Scene("What is left", "show my tasks", "INVOKE_TOOL", "SUCCESS:TASK_COMPLETED", ("list_tasks",)),
-)
-TRACED = 3
-"""The scene whose record is printed at the end."""
+from graph_agent.task_server.demo_scenes import SCENES, TRACED
 
 
 def demo() -> None:
