@@ -13,21 +13,24 @@ import pytest
 from langgraph.runtime import Runtime
 
 from graph_agent.clock import ManualClock
+from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, PendingAction
-from graph_agent.models.facts import Facts
+from graph_agent.models.facts import Facts, PastUse, PastUses
 from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
-from graph_agent.policy.cedar.conditions import Conditions, Ruling, Situation
+from graph_agent.policy.cedar.conditions import Conditions, ConditionsFile, Effect, Ruling, Situation
+from graph_agent.policy.confirmation import describe_in_full
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.forms import REPLY_FORMS
 from tests.invariants.calls import ADD, DELETE, DONE, LIST, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import CONFIRMED_TOOL, WHITELIST, confirmed_action
@@ -46,14 +49,18 @@ class PortAnswers:
     unused: bool = True
     late: bool = False
     interrupted: bool = False
+    used: int = 0
+    """The earlier calls of today of each tool, when a batch is judged."""
+    reserved: Effect | None = Effect.RUNS
 
 
 class NodePorts:
-    """`TurnPorts` that return one `PortAnswers` and collect the calls that were sent."""
+    """`TurnPorts` that return one `PortAnswers` and collect the calls that were sent and the yeses that were used up."""
 
     def __init__(self, answers: PortAnswers, sent: list[AuthorizedCall]) -> None:
         self._answers = answers
         self.sent = sent
+        self.consumed: list[bool] = []
 
     @property
     def interrupted(self) -> bool:
@@ -77,15 +84,20 @@ class NodePorts:
 
     async def consume(self, pending_id: str) -> bool:
         assert pending_id == "p1"
+        self.consumed.append(self._answers.unused)
         return self._answers.unused
 
     async def facts(self, conditions: Conditions) -> Facts:
-        raise AssertionError(f"there are no conditions: {conditions}")
+        now = self.now()
+        earlier = [PastUse(tool, {}, now) for tool in WHITELIST for _ in range(self._answers.used)]
+        return conditions.facts(now, PastUses(earlier))
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
     ) -> Ruling | None:
-        raise AssertionError(f"there are no conditions: {call} {conditions} {situation} {confirmed}")
+        assert conditions.counts(call.tool_name)
+        assert (situation.user_id, confirmed) == ("ann", call.operation_key == "p1")
+        return None if self._answers.reserved is None else Ruling(self._answers.reserved, ("a budget",))
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         assert [tool.name for tool in request.tools] == [*WHITELIST, *sorted(REPLY_FORMS)]
@@ -188,6 +200,18 @@ async def explore(
         frontier = following
 
 
+def shown_action(snapshot: PolicySnapshot, clock: ManualClock) -> PendingAction:
+    """Return the action that waits, as the question showed it: its preview is still the same."""
+    description = describe_in_full(snapshot.policy.rules[CONFIRMED_TOOL], DELETE[1], PREVIEWS[CONFIRMED_TOOL])
+    return confirmed_action(Signer(SECRET), clock.now()).replace(description=description)
+
+
+def forget(turn: Turn) -> Turn:
+    """Return a turn without what no node reads back: the messages behind the first one, and the token usage."""
+    request = turn.request and turn.request.model_copy(update={"messages": turn.request.messages[:1]})
+    return replace(turn, request=request, usage=None)
+
+
 @pytest.mark.parametrize(
     ("message", "rounds", "answers", "results"),
     [
@@ -206,7 +230,7 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
     server = TableServer({}, PREVIEWS)
     engine = engine_of(server=server, clock=clock, config=AgentEngineConfig(max_iterations=rounds))
     snapshot: PolicySnapshot = await engine.prepare()
-    pending = None if message in ("delete it", CALLED) else confirmed_action(Signer(SECRET), clock.now())
+    pending = None if message in ("delete it", CALLED) else shown_action(snapshot, clock)
     sent: list[AuthorizedCall] = []
 
     def make_runtime(answers: PortAnswers) -> TurnRuntime:
@@ -219,11 +243,6 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
             "EXECUTE_TOOLS": results,
         }
         return [partial(make_runtime, answers) for answers in possible.get(state, [PortAnswers()])]
-
-    def forget(turn: Turn) -> Turn:
-        # No node reads these back: the messages behind the first one, and the token usage.
-        request = turn.request and turn.request.model_copy(update={"messages": turn.request.messages[:1]})
-        return replace(turn, request=request, usage=None)
 
     context = asks(message, pending_confirmation=pending)
     if message == CALLED:
@@ -265,3 +284,68 @@ async def test_no_path_through_the_compiled_graph_exceeds_the_limits(
             ("EXECUTE_TOOLS", "called_done"),
             ("BUILD_DECISION", "decided"),
         }
+
+
+BUDGETS = ConditionsFile(
+    """permit (principal, action, resource);
+    @id("asks") forbid (principal, action, resource) when { context.used.day.calls > 10 } unless { context.confirmed };
+    @id("refuses") forbid (principal, action, resource) when { context.used.day.calls > 20 };"""
+)
+"""Ten earlier calls ask, and twenty refuse."""
+
+
+@pytest.mark.parametrize("message", ["delete it", "yes", CALLED])
+async def test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_uses_up_each_yes_once(message: str) -> None:
+    """The proofs of `policy prove` are about calls that the guard accepts: this is the bridge to the calls that are sent."""
+    clock, log = ManualClock(), Database.open("sqlite://")
+    server, audit = TableServer({}, PREVIEWS), DatabaseAuditWriter(log)
+    config = AgentEngineConfig(max_iterations=2)
+    engine = engine_of(server=server, clock=clock, audit=audit, conditions=BUDGETS, config=config)
+    snapshot: PolicySnapshot = await engine.prepare()
+    pending = shown_action(snapshot, clock) if message == "yes" else None
+    context = asks(message, pending_confirmation=pending)
+    if message == CALLED:
+        context = DecisionContext.for_calls("ann", [FunctionCall(*ADD), FunctionCall(*LIST), FunctionCall(*DELETE)], "c1")
+    budgets = [PortAnswers(used=used, reserved=reserved) for used in (0, 10, 20) for reserved in (*Effect, None)]
+    possible = {
+        "BUILD_REQUEST": CONSENTS,
+        "INVOKE_LLM": [PortAnswers(answer) for answer in (*ENDINGS[:1], *ROUNDS[:5])],
+        "EXECUTE_TOOLS": budgets,
+    }
+    ports: list[tuple[PortAnswers, NodePorts]] = []
+
+    def make(answers: PortAnswers) -> TurnRuntime:
+        ports.append((answers, NodePorts(answers, [])))
+        return TurnRuntime(ports[-1][1], snapshot)
+
+    def runtimes(state: str) -> Sequence[Callable[[], TurnRuntime]]:
+        return [partial(make, answers) for answers in possible.get(state, [PortAnswers()])]
+
+    confirmed_calls, asked, refused = 0, 0, 0
+    async for state, before, after in explore(engine.graph, Turn(context=context, decision_id="d1"), runtimes, forget):
+        answers, node = ports.pop()
+        if after.outcome == "confirmed":
+            assert node.consumed == [True]
+        else:
+            assert state == "BUILD_REQUEST" or not node.consumed
+        if state != "EXECUTE_TOOLS":
+            assert not node.sent
+            continue
+        consented = before.outcome == "confirmed"
+        # Without a yes the call must need none: neither by the facts of its batch nor by its reservation.
+        permitted = answers.used < 20 and answers.reserved is not Effect.REFUSED if consented else answers.used < 10
+        permitted = permitted and answers.reserved in ((Effect.RUNS, Effect.ASKS) if consented else (Effect.RUNS,))
+        assert permitted or not node.sent
+        assert all(call.tool_name != CONFIRMED_TOOL or consented for call in node.sent)
+        if consented:
+            # A confirmed call ends its turn, so that the yes, which cannot be used up again, permits one call.
+            assert len(node.sent) == permitted
+            assert after.outcome == "confirmed_done"
+            assert all(call.operation_key == "p1" for call in node.sent)
+        confirmed_calls += consented and len(node.sent)
+        asked += after.pending is not None and answers.reserved is Effect.ASKS
+        refused += any(call.rule == "a budget" for call in after.calls)
+    assert (confirmed_calls > 0) is (message == "yes")
+    assert refused
+    assert asked
+    log.close_now()
