@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -44,9 +45,21 @@ async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: I
     """Answer one message. A failure of the model is a 200 as well; the decision says so."""
     # Read before the turn is admitted: a client that sends its body slowly must not take a place from others.
     sent = read_message(await read_object(request))
-    started = await start_turn(request, caller, sent, idempotency_key)
-    answer = started if isinstance(started, ChatAnswer) else await started.result()
+    answering = asyncio.ensure_future(_answer(request, caller, sent, idempotency_key))
+    try:
+        answer = await asyncio.shield(answering)
+    except asyncio.CancelledError:
+        # Only a shutdown of the server cancels a request. It ends the turn, too, so that there is an answer.
+        request_task = asyncio.current_task()
+        assert request_task is not None
+        request_task.uncancel()
+        answer = await answering
     return JSONResponse(answer.reply_json())
+
+
+async def _answer(request: Request, caller: Caller, sent: ParsedMessage, idem_key: str | None) -> ChatAnswer:
+    started = await start_turn(request, caller, sent, idem_key)
+    return started if isinstance(started, ChatAnswer) else await started.result()
 
 
 @dataclass(frozen=True, slots=True)

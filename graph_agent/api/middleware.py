@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -14,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graph_agent.api.errors import UNEXPECTED, envelope, service_error_response
-from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.errors import ServiceError, ServiceErrorCode, service_unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +94,10 @@ class SecurityHeaders(HttpMiddleware):
 
 
 class UnexpectedErrors(HttpMiddleware):
-    """Middleware that logs an unexpected exception with its traceback and answers with a 500 without details."""
+    """Middleware that logs an unexpected exception with its traceback and answers with a 500 without details.
+
+    A request that is cancelled, because the server ends, is answered with a 503.
+    """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
@@ -107,6 +111,11 @@ class UnexpectedErrors(HttpMiddleware):
             await self.app(scope, receive, send_and_remember_start)
         except ClientDisconnect:
             return  # The client disconnected while sending its body.
+        except asyncio.CancelledError:
+            if started:
+                raise
+            # The server ends before there is an answer.
+            await service_error_response(service_unavailable())(scope, receive, send)
         except Exception:
             _log.exception("a request ended in an exception")
             if started:

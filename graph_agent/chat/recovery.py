@@ -11,7 +11,13 @@ from datetime import timedelta
 
 from graph_agent.chat.conversations.turns import AbandonedTurn
 from graph_agent.chat.session import ChatSession, ChatStores
-from graph_agent.errors import GraphAgentError, RecordUnavailableError, service_unavailable
+from graph_agent.errors import (
+    GraphAgentError,
+    RecordUnavailableError,
+    ServiceError,
+    TurnTakenOverError,
+    service_unavailable,
+)
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import TurnStart
 
@@ -63,14 +69,22 @@ class TurnRecovery:
         run = self._engine.start(TurnStart(asks_model=False), session, turn.decision_id, user_id=turn.user_id)
         try:
             await run.result()
-        except GraphAgentError:
-            _log.exception("turn %s could not be finished", turn.decision_id)
+        except GraphAgentError as exc:
+            _log_unfinished(turn.decision_id, exc)
             return False
         return True
 
     async def _finish_decision(self, decision_id: str) -> bool:
         try:
             return await self._engine.finish(decision_id, ask_model=False) is not None
-        except Exception:
-            _log.exception("decision %s could not be finished", decision_id)
+        except Exception as exc:
+            _log_unfinished(decision_id, exc)
             return False
+
+
+def _log_unfinished(decision_id: str, failure: Exception) -> None:
+    """Log why a decision stays open. That another process finishes it, or that the database is away, is no error."""
+    if isinstance(failure, ServiceError | TurnTakenOverError | RecordUnavailableError):
+        _log.warning("decision %s is left to another sweep or process: %s", decision_id, failure)
+    else:
+        _log.error("decision %s could not be finished", decision_id, exc_info=failure)

@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -58,6 +59,20 @@ def test_a_shutdown_closes_the_record_of_a_disconnected_client(tmp_path: Path, s
     ]
     assert _rows(tmp_path / "graph_agent.db", "SELECT state FROM turns") == [("done",)]
     assert _rows(tmp_path / "graph_agent.db", "SELECT content FROM messages") == [("hello",), (FAILURE_REPLY,)]
+
+
+def test_a_request_that_a_shutdown_cancels_is_answered_with_its_decision(
+    tmp_path: Path, server: LiveServer, model: WaitingModel
+) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(httpx.post, f"{server.url}/api/chat", json={"content": "hello"}, timeout=60)
+        assert model.asked.wait(60)
+        server.stop()
+        answer = waiting.result()
+    assert server.ended.wait(60)
+    assert (answer.status_code, answer.json()["reply"]) == (200, FAILURE_REPLY)
+    decisions = "SELECT decision_id FROM decision_logs WHERE status = 'interrupted'"
+    assert _rows(tmp_path / "graph_agent.db", decisions) == [(answer.json()["decision_id"],)]
 
 
 def test_a_client_that_disconnects_while_sending_its_body_is_not_logged_as_an_error(

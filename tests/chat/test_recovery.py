@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -13,7 +15,7 @@ from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import TurnRequest, TurnStore
 from graph_agent.chat.service import ChatService
 from graph_agent.clock import ManualClock, RandomIds
-from graph_agent.db import Database
+from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.db.backend import Work
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import DecisionContext, DecisionType
@@ -33,6 +35,12 @@ _COMMITS = 40
 @pytest.fixture
 def environment(each_environment: Environment) -> Environment:
     return each_environment
+
+
+@pytest.fixture(autouse=True)
+def no_error_is_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    assert [entry.getMessage() for entry in caplog.get_records("call") if entry.levelno >= logging.ERROR] == []
 
 
 class Stop:
@@ -64,6 +72,19 @@ class StoppingDatabase(Database):
         self.stop.stopped.set()
         await self.stop.wait()
         return await super().write(work) if result is None else result
+
+
+class LateDatabase(Database):
+    """A database whose first commit takes effect after the process has given it up."""
+
+    given_up = False
+
+    async def write(self, work: Work[T]) -> T:
+        result = await super().write(work)
+        if not self.given_up:
+            self.given_up = True
+            raise DatabaseUnavailableError(unknown=True)
+        return result
 
 
 class Stopped:
@@ -160,6 +181,33 @@ async def test_the_sweeper_finishes_an_abandoned_turn_and_reports_what_was_done(
     assert 2 < n < _COMMITS
     assert {state for state, _ in await environment.turns()} == {"done"}
     assert "PENDING" not in {status for _, _, status in await environment.decisions()}
+
+
+async def test_a_refused_turn_whose_claim_was_committed_late_is_closed_by_the_next_sweep(
+    environment: Environment, clock: ManualClock
+) -> None:
+    database = environment.open_database(LateDatabase)
+    chat = environment.chat(database=database)
+    with pytest.raises(ServiceError) as refused:
+        await chat.send("ann", "add milk", idem_key="k")
+    assert refused.value.code is ServiceErrorCode.SERVICE_UNAVAILABLE
+    assert await environment.turns() == [("running", 1)]
+    clock.advance(**_AFTER_THE_LEASE)
+    # In the same process, which does not take the turn for one of its own.
+    assert await chat.sweep() == 1
+    assert await environment.turns() == [("done", 2)]
+    assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
+    assert await environment.descriptions("ann") == []
+    await database.close()
+
+
+async def test_two_sweeps_at_once_finish_a_turn_once(environment: Environment, clock: ManualClock) -> None:
+    left = Stopped(environment, 2, after=True)
+    assert await left.send("ann", "add milk", idem_key="k")
+    clock.advance(**_AFTER_THE_LEASE)
+    assert sum(await asyncio.gather(*(environment.chat().sweep() for _ in range(4)))) == 1
+    await left.wake_up()
+    assert await environment.turns() == [("done", 2)]
 
 
 async def test_one_sweep_finishes_every_turn_that_was_left_open(environment: Environment, clock: ManualClock) -> None:
