@@ -21,9 +21,11 @@ from pathlib import Path
 from tests.cluster.checks import find_problems
 from tests.cluster.clients import AUDIENCE, JWT_SECRET, Client
 from tests.cluster.faults import inject, supervise
-from tests.cluster.services import PostgreSql, Replica, find_program, free_ports, haproxy, pgbouncer
+from tests.cluster.services import PostgreSql, Replica, find_faketime, find_program, free_ports, haproxy, pgbouncer
 
 REPLICAS = 3
+SKEWS = (0.0, 0.3, -10.0)
+"""How many seconds the clock of each replica is ahead."""
 CLIENTS = 12
 """The clients under faults, and those of each replica in a measurement: fewer turns at once would share fewer commits."""
 MEASURED_TURNS = 15
@@ -59,7 +61,10 @@ def main() -> int:
             "GRAPH_AGENT_JWT_AUDIENCE": AUDIENCE,
             "GRAPH_AGENT_TURNS_PER_MINUTE": "100000",
         }
-        replicas = [Replica(folder, n, port, environment) for n, port in enumerate(free_ports(REPLICAS), 1)]
+        if find_faketime() is None:
+            print("the replicas have the same clock: libfaketime not found; on Debian: apt-get install faketime")
+        ports = enumerate(zip(free_ports(REPLICAS), SKEWS, strict=True), 1)
+        replicas = [Replica(folder, n, port, environment, skew) for n, (port, skew) in ports]
         for replica in replicas:
             stack.callback(replica.kill)
             replica.start()

@@ -9,11 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+from graph_agent.chat.leases import LEASE
 from tests.cluster.services import PostgreSql, Replica
 
 PAUSE_SECONDS = (2.0, 6.0)
 """The shortest and the longest time between two faults."""
-FAULTS = ("kill replica", "kill worker", "kill parent", "end replica", "restart database")
+FAULTS = ("kill replica", "kill worker", "kill parent", "end replica", "pause replica", "pause worker", "restart database")
+PAUSED_SECONDS = 2 * LEASE.total_seconds()
+"""Long enough that another replica takes the turns over."""
 
 
 async def inject(rng: random.Random, replicas: Sequence[Replica], database: PostgreSql, until: float) -> Counter[str]:
@@ -49,5 +52,18 @@ def _inject(fault: str, rng: random.Random, replica: Replica, database: PostgreS
             replica.signal(replica.pid, signal.SIGKILL)
         case "end replica":
             replica.signal(replica.pid, signal.SIGTERM)
+        case "pause replica":
+            _pause(replica, replica.processes())
+        case "pause worker":
+            if workers := replica.workers():
+                _pause(replica, [rng.choice(workers)])
         case "restart database":
             database.restart()
+
+
+def _pause(replica: Replica, processes: Sequence[int]) -> None:
+    for process in processes:
+        replica.signal(process, signal.SIGSTOP)
+    time.sleep(PAUSED_SECONDS)
+    for process in processes:
+        replica.signal(process, signal.SIGCONT)

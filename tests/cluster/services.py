@@ -134,16 +134,27 @@ def haproxy(folder: Path, ports: Sequence[int]) -> Iterator[str]:
         yield url
 
 
-class Replica:
-    """`graph-agent serve --workers 2` on a port of its own, with a home of its own."""
+def find_faketime() -> Path | None:
+    """Return the library that gives a process another clock; None if the package libfaketime is not installed."""
+    return next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
-    def __init__(self, folder: Path, number: int, port: int, environment: Mapping[str, str]) -> None:
+
+class Replica:
+    """`graph-agent serve --workers 2` on a port of its own, with a home of its own.
+
+    Its clock is `skew` seconds ahead if `find_faketime` finds the library.
+    """
+
+    def __init__(self, folder: Path, number: int, port: int, environment: Mapping[str, str], skew: float = 0.0) -> None:
         home = folder / f"home-{number}"
         home.mkdir()
         self.number = number
         self.port = port
         self._log = folder / f"replica-{number}.log"
         self._environment = {**os.environ, **environment, "GRAPH_AGENT_HOME": str(home)}
+        if skew and (library := find_faketime()) is not None:
+            fake = {"LD_PRELOAD": str(library), "FAKETIME": f"{skew:+}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            self._environment.update(fake)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
