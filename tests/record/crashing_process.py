@@ -1,0 +1,61 @@
+"""Close decisions and seal the log; kill this process right before or after one of its commits.
+
+Run as `crashing_process URL HEAD KEY COMMIT before|after`, with the number of the commit, from 1. It ends normally if there are
+fewer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.db import Database
+from graph_agent.record.tree.keys import LogKeys
+from graph_agent.record.tree.service import RecordTree
+from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.tlog.note import SigningKey
+from tests.record.trees import KEY, LogFiller
+
+
+class CrashingDatabase(Database):
+    """Kills the process at one commit."""
+
+    commits = 0
+    fatal: int
+    when: str
+
+    async def write(self, work: Any) -> Any:
+        self.commits += 1
+        if self.commits != self.fatal:
+            return await super().write(work)
+
+        def die_before_the_commit(connection: Any) -> None:
+            work(connection)
+            kill()
+
+        result = await super().write(die_before_the_commit if self.when == "before" else work)
+        kill()
+        return result
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def main(url: str, head: str, key: str, fatal: str, when: str) -> None:
+    database = CrashingDatabase.open(url)
+    database.fatal, database.when = int(fatal), when
+    filler = LogFiller(DatabaseAuditWriter(database, record_key=KEY), RandomIds())
+    tree = RecordTree(database, LogKeys([SigningKey.parse(key)]), key=KEY, clock=SystemClock(), head=Path(head))
+    await filler.fill(2)
+    await tree.seal()
+    await database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
