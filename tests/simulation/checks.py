@@ -28,9 +28,6 @@ from tests.simulation.replicas import KEY, LOG_KEYS, TIMEOUT_SECONDS, Replica, W
 from tests.simulation.tools import CHANGES, WITH_LEDGER, Sent
 
 _MAX_ROUNDS = 3
-_CRASH = InterruptReason.CRASH
-_KEEPS_CLAIM = 1.0
-"""A process whose requests to the database all take less than so many seconds does not lose a claim."""
 _BEFORE = 8.0
 """For so many seconds before a request its replica has had no trouble, if the request must be answered at once."""
 
@@ -74,7 +71,6 @@ async def check_outcome(world: World, replicas: list[Replica], clients: list[Cli
     _check_sent(world)
     _check_logged(world, records)
     _check_operations(world, stored)
-    _check_abandoned(world, records)
     _check_healthy(world, requests, records)
     _check_refused(world, requests, records)
     await _check_answers(world, replicas, requests, stored)
@@ -183,19 +179,6 @@ def _check_operations(world: World, stored: _Stored) -> None:
             world.history.violated(f"{what} is void, and was done")
         if row.state is CallState.DONE and row.operation_key not in done:
             world.history.violated(f"{what} is recorded as done, and was not done")
-
-
-def _check_abandoned(world: World, records: dict[str, DecisionRecord]) -> None:
-    """A turn that has called its model is closed as crashed only if its process died, or could not keep its claim."""
-    if world.faults.outages or world.faults.database_jumps:
-        return
-    for decision_id, record in records.items():
-        crashed = any(entry.kind is EntryKind.INTERRUPT and entry.result["reason"] == _CRASH for entry in record.entries)
-        if not crashed or all(entry.kind is not EntryKind.MODEL for entry in record.entries):
-            continue
-        owners, database = world.watch.owners(decision_id), world.database
-        if all(one.alive and not one.paused_until and database.longest.get(one, 0.0) < _KEEPS_CLAIM for one in owners):
-            world.history.violated(f"{world.watch.name(decision_id)} is closed as crashed, and no process of it has died")
 
 
 def _is_calm(world: World, attempt: Attempt) -> bool:

@@ -132,7 +132,7 @@ class DatabaseServer:
             self.trouble(process, there + back)
             self._reply_later(request, _raising(DatabaseUnavailableError(unknown=True)), there + back)
         elif (fate := fate - faults.lost_replies) < 0:
-            back = random.uniform(0.0, random.choice((0.1, 5)))
+            back = random.uniform(0.0, random.choice((0.1, 0.1, 5)))
             self.trouble(process, there + back)
             lost = _raising(DatabaseUnavailableError(unknown=True))
             self._arrive_later(request, there, closing, lambda _: self._reply_later(request, lost, back))

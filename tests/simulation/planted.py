@@ -80,6 +80,16 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
             "            return await asyncio.wrap_future(self._backend.submit_write(work, closing=_closing.get()))\n",
         )
     ],
+    "a commit of the record is retried blindly": [
+        Edit(
+            _WRITER,
+            "            return await self.database.write(work)\n",
+            "            try:\n"
+            "                return await self.database.write(work)\n"
+            "            except DatabaseUnavailableError:\n"
+            "                return await self.database.write(work)\n",
+        )
+    ],
     "the row of an operation does not name the attempt": [Edit(_OPERATIONS, '"attempt": attempt,', '"attempt": 1,')],
     "the sweep ignores the claim": [
         Edit(

@@ -21,8 +21,10 @@ from tests.simulation.replicas import Replica, World
 from tests.simulation.tools import ToolWorld
 from tests.simulation.watch import Watch
 
-_HEALING_SECONDS = 40.0
-"""A turn that was left open is closed within this time, by the ordinary sweep."""
+_CLIENT_SECONDS = 40.0
+"""The time in which the clients come to an end after everything has healed."""
+_SWEEP_SECONDS = 35.0
+"""A turn that was left open is closed within this time, by the ordinary sweep, even if its claim is committed late."""
 _FAULT_SECONDS = 0.5
 """The time between two draws of the faults that happen at a moment."""
 
@@ -75,7 +77,7 @@ def _quiet() -> Iterator[None]:
 async def _run(loop: SimulatedLoop, random: Random, faults: Faults) -> History:
     history = History(loop)
     database = DatabaseServer(loop, random, faults, history)
-    watch = Watch(loop, database, history)
+    watch = Watch(loop, database, faults, history)
     database.observer = watch.on_commit
     tools = ToolWorld(loop, random, faults, history, watch.on_send)
     world = World(loop, random, faults, history, database, tools, ModelWorld(random, faults), watch)
@@ -90,8 +92,8 @@ async def _run(loop: SimulatedLoop, random: Random, faults: Faults) -> History:
     for task in faulting:
         task.cancel()
     _heal(world, replicas)
-    await asyncio.wait(conversing, timeout=_HEALING_SECONDS)
-    await asyncio.sleep(_HEALING_SECONDS)
+    await asyncio.wait(conversing, timeout=_CLIENT_SECONDS)
+    await asyncio.sleep(_SWEEP_SECONDS)
     for task in conversing:
         task.cancel()
     await check_outcome(world, replicas, clients)

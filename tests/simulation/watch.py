@@ -14,11 +14,14 @@ from graph_agent.models.record import CallState
 from graph_agent.record.tables import call_operations
 from tests.simulation.database import Change, DatabaseServer
 from tests.simulation.event_loop import Process, SimulatedLoop
+from tests.simulation.faults import Faults
 from tests.simulation.history import History
 from tests.simulation.tools import WITH_LEDGER, Sent
 
 _AFTER_TROUBLE = LEASE.total_seconds() + 1.5
 """For so long after trouble with the database a process may lose its turns."""
+_KEEPS_CLAIM_SECONDS = 1.0
+"""A process whose requests to the database all take less than so many seconds does not lose a claim."""
 _AFTER_THE_END = frozenset({"call_operations"})
 """Tables in which the outcome of a call may be settled after its decision was closed."""
 
@@ -35,21 +38,17 @@ class _Claim:
 class Watch:
     """Observes every commit of a simulation and every call that is sent."""
 
-    def __init__(self, loop: SimulatedLoop, database: DatabaseServer, history: History) -> None:
+    def __init__(self, loop: SimulatedLoop, database: DatabaseServer, faults: Faults, history: History) -> None:
         self.services: dict[Process, ChatService] = {}
         self._loop = loop
         self._database = database
+        self._faults = faults
         self._history = history
         self._claims: dict[str, _Claim] = {}
         self._attempts: defaultdict[tuple[str, Process], set[int]] = defaultdict(set)
+        self._begun: set[tuple[str, int]] = set()
+        """The attempts that have written more than their claim."""
         self._names: dict[str, str] = {}
-
-    def owners(self, decision_id: str) -> list[Process]:
-        """Return the processes that have claimed a turn, in the order of its attempts."""
-        found = {
-            number: process for (name, process), numbers in self._attempts.items() if name == decision_id for number in numbers
-        }
-        return [found[number] for number in sorted(found)]
 
     @property
     def running(self) -> list[tuple[str, str]]:
@@ -79,6 +78,8 @@ class Watch:
                 self._attempts[decision_id, process].add(claim.attempt)
             else:
                 self._check_owned(name, before, claim, tables)
+                if tables != ["turns"]:
+                    self._begun.add((decision_id, claim.attempt))
                 claim = replace(claim, process=before.process)
             self._claims[decision_id] = claim
 
@@ -120,3 +121,12 @@ class Watch:
         calm = self._database.troubled_until(owner) + _AFTER_TROUBLE < self._loop.time()
         if owner.alive and running and calm:
             self._history.violated(f"{claim.process.name} takes {name} over from {owner.name}, which runs it")
+        if not running and (decision_id, before.attempt) in self._begun and self._keeps_its_turns(owner):
+            self._history.violated(f"{name} is taken over from {owner.name}, which has given it up without a reason")
+
+    def _keeps_its_turns(self, process: Process) -> bool:
+        """True if a process has had no trouble but lost confirmations of commits, after which it ends its turns itself."""
+        faults = self._faults
+        lossy = faults.refused or faults.lost_requests or faults.late_commits or faults.outages or faults.database_jumps
+        quick = self._database.longest.get(process, 0.0) < _KEEPS_CLAIM_SECONDS
+        return process.alive and not process.paused_until and quick and not lossy
