@@ -6,6 +6,7 @@ accepts it: no rule fails, in neither of its two evaluations.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -43,20 +44,16 @@ _DAY: Final = 86_400_000
 _UNITS: Final = {"to_milliseconds": 1, "to_seconds": 1000, "to_minutes": 60_000, "to_hours": 3_600_000, "to_days": _DAY}
 _DURATION_UNITS: Final = {"d": _DAY, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "less": lambda left, right: left < right,
-    "less_eq": lambda left, right: left <= right,
-    "greater": lambda left, right: left > right,
-    "greater_eq": lambda left, right: left >= right,
-    "decimal_less_than": lambda left, right: left < right,
-    "decimal_less_eq": lambda left, right: left <= right,
-    "decimal_greater": lambda left, right: left > right,
-    "decimal_greater_eq": lambda left, right: left >= right,
+    "less": operator.lt,
+    "less_eq": operator.le,
+    "greater": operator.gt,
+    "greater_eq": operator.ge,
+    "decimal_less_than": operator.lt,
+    "decimal_less_eq": operator.le,
+    "decimal_greater": operator.gt,
+    "decimal_greater_eq": operator.ge,
 }
-_ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "add": lambda left, right: left + right,
-    "sub": lambda left, right: left - right,
-    "mul": lambda left, right: left * right,
-}
+_ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 _SCALARS: Final = frozenset({Kind.BOOL, Kind.LONG, Kind.DECIMAL, Kind.STRING, Kind.DATETIME, DURATION})
 
 

@@ -160,7 +160,9 @@ class Recorder:
         # An interrupted turn sends nothing more, and the log may be what has interrupted it.
         if conditions.reads_uses and not self.interrupted:
             assert isinstance(self._writer, UseCounter)  # or the turn is not started under these conditions
-            past = await self._writer.past_uses(self.header.context, self.header.decision_id, conditions.since(now))
+            past = await self._writer.past_uses(
+                self.header.context, self.header.decision_id, window_start("day", now, conditions.file.time_zone)
+            )
         facts = conditions.facts(now, past)
         self._append(EntryKind.FACTS, None, facts.to_json())
         return facts
@@ -207,7 +209,7 @@ class Recorder:
             return RecordEntry(n=n, kind=EntryKind.RESERVE, request=request, result=result), ruling.permits(confirmed=confirmed)
 
         operation = _operation(call, use.amounts)
-        reservation = Reservation(operation, at, conditions.since(at), judge)
+        reservation = Reservation(operation, at, window_start("day", at, conditions.file.time_zone), judge)
         entry, sendable = await self._writer.reserve(
             self.header.decision_id, reservation, responses=self._responses, entries=self._unsaved()
         )

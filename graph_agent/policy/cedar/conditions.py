@@ -113,11 +113,7 @@ class Conditions(Protocol):
         ...
 
     def facts(self, now: datetime, past: PastUses) -> Facts:
-        """Return the facts at `now` after the uses since `since(now)`."""
-        ...
-
-    def since(self, now: datetime) -> datetime:
-        """Return the beginning of the longest window in which uses are counted."""
+        """Return the facts at `now` after the uses since the day began."""
         ...
 
     def unknown_fact(self, facts: Facts | None) -> str | None:

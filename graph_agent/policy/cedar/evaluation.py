@@ -26,7 +26,6 @@ from graph_agent.models.facts import (
     ToolUse,
     WindowUse,
     uses_by_window,
-    window_start,
 )
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation
@@ -129,7 +128,7 @@ class CedarConditions:
         return {name: max(0, values.scaled(kind, arguments[name], name)) for name, kind in read}
 
     def facts(self, now: datetime, past: PastUses) -> Facts:
-        """Return the facts at `now` after the uses since `since(now)`."""
+        """Return the facts at `now` after the uses since the day began."""
         used = {}
         for window, tools in uses_by_window(past.uses, now, self.file.time_zone).items():
             sums = {name: self._sums(name, uses) for name, uses in tools.items()}
@@ -147,10 +146,6 @@ class CedarConditions:
                 # The type of the argument has changed since: until the end of the day the budget counts as used up.
                 total.update(dict.fromkeys(use.amounts, values.MAX_LONG))
         return dict(total)
-
-    def since(self, now: datetime) -> datetime:
-        """Return the beginning of the longest window in which uses are counted."""
-        return window_start("day", now, self.file.time_zone)
 
     def described(self) -> list[RuleDescription]:
         found = []
