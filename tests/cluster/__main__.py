@@ -136,13 +136,14 @@ async def _survive_faults(rng: random.Random, proxy: str, replicas: Sequence[Rep
     statuses: Counter[str] = sum((client.statuses for client in clients), Counter())
     print(f"faults: {_counts(injected)}")
     print(f"answers: {_counts(statuses)}")
-    added, deleted, failed = (sum(counts) for counts in zip(*map(_totals, clients), strict=True))
-    print(f"acknowledged: {added} additions, {deleted} confirmed deletions; {failed} turns were answered as failed", flush=True)
+    added, deleted, uncertain, failed = (sum(counts) for counts in zip(*map(_totals, clients), strict=True))
+    print(f"acknowledged: {added} additions, {deleted} confirmed deletions; {uncertain} reported as not known")
+    print(f"{failed} turns were answered as failed", flush=True)
     return clients
 
 
-def _totals(client: Client) -> tuple[int, int, int]:
-    return len(client.added), len(client.deleted), client.failed
+def _totals(client: Client) -> tuple[int, int, int, int]:
+    return len(client.added), len(client.deleted), len(client.uncertain), client.failed
 
 
 def _counts(counts: Counter[str]) -> str:

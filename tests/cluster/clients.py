@@ -33,6 +33,8 @@ class Client:
     """The descriptions of acknowledged additions."""
     deleted: list[str] = field(default_factory=list)
     """The descriptions of acknowledged deletions."""
+    uncertain: list[str] = field(default_factory=list)
+    """The descriptions of additions and deletions whose outcome was reported as not known."""
     statuses: Counter[str] = field(default_factory=Counter)
     """How often each status, or failure of the connection, was received."""
     problems: list[str] = field(default_factory=list)
@@ -67,6 +69,8 @@ class Client:
         answer = await self._ask(http, {"content": f'add a task "{description}"'})
         if answer["decision"].get("effects") == [f"added '{description}'"]:
             self.added.append(description)
+        elif "not known whether" in answer["reply"]:
+            self.uncertain.append(description)
         else:
             self._require_failure(answer)
 
@@ -81,6 +85,8 @@ class Client:
         done = await self._ask(http, {"conversation_id": asked["conversation_id"], "answers": answers})
         if done["decision"].get("effects"):
             self.deleted.append(description)
+        elif "not known whether" in done["reply"]:
+            self.uncertain.append(description)
         else:
             self._require_failure(done)
 
