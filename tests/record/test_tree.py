@@ -211,6 +211,8 @@ async def test_a_row_that_waits_is_checked_too(log: Database) -> None:
     names = await LogFiller.on(log).fill(2)
     await run(log, update(decision_logs).where(decision_logs.c.decision_id == names[0]).values(record="{}"))
     assert found(await verified(log)) == [(ViolationKind.EDITED, names[0])]
+    of_one = [await verify_decision(log, name, keys=tree_of(log).keys, key=KEY) for name in names]
+    assert [[violation.kind for violation in violations] for violations in of_one] == [[ViolationKind.EDITED], []]
 
 
 async def test_many_leaves_have_their_nodes_and_each_is_checked(log: Database) -> None:

@@ -112,9 +112,8 @@ async def verify_decision(database: Database, decision_id: str, *, keys: LogKeys
     violations = ViolationList()
     n = await read(database, partial(find_leaf, kind=LeafKind.DECISION, item=decision_id))
     if n is None:
-        waits = select(record_pending).where(record_pending.c.item == decision_id, record_pending.c.kind == LeafKind.DECISION)
-        row = await read(database, lambda connection: connection.execute(waits).one_or_none())
-        if row is None or not _is_ours(row, Sealer(key)):
+        waits = (record_pending.c.item == decision_id) & (record_pending.c.kind == LeafKind.DECISION)
+        if not await _check_waiting(database, Sealer(key), violations, waits):
             violations.add(ViolationKind.ADDED, f"decision {decision_id} is not in the tree", decision_id=decision_id)
         return violations.listed
     await TreeCheck(database, violations).check_decision(n)
@@ -258,14 +257,16 @@ async def _find_missing_decisions(
     return compared
 
 
-async def _check_waiting(database: Database, sealer: Sealer, violations: ViolationList) -> int:
-    """Check the rows that are not in the tree yet; return their number."""
+async def _check_waiting(
+    database: Database, sealer: Sealer, violations: ViolationList, which: ColumnElement[bool] | None = None
+) -> int:
+    """Check the rows that are not in the tree yet, all or those that match `which`; return their number."""
     waiting = 0
     pending = record_pending.c
     is_its_decision = and_(pending.kind == LeafKind.DECISION, decision_logs.c.decision_id == pending.item)
     query = select(pending.number, pending.kind, pending.item, pending.commitment, pending.mac)
     with_record = query.add_columns(decision_logs.c.record, decision_logs.c.salt).outerjoin(decision_logs, is_its_decision)
-    async for row in _rows_by_key(database, with_record, pending.number):
+    async for row in _rows_by_key(database, with_record if which is None else with_record.where(which), pending.number):
         waiting += 1
         if not _is_ours(row, sealer):
             text = f"the {row.kind} {row.item} waits for the tree and was added or changed by hand"
