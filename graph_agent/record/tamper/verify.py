@@ -30,7 +30,7 @@ from graph_agent.record.tamper.tree_check import (
 )
 from graph_agent.record.tamper.violations import Anchor, VerifyReport, Violation, ViolationKind, ViolationList
 from graph_agent.record.tree.keys import LogKeys
-from graph_agent.record.tree.leaves import commitment, pending_mac
+from graph_agent.record.tree.leaves import commitment, is_written_by_us
 from graph_agent.record.tree.reading import TILE, find_leaf, has_prefix, prove_leaf, read_head
 from graph_agent.record.tree.statements import Statement, StatementKind, is_noted_by_us, numbers_of, ranges
 from graph_agent.record.tree.tables import (
@@ -268,7 +268,7 @@ async def _check_waiting(
     with_record = query.add_columns(decision_logs.c.record, decision_logs.c.salt).outerjoin(decision_logs, is_its_decision)
     async for row in _rows_by_key(database, with_record if which is None else with_record.where(which), pending.number):
         waiting += 1
-        if not _is_ours(row, sealer):
+        if not is_written_by_us(row, sealer):
             text = f"the {row.kind} {row.item} waits for the tree and was added or changed by hand"
             violations.add(ViolationKind.ADDED, text)
         elif row.kind is LeafKind.DECISION and commitment(row.salt, row.record or "") != row.commitment:
@@ -332,10 +332,6 @@ def _leaves_after_head(connection: Connection) -> int:
 
 def _decision_ids(connection: Connection, which: ColumnElement[bool]) -> Sequence[str]:
     return connection.execute(select(decision_logs.c.decision_id).where(which)).scalars().all()
-
-
-def _is_ours(row: Any, sealer: Sealer) -> bool:
-    return sealer.accepts(row.mac, lambda one: pending_mac(row.kind, row.item, row.commitment, one))
 
 
 async def _rows_by_key(database: Database, query: Select[Any], key: Column[Any]) -> AsyncIterator[Row[Any]]:

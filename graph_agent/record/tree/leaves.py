@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, insert
 
@@ -55,6 +55,11 @@ def commitment(salt: str | None, text: str) -> bytes:
 def leaf_entry(kind: str, committed: bytes) -> bytes:
     """Return the bytes of a leaf."""
     return f"graph-agent/leaf/v1\n{kind}\n{base64.b64encode(committed).decode()}\n".encode()
+
+
+def is_written_by_us(row: Any, sealer: Sealer) -> bool:
+    """True if a pending row has a valid MAC."""
+    return sealer.accepts(row.mac, lambda one: pending_mac(row.kind, row.item, row.commitment, one))
 
 
 def pending_mac(kind: str, item: str, committed: bytes, sealer: Sealer) -> str:

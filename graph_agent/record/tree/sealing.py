@@ -16,7 +16,7 @@ from graph_agent.errors import RecordRolledBackError
 from graph_agent.ports import Clock
 from graph_agent.record.sealer import Sealer
 from graph_agent.record.tree.keys import LogKeys
-from graph_agent.record.tree.leaves import leaf_entry, pending_mac
+from graph_agent.record.tree.leaves import is_written_by_us, leaf_entry
 from graph_agent.record.tree.reading import has_prefix, read_head
 from graph_agent.record.tree.statements import Statement, StatementKind, add_statement, state_removals
 from graph_agent.record.tree.tables import record_leaves, record_pending, tree_head, tree_leaves, tree_nodes
@@ -103,13 +103,11 @@ class TreeSealer:
             )
             # A copy of a row that was sealed has a valid MAC, too.
             sealed = {(row.kind, row.item) for row in connection.execute(names)}
-            new = {(row.kind, row.item): row for row in rows if (row.kind, row.item) not in sealed and self._is_ours(row)}
+            unsealed = [row for row in rows if (row.kind, row.item) not in sealed]
+            new = {(row.kind, row.item): row for row in unsealed if is_written_by_us(row, self._sealer)}
             if new or not rows:
                 return list(new.values())
             after = rows[-1].number
-
-    def _is_ours(self, row: Any) -> bool:
-        return self._sealer.accepts(row.mac, lambda one: pending_mac(row.kind, row.item, row.commitment, one))
 
     def _append(self, connection: Connection, rows: list[Any], origin: str | None = None) -> Checkpoint:
         head = read_head(connection)
