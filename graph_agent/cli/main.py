@@ -93,8 +93,8 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "compare": Command("baseline:compare", "Compare later decisions with a baseline."),
     },
     "db": {
-        "migrate": Command("db_migrate:migrate", "Create the tables of the database, or update them to this version."),
-        "copy": Command("db_copy:copy", "Copy everything in a database (tasks, conversations, the record) to an empty one."),
+        "migrate": Command("db:migrate", "Create the tables of the database, or update them to this version."),
+        "copy": Command("db:copy", "Copy everything in a database (tasks, conversations, the record) to an empty one."),
     },
     "constitution": {
         "show": Command("constitution:show", "Print the constitution in force, as a start for yours."),

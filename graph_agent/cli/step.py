@@ -33,15 +33,8 @@ def step(
     """Send one message and print each state with its outcome and changes, then the reply."""
     with open_command_runtime(settings, model=model) as (runtime, run):
         console = stdout_console()
-        answer = run(
-            send_with_key(
-                runtime.chat,
-                user,
-                text,
-                conversation_id=conversation,
-                hooks=[StepPrinter(console)],
-            )
-        )
+        sending = send_with_key(runtime.chat, user, text, conversation_id=conversation, hooks=[StepPrinter(console)])
+        answer = run(sending)
         console.print()
         print_answer(console, answer.decision)
         print_stderr(f"conversation: {answer.conversation_id}")

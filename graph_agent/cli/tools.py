@@ -45,15 +45,8 @@ def list_tools(*, settings: Settings, as_json: AsJson = False) -> None:
     console = stdout_console()
     for name, rule in policy.rules.items():
         if as_json:
-            typer.echo(
-                json_line(
-                    {
-                        **rule.declaration.to_json(),
-                        "requires_confirmation": rule.grant.requires_confirmation,
-                        "read_only": not rule.mutating,
-                    }
-                )
-            )
+            traits = {"requires_confirmation": rule.grant.requires_confirmation, "read_only": not rule.mutating}
+            typer.echo(json_line({**rule.declaration.to_json(), **traits}))
             continue
         mark = "!" if rule.grant.requires_confirmation else " "
         kind = "changes" if rule.mutating else "reads"

@@ -196,35 +196,30 @@ class McpServerGroup:
 
     async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
         """Run a permitted call on the server of its tool; see `ToolServer`."""
-        route = await self._reach(call.tool_name)
-        if route is None:
-            return answers.UNAVAILABLE
-        executor = await self._for_user(route, call.user_id)
-        return await executor.execute(call, deadline=deadline, tool=route.tool)
+        executor, tool = await self._reach(call.tool_name, call.user_id)
+        return answers.UNAVAILABLE if executor is None else await executor.execute(call, deadline=deadline, tool=tool)
 
     async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:
         """Return the outcome of an operation; see `ToolServer`."""
-        route = await self._reach(call.tool_name)
-        if route is None:
-            return answers.OUTCOME_UNKNOWN
-        executor = await self._for_user(route, call.user_id)
-        return await executor.settle(call, deadline=deadline, tool=route.tool)
+        executor, tool = await self._reach(call.tool_name, call.user_id)
+        return answers.OUTCOME_UNKNOWN if executor is None else await executor.settle(call, deadline=deadline, tool=tool)
 
     async def preview(
         self, tool_name: str, parameters: dict[str, Any], user_id: str, *, deadline: float | None = None
     ) -> ToolResult:
         """Describe the target of a call; see `ToolServer`."""
-        route = await self._reach(tool_name)
-        if route is None:
-            return answers.UNAVAILABLE
-        executor = await self._for_user(route, user_id)
-        return await executor.preview(route.tool, parameters, user_id, deadline=deadline)
+        executor, tool = await self._reach(tool_name, user_id)
+        return answers.UNAVAILABLE if executor is None else await executor.preview(tool, parameters, user_id, deadline=deadline)
 
-    async def _reach(self, tool_name: str) -> _Route | None:
-        """Return the route of a tool; the servers are connected first if none of them is known to serve it."""
+    async def _reach(self, tool_name: str, user_id: str) -> tuple[McpToolExecutor | None, str]:
+        """Return the executor of a tool for a user, None if no server serves the tool, and the name of the tool there.
+
+        The servers are connected first if none of them is known to serve it.
+        """
         if self._route(tool_name) is None:
             await self.start()
-        return self._route(tool_name)
+        route = self._route(tool_name)
+        return (None, "") if route is None else (await self._for_user(route, user_id), route.tool)
 
     def _route(self, tool_name: str) -> _Route | None:
         self._refresh()

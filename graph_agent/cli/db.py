@@ -1,4 +1,4 @@
-"""`graph-agent db copy`: move to another database."""
+"""`graph-agent db`: update the tables of the database, or move to another one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from graph_agent.bootstrap.copying import copy_database
+from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.log_tree import print_report
-from graph_agent.cli.running import FAILED, AsJson
+from graph_agent.cli.running import FAILED, AsJson, open_in_loop
 from graph_agent.cli.show import json_line
 from graph_agent.settings import read_settings
 
@@ -33,3 +34,12 @@ def copy(
             print_report(report)
     if report is not None and not report.intact:
         raise typer.Exit(FAILED)
+
+
+def migrate() -> None:
+    """Create the tables of the database, or update them to this version.
+
+    Every command does so when it starts. Run it alone before the replicas of a new version start.
+    """
+    with open_in_loop(open_stores(read_settings())):
+        typer.echo("The database has the tables of this version.")
