@@ -4,14 +4,35 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, func, or_, select, text
+from sqlalchemy import Connection, bindparam, func, or_, select, text
 
 from graph_agent.models.facts import PastUse
 from graph_agent.models.record import CallDisposition, CallState
 from graph_agent.models.tools import UNKNOWN_CODES
 from graph_agent.record.tables import call_operations, decision_logs, llm_call_logs, tool_invocation_logs
 
+# Built once, because building a statement takes longer than running it.
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('uses of ' || :user, 0))")
+_row, _call = call_operations.c, tool_invocation_logs.c
+_USES = (
+    select(_row.tool_name, _row.amounts, _row.intended_at, _row.state)
+    .where(_row.user_id == bindparam("user"), _row.intended_at >= bindparam("since"), _row.amounts.is_not(None))
+    .where(_row.state != CallState.VOID, _row.decision_id != bindparam("without"))
+    .order_by(_row.intended_at)
+)
+_TOKENS = (
+    select(func.coalesce(func.sum(llm_call_logs.c.total_tokens), 0))
+    .join(decision_logs, decision_logs.c.decision_id == llm_call_logs.c.decision_id)
+    .where(decision_logs.c.user_id == bindparam("user"), decision_logs.c.created_at >= bindparam("since"))
+    .where(decision_logs.c.decision_id != bindparam("without"))
+)
+_CALLED = (
+    select(_call.tool_name)
+    .join(decision_logs, decision_logs.c.decision_id == _call.decision_id)
+    .where(decision_logs.c.conversation_id == bindparam("conversation"), decision_logs.c.decision_id != bindparam("without"))
+    .where(_call.disposition == CallDisposition.EXECUTED, or_(_call.success, _call.error_code.in_(sorted(UNKNOWN_CODES))))
+    .distinct()
+)
 
 
 def lock_uses(connection: Connection, user_id: str) -> None:
@@ -22,37 +43,15 @@ def lock_uses(connection: Connection, user_id: str) -> None:
 
 def find_uses(connection: Connection, user_id: str, since: datetime, without: str = "") -> list[PastUse]:
     """Return the counted calls of a user since this time, oldest first, but for those of the decision `without`."""
-    row = call_operations.c
-    wanted = (
-        select(row.tool_name, row.amounts, row.intended_at, row.state)
-        .where(row.user_id == user_id, row.intended_at >= since, row.amounts.is_not(None))
-        .where(row.state != CallState.VOID, row.decision_id != without)
-        .order_by(row.intended_at)
-    )
-    return [
-        PastUse(found.tool_name, found.amounts, found.intended_at, found.state == CallState.DONE)
-        for found in connection.execute(wanted)
-    ]
+    rows = connection.execute(_USES, {"user": user_id, "since": since, "without": without})
+    return [PastUse(row.tool_name, row.amounts, row.intended_at, row.state == CallState.DONE) for row in rows]
 
 
 def find_tokens(connection: Connection, user_id: str, since: datetime, without: str) -> int:
     """Return the tokens of the user's turns since this time, but for those of the decision `without`."""
-    wanted = (
-        select(func.coalesce(func.sum(llm_call_logs.c.total_tokens), 0))
-        .join(decision_logs, decision_logs.c.decision_id == llm_call_logs.c.decision_id)
-        .where(decision_logs.c.user_id == user_id, decision_logs.c.created_at >= since, decision_logs.c.decision_id != without)
-    )
-    return int(connection.execute(wanted).scalar_one())
+    return int(connection.execute(_TOKENS, {"user": user_id, "since": since, "without": without}).scalar_one())
 
 
 def find_called(connection: Connection, conversation_id: str, without: str) -> list[str]:
     """Return the tools that may have run in a conversation, sorted, but for those of the decision `without`."""
-    call = tool_invocation_logs.c
-    wanted = (
-        select(call.tool_name)
-        .join(decision_logs, decision_logs.c.decision_id == call.decision_id)
-        .where(decision_logs.c.conversation_id == conversation_id, decision_logs.c.decision_id != without)
-        .where(call.disposition == CallDisposition.EXECUTED, or_(call.success, call.error_code.in_(sorted(UNKNOWN_CODES))))
-        .distinct()
-    )
-    return sorted(connection.execute(wanted).scalars())
+    return sorted(connection.execute(_CALLED, {"conversation": conversation_id, "without": without}).scalars())

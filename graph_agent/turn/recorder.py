@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOverError
 from graph_agent.models.canonical import digest
@@ -151,6 +151,11 @@ class Recorder:
         self._append(EntryKind.CONSUME, request, unused)
         return unused
 
+    @property
+    def _counter(self) -> UseCounter:
+        # Checked when the turn is started: `isinstance` with a protocol takes longer than the statements of a count.
+        return cast(UseCounter, self._writer)
+
     async def facts(self, conditions: Conditions) -> Facts:
         if (entry := self._replay_entry(EntryKind.FACTS, None)) is not None:
             return Facts.model_validate(entry.result)
@@ -159,8 +164,7 @@ class Recorder:
         past = PastUses()
         # An interrupted turn sends nothing more, and the log may be what has interrupted it.
         if conditions.reads_uses and not self.interrupted:
-            assert isinstance(self._writer, UseCounter)  # or the turn is not started under these conditions
-            past = await self._writer.past_uses(
+            past = await self._counter.past_uses(
                 self.header.context, self.header.decision_id, window_start("day", now, conditions.file.time_zone)
             )
         facts = conditions.facts(now, past)
@@ -184,7 +188,6 @@ class Recorder:
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, request: str, *, confirmed: bool
     ) -> RecordEntry:
         self._ports()
-        assert isinstance(self._writer, UseCounter)
         assert situation.facts is not None
         at, n, called = self._clock.now(), len(self.entries), situation.facts.called or ()
 
@@ -210,7 +213,7 @@ class Recorder:
 
         operation = _operation(call, use.amounts)
         reservation = Reservation(operation, at, window_start("day", at, conditions.file.time_zone), judge)
-        entry, sendable = await self._writer.reserve(
+        entry, sendable = await self._counter.reserve(
             self.header.decision_id, reservation, responses=self._responses, entries=self._unsaved()
         )
         self._require_current()
@@ -255,10 +258,9 @@ class Recorder:
         if limits.turn is not None and tokens >= limits.turn:
             return LLMErrorCause.TURN_TOKENS
         if limits.day is not None:
-            assert isinstance(self._writer, UseCounter)  # or the turn is not started under this limit
             since = window_start("day", self._clock.now(), limits.time_zone)
             user = self.header.context.user_id
-            tokens += await self._writer.used_tokens(user, self.header.decision_id, since)
+            tokens += await self._counter.used_tokens(user, self.header.decision_id, since)
         return None if limits.day is None or tokens < limits.day else LLMErrorCause.DAY_TOKENS
 
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
