@@ -118,8 +118,9 @@ simulate: $(STAMP) ## simulate replicas under faults from SEEDS=200 seeds; SEED=
 		$(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 .PHONY: bench
-bench: $(STAMP) ## CPU per turn beside peers, in one interleaved run
+bench: $(STAMP) ## CPU per turn beside peers, in one interleaved run; sealing and proofs
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.tree
 
 MINUTES ?= 5
 
