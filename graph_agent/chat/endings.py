@@ -68,7 +68,7 @@ class TurnEndings:
         try:
             yield
         finally:
-            if self._running.pop(decision_id):
+            if self._running.pop(decision_id, False):
                 self._send(_ENDED, decision_id)
 
     def is_followed(self, decision_id: str) -> bool:

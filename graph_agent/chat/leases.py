@@ -54,13 +54,18 @@ class LeaseKeeper:
 
         `since` is the monotonic time just before the turn was claimed.
         """
-        self._kept[turn.decision_id] = _KeptClaim(turn, run, since)
+        kept, earlier = _KeptClaim(turn, run, since), self._kept.get(turn.decision_id)
+        if earlier is not None:
+            # This process has taken the turn over from itself: two requests found it while its lease had expired.
+            earlier.run.fence()
+        self._kept[turn.decision_id] = kept
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew_until_all_ended())
         try:
             yield
         finally:
-            del self._kept[turn.decision_id]
+            if self._kept.get(turn.decision_id) is kept:
+                del self._kept[turn.decision_id]
 
     def is_running(self, decision_id: str) -> bool:
         """Return True if the turn runs in this process, even if its lease has expired because a renewal was late."""

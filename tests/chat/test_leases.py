@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
-from graph_agent.chat.leases import LEASE
-from graph_agent.clock import ManualClock
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.chat.conversations.turns import TurnStore
+from graph_agent.chat.leases import LEASE, LeaseKeeper
+from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import EntryKind
+from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.turn.handle import TurnHandle
 from tests.chat.environment import Environment, GatedModel, calls, says
 from tests.frozen_clock import freeze_loop_time
 
@@ -54,6 +58,23 @@ async def test_a_turn_whose_claim_is_lost_neither_acts_nor_writes(environment: E
     assert refused.value.code is ServiceErrorCode.REQUEST_IN_PROGRESS
     assert await environment.descriptions() == []
     assert await environment.decisions() == [("PENDING", "PENDING", "PENDING")]
+
+
+async def test_of_two_attempts_in_one_process_the_later_one_keeps_the_claim(
+    environment: Environment, clock: ManualClock
+) -> None:
+    audit = environment.engine().audit
+    assert isinstance(audit, DatabaseAuditWriter)
+    turns = TurnStore(audit, clock=clock, ids=RandomIds(), lease=LEASE, turns_per_minute=1000)
+    keeper = LeaseKeeper(turns, clock=clock)
+    first, second = (ClaimedTurn("d", "ann", "c", attempt) for attempt in (1, 2))
+    earlier, later = TurnHandle[None]("d", "ann"), TurnHandle[None]("d", "ann")
+    with ExitStack() as kept:
+        with keeper.keep_claim(first, earlier, 0.0):
+            kept.enter_context(keeper.keep_claim(second, later, 0.0))
+            assert (earlier.fenced, later.fenced) == (True, False)
+        assert keeper.is_running("d")
+    assert not keeper.is_running("d")
 
 
 async def test_a_turn_that_is_stopped_in_another_process_ends_with_the_next_renewal(
