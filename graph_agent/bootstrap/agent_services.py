@@ -91,14 +91,14 @@ async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentService
         yield services
 
 
-# Calls with the same configuration share one adapter, so that they share its connections and its limit on them.
-@lru_cache(maxsize=16)
 def _engine_config(settings: Settings) -> AgentEngineConfig:
     limited = settings.turn_tokens is not None or settings.day_tokens is not None
     limits = TokenLimits(turn=settings.turn_tokens, day=settings.day_tokens, time_zone=settings.time_zone)
     return AgentEngineConfig(timeout_seconds=settings.timeout_seconds, tokens=limits if limited else None)
 
 
+# Calls with the same configuration share one adapter, so that they share its connections and its limit on them.
+@lru_cache(maxsize=16)
 def agent_adapter(base_url: str, api_key: str, model: str, timeout_seconds: float) -> LLMAdapter:
     """Return the adapter for an endpoint that speaks the OpenAI protocol. It keeps a client for each event loop."""
     limits = LLMConfig(api_key=api_key, timeout_seconds=timeout_seconds)

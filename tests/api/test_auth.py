@@ -248,6 +248,7 @@ async def test_a_key_server_that_trickles_is_a_503(
             pass
 
     with HTTPServer(("127.0.0.1", 0), Trickle) as server:
+        server.timeout = 5.0  # A process that is slow to connect does not ask at all.
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/keys"
