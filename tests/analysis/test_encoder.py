@@ -199,11 +199,8 @@ PLANTED = {
     "unless is when": ("value.term if isinstance(clause, pst.When) else z3.Not(value.term)", "value.term"),
     "the right side always fails": ("z3.Or(error, z3.And(goes_on, failed))", "z3.Or(error, failed)"),
     "|| stops at false": ("goes_on = z3.Not(first.term) if stops_at else first.term", "goes_on = first.term"),
-    "less is less or equal": ('"less": lambda left, right: left < right', '"less": lambda left, right: left <= right'),
-    "decimals are compared inclusively": (
-        '"decimal_greater": lambda left, right: left > right',
-        '"decimal_greater": lambda left, right: left >= right',
-    ),
+    "less is less or equal": ('"less": operator.lt', '"less": operator.le'),
+    "decimals are compared inclusively": ('"decimal_greater": operator.gt', '"decimal_greater": operator.ge'),
     "any is all": (
         "return disjunction([self._contains(first, one) for one in second.term])",
         "return conjunction([self._contains(first, one) for one in second.term])",

@@ -21,6 +21,9 @@ class Invariant:
 
 _ANY_MODEL = f"{HERE}/test_any_model.py::test_every_invariant_of_a_turn_holds_for_any_model_output"
 _GRAPH = f"{HERE}/test_compiled_graph.py::test_no_path_through_the_compiled_graph_exceeds_the_limits"
+_RESERVED = (
+    f"{HERE}/test_compiled_graph.py::test_the_compiled_graph_sends_what_guard_and_reservation_permit_and_uses_up_each_yes_once"
+)
 _FAULTS = f"{HERE}/test_faults.py::test_a_fault_anywhere_leaves_one_terminal_row_that_reports_every_effect"
 _CANCELLATION = f"{HERE}/test_faults.py::test_a_cancellation_at_any_step_leaves_a_closed_row"
 _INJECTION = f"{HERE}/test_users.py::test_an_injected_model_cannot_reach_another_users_tasks"
@@ -60,7 +63,7 @@ INVARIANTS = {
     ),
     8: Invariant(
         "No call that needs confirmation is made without the user's own consent to exactly that call.",
-        (_ANY_MODEL, _GRAPH),
+        (_ANY_MODEL, _GRAPH, _RESERVED),
     ),
     9: Invariant(
         "Consent works once, within five minutes, for that user and conversation.",

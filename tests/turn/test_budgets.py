@@ -249,4 +249,5 @@ async def test_crashes_and_retries_leave_the_budget_equal_to_the_effects(log: Da
     settler = OutcomeSettler(till, log, clock=clock)
     while not all(use.settled for use in await uses(log)):
         await settler.settle_unknown()
-    assert 1200 < total(await uses(log)) == sum(till.effects.values())
+    # How many refunds are made depends on when the processes crash.
+    assert 500 < total(await uses(log)) == sum(till.effects.values())
