@@ -44,6 +44,8 @@ def next_step(said: Sequence[str], message: str, responses: Sequence[FunctionRes
     if listed is not None and listed.get("success") is not True:
         return answer("list_failed")
     tasks = _tasks_in(listed or {})
+    if "truncated" in (listed or {}):
+        requests = [_not_all(one) for one in requests]
     made = [one.response for one in responses if one.name != "list_tasks"]
     results = _plan(requests, tasks, context)
     calls = [one for one in results if isinstance(one, FunctionCall)][len(made) :]
@@ -52,7 +54,14 @@ def next_step(said: Sequence[str], message: str, responses: Sequence[FunctionRes
         calls = [FunctionCall(name="list_tasks", arguments={"status": status} if status else {})]
     if not offered.issuperset(call.name for call in calls):
         return replace(answer("not_possible"), form=DECLINE)
-    return calls[:CALLS_PER_ROUND] or _reply(results, tasks, made)
+    return calls[:CALLS_PER_ROUND] or _reply(results, tasks, made, (listed or {}).get("truncated", ""))
+
+
+def _not_all(request: Reading | Reply) -> Reading | Reply:
+    """Return the question which tasks are meant, if the request is to change all of a list that was not read to its end."""
+    if isinstance(request, Reading) and request.intent in _TOOLS and is_rule("every", request.slots.get("ref", "")):
+        return ask("which_to", VERBS[request.intent])
+    return request
 
 
 def _tasks_in(response: dict[str, Any]) -> list[KnownTask]:
@@ -227,8 +236,8 @@ def _is_clear(one: Reading, text: str) -> bool:
     return not (plain and (elsewhere or counted or contains("leftover", text) or begins_with("unclear", text)))
 
 
-def _reply(results: Sequence[_Result], tasks: Sequence[KnownTask], responses: Sequence[dict[str, Any]]) -> Reply:
-    """Compose the reply in the order of the requests; the first question comes last."""
+def _reply(results: Sequence[_Result], tasks: Sequence[KnownTask], responses: Sequence[dict[str, Any]], unread: str) -> Reply:
+    """Compose the reply in the order of the requests; the first question comes last. `unread` says what the list lacks."""
     waiting = iter(responses)
     before = {task.id: task for task in reversed(tasks)}
     after = list(reversed((before | {task.id: task for response in responses for task in _tasks_in(response)}).values()))
@@ -239,9 +248,11 @@ def _reply(results: Sequence[_Result], tasks: Sequence[KnownTask], responses: Se
         elif isinstance(one, Reading):
             verb = meanings("past").get(one.slots.get("past", "").lower(), "")
             about = one.slots.get("ref") or f"{verb} {one.slots.get('rest') or one.slots.get('thing', '')}".strip()
-            parts.append(replies.listing(after, one.metadata.get("status", ""), bare(about)))
+            parts.append(replies.listing(after, one.metadata.get("status", ""), bare(about), whole=not unread))
         else:
             parts.append(one)
+    if unread and not all(isinstance(one, FunctionCall) for one in results):
+        parts.insert(0, answer("unread", unread))
     questions = [part for part in parts if part.form == ASK_USER][:1]
     parts = [part for part in parts if part.form != ASK_USER] + questions
     text = "\n".join(dict.fromkeys(part.text for part in parts))

@@ -36,7 +36,7 @@ def bare(ref: str) -> str:
     words = ref.strip(" .!?,:;\"'").split()
     while len(words) > 1 and (begins_with("around", words[0]) or begins_with("after", words[-1])):
         words = words[1:] if begins_with("around", words[0]) else words[:-1]
-    return " ".join(words)
+    return " ".join(words).strip("\"'")
 
 
 def exact(text: str, tasks: Sequence[KnownTask]) -> list[KnownTask]:

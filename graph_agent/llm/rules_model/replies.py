@@ -62,8 +62,8 @@ def report(call: FunctionCall, task: KnownTask | None, response: dict[str, Any])
     return answer("failed", verb, subject)
 
 
-def listing(tasks: Sequence[KnownTask], status: str, about: str) -> Reply:
-    """Show the tasks of a status, or those with some words; all of them without either."""
+def listing(tasks: Sequence[KnownTask], status: str, about: str, *, whole: bool) -> Reply:
+    """Show the tasks of a status, or those with some words; all of them without either. `whole`: these are all tasks."""
     found = [task for task in tasks if status in {"", "completed" if task.completed else "pending"}]
     found = find_named(about, found) if about else found
     if not found:
@@ -71,7 +71,11 @@ def listing(tasks: Sequence[KnownTask], status: str, about: str) -> Reply:
     if about and len(found) == 1:
         return answer("found", found[0].description, "marked as done" if found[0].completed else "still to do")
     boxes, kind, plural = ("[ ] ", "[x] "), f"{status} " if status else "", "" if len(found) == 1 else "s"
-    head = f"I see {len(found)} tasks like that:" if about else f"You have {len(found)} {kind}task{plural}:"
+    head = (
+        f"I see {len(found)} tasks like that:"
+        if about
+        else f"{'You have' if whole else 'I see'} {len(found)} {kind}task{plural}:"
+    )
     return Reply(ANSWER, f"{head}\n{_numbered([boxes[task.completed] + shown(task.description) for task in found])}")
 
 

@@ -6,7 +6,10 @@ import pytest
 
 from graph_agent.errors import ToolNotFoundError
 from graph_agent.llm.rules_model import RuleBasedAdapter
-from graph_agent.models.llm import FunctionCall, LLMMessage, LLMResponse, ToolDeclaration
+from graph_agent.llm.rules_model.planning import TASK_TOOLS as TASK_TOOL_NAMES
+from graph_agent.llm.rules_model.planning import next_step
+from graph_agent.llm.rules_model.replies import Reply
+from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.llm import select_declarations as select
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS as REPLY_FORMS
 from graph_agent.task_server.declarations import TASK_TOOLS
@@ -15,6 +18,24 @@ from tests.llm.rules_model.environment import TaskConversation
 
 def _batches(batches: tuple[tuple[FunctionCall, ...], ...]) -> list[list[str]]:
     return [[call.name for call in batch] for batch in batches]
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("show my tasks", "I see 2 tasks:"),
+        ('delete the task "pay rent"', "I don't see 'pay rent' on your list."),
+        ("mark all as done", "Which specific task are you referring to?"),
+    ],
+)
+def test_a_list_that_is_too_long_to_read_is_not_taken_for_the_whole(message: str, says: str) -> None:
+    tasks = [{"id": text, "description": text, "status": "pending"} for text in ("call mom", "buy milk")]
+    notice = "only the first 2 of 60 are shown"
+    read = FunctionResponse("list_tasks", {"success": True, "data": {"tasks": tasks}, "truncated": notice})
+    reply = next_step([], message, [read], TASK_TOOL_NAMES)
+    assert isinstance(reply, Reply)
+    assert reply.text.startswith(f"Your list is too long for me to read at once: {notice}.")
+    assert says in reply.text
 
 
 @pytest.mark.parametrize(
