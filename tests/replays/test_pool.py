@@ -116,7 +116,8 @@ async def test_a_worker_that_dies_ends_its_replay_and_the_next_one_has_another(
     assert failed.value.code is ServiceErrorCode.SERVICE_UNAVAILABLE
     (gate / OPEN).touch()
     assert [report async for report in gated.replay_all(times(1, recorded), None)]
-    assert not {*killed} & {*gated.workers}
+    # A killed worker without a replay is replaced when it would get the next one.
+    assert {*gated.workers} - {*killed}
 
 
 async def test_a_worker_that_has_died_without_a_replay_is_replaced(pool: ReplayPool) -> None:
