@@ -148,7 +148,8 @@ class LogQueryService:
     async def import_logs(self, pieces: Iterable[str], *, record_key: RecordKey = None) -> ImportReport:
         """Import the text of an export, of either format. Decisions that are stored already are not changed.
 
-        New decisions are sealed in a new chain under `record_key`, which proves that they did not change after the import.
+        New decisions become leaves of the tree, which prove that they did not change after the import, beside a statement that
+        they were imported. `record_key` makes the MACs of what waits for the tree.
         Raises INVALID_FORMAT with the number of the invalid object; batches before it stay imported.
         """
         return await import_records(self._database, pieces, record_key=record_key)

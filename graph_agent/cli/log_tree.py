@@ -86,8 +86,8 @@ def erase(
 ) -> None:
     """Erase a user: records, conversations, turns and operations, and the salts by which the log commits to them.
 
-    What remains is a commitment that nobody can link to the user, and a statement that names the erased leaves. The printed
-    receipt is for the person: with it the person can show which statement is about them.
+    What remains is a commitment that cannot be linked to the user, and a statement that names the erased leaves. The
+    printed receipt is for the person: with it the person can show which statement is about them.
     """
     with _opened() as (_, stores, tree, run):
         run(tree.seal())

@@ -242,7 +242,7 @@ class Reservation:
 
 
 class DecisionRecord(Frozen):
-    """The whole record of a closed turn. Its canonical JSON is the text that is stored, exported, chained and replayed."""
+    """The whole record of a closed turn. Its canonical JSON is the text that is stored, exported, sealed and replayed."""
 
     header: RecordHeader
     entries: list[RecordEntry]

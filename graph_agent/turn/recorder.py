@@ -427,9 +427,7 @@ class Recorder:
         """Commit everything that is not saved; `following` is the change that is sent next."""
         if self._writer is None:
             return
-        operation = None
-        if following is not None:
-            operation = _operation(following)
+        operation = None if following is None else _operation(following)
         free = await self._writer.write_progress(
             self.header.decision_id,
             responses=self._responses,

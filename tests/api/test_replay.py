@@ -34,9 +34,9 @@ def said(server: LiveServer) -> list[str]:
 
 def replayed(server: LiveServer, **asked: Any) -> list[tuple[str, Any]]:
     """Return kind and data of every event."""
-    answer = httpx.post(f"{server.url}/api/replay", json=asked, timeout=120)
-    while answer.status_code == 503:  # Replays of clients that have disconnected end when the server notices it.
-        answer = httpx.post(f"{server.url}/api/replay", json=asked, timeout=120)
+    # Replays of clients that have disconnected end when the server notices it.
+    while (answer := httpx.post(f"{server.url}/api/replay", json=asked, timeout=120)).status_code == 503:
+        pass
     assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
     blocks = [block.splitlines() for block in answer.text.replace("\r\n", "\n").split("\n\n")]
     found = [dict(line.split(": ", 1) for line in block if not line.startswith(":")) for block in blocks]

@@ -16,6 +16,7 @@ from graph_agent.models.record import (
     CallOperation,
     CallState,
     DecisionOpening,
+    DecisionRecord,
     EntryKind,
     InterruptReason,
     RecordEntry,
@@ -123,23 +124,24 @@ async def test_a_call_whose_operation_another_attempt_has_is_sent_only_with_a_le
 
 async def test_a_change_that_was_not_sent_is_void_once_its_decision_is_closed(log: Database) -> None:
     record = make_record(1).replace(status=RecordStatus.INTERRUPTED)
-    writer = DatabaseAuditWriter(log)
-    await writer.write_opening(DecisionOpening.of(record.header, {}))
-    operation = CallOperation(sequence=9, operation_key="k", user_id="ann", tool_name="add_task")
-    assert await writer.write_progress(record.header.decision_id, operation=operation)
-    await writer.close_decision_log(record)
+    await intend_and_close(log, record, sequence=9)
     assert [state for *_, state in _operations(log)] == [CallState.VOID]
 
 
 async def test_an_outcome_whose_commit_failed_is_stored_when_the_decision_is_closed(log: Database) -> None:
     entry = RecordEntry(n=0, kind=EntryKind.EXECUTE, result={"success": True})
     record = make_record(1, calls=({"tool_name": "add_task"},)).replace(entries=[entry])
+    await intend_and_close(log, record, sequence=1)
+    assert [state for *_, state in _operations(log)] == [CallState.DONE]
+
+
+async def intend_and_close(log: Database, record: DecisionRecord, *, sequence: int) -> None:
+    """Open a decision, store the operation of one call, and close the decision without the commit of its outcome."""
     writer = DatabaseAuditWriter(log)
     await writer.write_opening(DecisionOpening.of(record.header, {}))
-    operation = CallOperation(sequence=1, operation_key="k", user_id="ann", tool_name="add_task")
+    operation = CallOperation(sequence=sequence, operation_key="k", user_id="ann", tool_name="add_task")
     assert await writer.write_progress(record.header.decision_id, operation=operation)
     await writer.close_decision_log(record)
-    assert [state for *_, state in _operations(log)] == [CallState.DONE]
 
 
 def _operations(log: Database) -> list[tuple[Any, ...]]:

@@ -104,6 +104,7 @@ class TurnStore:
         self._ids = ids
         self._leases = turn_rows.LeaseStatements(audit.database, lease)
         self._limit = TurnLimit(audit.database, turns_per_minute)
+        self._no_limit = TurnLimit(audit.database, sys.maxsize)
         self._owner = RandomIds().new()
 
     async def claim(self, request: TurnRequest, open_record: OpenRecord) -> ClaimedTurn | AnsweredTurn | AbandonedTurn:
@@ -174,8 +175,7 @@ class TurnStore:
 
     async def check_writable(self) -> None:
         """Count a turn of no user, which is one write."""
-        unlimited = TurnLimit(self._database, sys.maxsize)
-        await statements.write(self._database, lambda connection: unlimited.count(connection, _NO_USER))
+        await statements.write(self._database, lambda connection: self._no_limit.count(connection, _NO_USER))
 
     async def count_open(self) -> int:
         """Return the number of running turns that this store has claimed."""

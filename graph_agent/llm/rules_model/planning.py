@@ -43,8 +43,8 @@ def next_step(said: Sequence[str], message: str, responses: Sequence[FunctionRes
     listed = next((one.response for one in responses if one.name == "list_tasks"), None)
     if listed is not None and listed.get("success") is not True:
         return answer("list_failed")
-    tasks = _tasks_in(listed or {})
-    if "truncated" in (listed or {}):
+    tasks, unread = _tasks_in(listed or {}), (listed or {}).get("truncated", "")
+    if unread:
         requests = [_not_all(one) for one in requests]
     made = [one.response for one in responses if one.name != "list_tasks"]
     results = _plan(requests, tasks, context)
@@ -54,7 +54,7 @@ def next_step(said: Sequence[str], message: str, responses: Sequence[FunctionRes
         calls = [FunctionCall(name="list_tasks", arguments={"status": status} if status else {})]
     if not offered.issuperset(call.name for call in calls):
         return replace(answer("not_possible"), form=DECLINE)
-    return calls[:CALLS_PER_ROUND] or _reply(results, tasks, made, (listed or {}).get("truncated", ""))
+    return calls[:CALLS_PER_ROUND] or _reply(results, tasks, made, unread)
 
 
 def _not_all(request: Reading | Reply) -> Reading | Reply:

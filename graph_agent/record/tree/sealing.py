@@ -7,7 +7,6 @@ dies, its transaction is rolled back, and another one seals the same rows. The o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, time
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, text, update
@@ -48,14 +47,14 @@ class TreeSealer:
         if not self._lock(connection):
             return None
         # Removals are stated once a day, for the days that are over.
-        today = datetime.combine(self._clock.now().date(), time(), self._clock.now().tzinfo)
+        today = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
         state_removals(connection, today, self._sealer)
         rows = self._waiting(connection)
         return self._append(connection, rows) if rows else None
 
     def require_continuation(self, connection: Connection, seen: Iterable[Checkpoint]) -> Checkpoint:
         """Return the head. Raises `RecordRolledBackError` unless the tree begins with each of the trees that were `seen`."""
-        head = self._head(connection)
+        head, _ = self._head(connection)
         for checkpoint in seen:
             if checkpoint.origin != head.origin or checkpoint.size > head.size or not has_prefix(connection, checkpoint):
                 raise RecordRolledBackError(
@@ -79,18 +78,18 @@ class TreeSealer:
     def _lock(self, connection: Connection) -> bool:
         return connection.dialect.name == "sqlite" or bool(connection.scalar(text(_LOCK)))
 
-    def _head(self, connection: Connection) -> Checkpoint:
-        """Return the checkpoint of the stored head. Raises `RecordRolledBackError` if it is not signed by this log."""
+    def _head(self, connection: Connection) -> tuple[Checkpoint, Frontier]:
+        """Return the stored head and its tree. Raises `RecordRolledBackError` if this log has not signed the checkpoint."""
         try:
             head = read_head(connection)
             if head is None:
-                return Checkpoint(self.keys.origin, 0, Frontier().root())
+                return Checkpoint(self.keys.origin, 0, Frontier().root()), Frontier()
             checkpoint = self.keys.open(head.note)
             if (checkpoint.size, checkpoint.root) != (head.frontier.size, head.frontier.root()):
                 raise NoteError("it is not the checkpoint of the stored tree")
         except ValueError as exc:
             raise RecordRolledBackError(f"the head of the log is not signed with LOG_SIGNING_KEY or log.key: {exc}") from None
-        return checkpoint
+        return checkpoint, head.frontier
 
     def _waiting(self, connection: Connection) -> list[Any]:
         """Return pending rows that may be sealed, oldest first. What was added by hand stays, and `log verify` reports it."""
@@ -110,12 +109,10 @@ class TreeSealer:
             after = rows[-1].number
 
     def _append(self, connection: Connection, rows: list[Any], origin: str | None = None) -> Checkpoint:
-        head = read_head(connection)
-        found = self._head(connection)
+        found, tree = self._head(connection)
         if self.seen is not None and self.seen != found:
             # Another process has sealed meanwhile, or the database was put back behind the back of this one.
             self.require_continuation(connection, [self.seen])
-        tree = Frontier() if head is None else head.frontier
         leaves, places, nodes = [], [], []
         for row in rows:
             leaves.append({"n": tree.size, "kind": row.kind, "commitment": row.commitment})
@@ -130,7 +127,8 @@ class TreeSealer:
         connection.execute(delete(record_pending).where(record_pending.c.number.in_(numbers)))
         checkpoint = Checkpoint(origin or found.origin, tree.size, tree.root())
         values = {"size": tree.size, "frontier": b"".join(tree.hashes), "note": self.keys.sign(checkpoint)}
-        connection.execute(insert(tree_head), {"id": 1, **values}) if head is None else connection.execute(
-            update(tree_head), values
-        )
+        if found.size:
+            connection.execute(update(tree_head), values)
+        else:
+            connection.execute(insert(tree_head), {"id": 1, **values})
         return checkpoint

@@ -85,13 +85,15 @@ def note_removal(
 def state_removals(connection: Connection, until: datetime, sealer: Sealer) -> None:
     """Replace the removals from before this time by one statement of each kind."""
     noted = select(record_removals).where(record_removals.c.removed_at < until).order_by(record_removals.c.number)
-    rows = connection.execute(noted.with_for_update()).all()
-    valid = [Statement.model_validate(row.facts) for row in rows if is_noted_by_us(row, sealer)]
-    for kind in StatementKind:
-        if one_kind := [removal for removal in valid if removal.statement is kind]:
-            add_statement(connection, _combined(one_kind, until), sealer)
     # What has no valid MAC stays, and is reported.
-    numbers = [row.number for row in rows if is_noted_by_us(row, sealer)]
+    rows = [row for row in connection.execute(noted.with_for_update()) if is_noted_by_us(row, sealer)]
+    if not rows:
+        return
+    removals = [Statement.model_validate(row.facts) for row in rows]
+    for kind in StatementKind:
+        if one_kind := [removal for removal in removals if removal.statement is kind]:
+            add_statement(connection, _combined(one_kind, until), sealer)
+    numbers = [row.number for row in rows]
     connection.execute(delete(record_removals).where(record_removals.c.number.in_(numbers)))
 
 
