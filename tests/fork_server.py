@@ -258,9 +258,9 @@ def run(program: Callable[[], object]) -> int:
 
 def end(code: int) -> None:
     """End a fork without the destruction of all modules, which takes longer than most commands."""
-    # What an interpreter does before it; both have no public name.
-    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
-    atexit._run_exitfuncs()  # noqa: SLF001
+    # What an interpreter does before it.
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 (it has no public name)
+    atexit._run_exitfuncs()  # noqa: SLF001 (it has no public name)
     for stream in (sys.stdout, sys.stderr):
         try:
             if not stream.closed:

@@ -46,6 +46,7 @@ Make = Callable[..., Wiring]
 def wiring(monkeypatch: pytest.MonkeyPatch) -> Make:
     def make(fails: bool = False) -> Wiring:
         made = Wiring(fails)
+        # Callers name no services: they share those that the environment configures.
         monkeypatch.setattr("graph_agent.agent_service.services.open_agent_services", made.open)
         return made
 
@@ -122,10 +123,12 @@ async def test_a_record_that_the_database_does_not_take_at_first_delays_the_resp
     write = Database.write
 
     async def fail_once(*_: object) -> None:
+        # The database comes back.
         monkeypatch.setattr(Database, "write", write)
         raise DatabaseUnavailableError("gone")
 
     def say_and_lose(*_: object) -> LLMResponse:
+        # `open_agent_services` opens its database itself, and a SQLite file cannot be unreachable for one write.
         monkeypatch.setattr(Database, "write", fail_once)
         return LLMResponse(content="Hello.", finish_reason="stop")
 

@@ -38,6 +38,7 @@ def query(directory: Path, sql: str) -> list[tuple[Any, ...]]:
 async def test_every_closed_decision_and_its_calls_are_exported_once(
     log: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
+    # A batch of the real size has thousands of decisions.
     monkeypatch.setattr(parquet, "BATCH", batch)
     # Three of each day's decisions begin at the same moment, so that batches end among equal times.
     records = [make_record(n, at=NOON + DAY * (n % 2) + timedelta(minutes=n // 6), calls=(CALL, CALL)) for n in range(1, 12)]
@@ -98,6 +99,7 @@ async def test_an_interrupted_export_is_completed_by_the_next_one(
         return real(self, target)
 
     with monkeypatch.context() as patch:
+        # A disk that is full at one file of several cannot be had.
         patch.setattr(Path, "replace", fail_at_the_second_day)
         with pytest.raises(OSError, match="No space left"):
             await export(log, tmp_path)

@@ -234,6 +234,7 @@ async def test_a_redirect_of_the_key_server_is_not_followed(
 async def test_a_key_server_that_trickles_is_a_503(
     environment: Environment, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The key server trickles until the limit, which takes seconds.
     monkeypatch.setattr(bearer_tokens, "FETCH_SECONDS", 0.3)
     ended = threading.Event()
 
@@ -263,6 +264,7 @@ async def test_a_key_server_that_trickles_is_a_503(
 async def test_keys_of_any_length_are_not_read(
     environment: Environment, served: Served, key_server: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The keys of the fixture are above this limit.
     monkeypatch.setattr(bearer_tokens, "MAX_KEYS_BYTES", 10)
     client = served(environment.runtime(settings={"jwks_url": key_server["url"], "jwt_audience": AUDIENCE}))
     token = _token(ec.generate_private_key(ec.SECP256R1()), "ES256", {"kid": "one"})

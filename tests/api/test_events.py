@@ -380,6 +380,7 @@ async def test_decisions_without_a_turn_have_events_too(environment: Environment
 
 
 async def test_comments_keep_a_silent_stream_alive(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A comment is sent each fifteen seconds otherwise.
     monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.01)
     model = GatedModel([says("hello")])
     async with (

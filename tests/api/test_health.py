@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -18,16 +19,17 @@ from tests.record.trees import verified
 Served = Callable[[Runtime], httpx.AsyncClient]
 
 
-def _refuse_writes(*_: object) -> None:
-    raise DatabaseUnavailableError("full")
+class FullDatabase(Database):
+    """A database that can only be read."""
+
+    async def write(self, *_: object, **__: object) -> NoReturn:
+        raise DatabaseUnavailableError("full")
 
 
-async def test_a_database_that_can_only_be_read_is_not_ready(
-    environment: Environment, served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runtime = environment.runtime()
-    monkeypatch.setattr(runtime.database, "write", _refuse_writes)
-    answer = await served(runtime).get("/readyz")
+async def test_a_database_that_can_only_be_read_is_not_ready(environment: Environment, served: Served) -> None:
+    full = environment.open_database(FullDatabase)
+    answer = await served(environment.runtime(database=full)).get("/readyz")
+    await full.close()
     assert (answer.status_code, answer.json()["error"]["message"]) == (503, "Not ready: database.")
 
 

@@ -188,6 +188,7 @@ async def test_a_token_endpoint_at_a_link_local_address_is_not_asked(client: htt
 
 async def test_a_long_answer_is_not_read(client: httpx.AsyncClient, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = await begin(client, issuer)
+    # The answer of the fixture is above this limit.
     monkeypatch.setattr(oidc, "MAX_ANSWER_BYTES", 10)
     assert await error_of(client, sent) == (503, "SERVICE_UNAVAILABLE")
 

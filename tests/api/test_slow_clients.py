@@ -94,6 +94,7 @@ def test_a_body_that_stalls_after_its_answer_ends_the_connection(send: Send) -> 
 
 
 def test_slow_bodies_take_no_place_of_a_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, template: Path) -> None:
+    # Fewer slow clients than the real limit needs.
     monkeypatch.setattr(turn_admission, "MAX_TURNS_IN_FLIGHT", 4)
     with (
         live_server(tmp_path, template, lambda environment: environment.runtime(), request_seconds=60.0) as server,

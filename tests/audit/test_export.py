@@ -139,6 +139,7 @@ async def test_an_invalid_file_is_refused_with_the_number_of_the_object(log: Dat
 
 
 async def test_a_file_whose_texts_are_too_large_together_is_refused(log: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A file above the real limit has gigabytes.
     monkeypatch.setattr(export_reader, "MAX_TEXTS", 1_000)
     texts = ["x" * 600, "y" * 600]
     lines = [canonical_json({"type": "blob", "digest": digest(text), "text": text}) for text in texts]
@@ -149,6 +150,7 @@ async def test_a_file_whose_texts_are_too_large_together_is_refused(log: Databas
 
 
 async def test_an_object_that_is_too_large_is_refused(log: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    # An object above the real limit takes seconds to read.
     monkeypatch.setattr(export_reader, "MAX_OBJECT", 100_000)
     pieces = ['{"type":"blob","text":"'] + ["x" * 50_000] * 20
     with pytest.raises(ServiceError, match="object 1 of the file cannot be imported: it is too large"):

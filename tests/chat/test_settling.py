@@ -34,7 +34,9 @@ async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the
         return LOST
 
     with monkeypatch.context() as server:
+        # No fault of the shipped server loses a reply.
         server.setattr(environment.tools, "execute", lose_reply)
+        # Nor the answer of the ledger.
         server.setattr(environment.tools, "settle", not_learned)
         model = ScriptedAdapter([calls("add_task", description="milk"), says("I do not know.")])
         answer = await environment.chat(model).send("ann", "add milk")
@@ -70,7 +72,9 @@ async def test_a_confirmed_call_is_settled_under_the_id_of_its_action(
         return LOST
 
     with monkeypatch.context() as server:
+        # No fault of the shipped server loses a reply.
         server.setattr(environment.tools, "execute", lose_reply)
+        # Nor the answer of the ledger.
         server.setattr(environment.tools, "settle", not_learned)
         confirmed = await environment.chat(ScriptedAdapter([])).send("ann", "yes", conversation_id=asked.conversation_id)
     settler = OutcomeSettler(environment.tools, environment.database, clock=clock)

@@ -65,6 +65,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     """`cli("ask", "hi", stdin=b"...")` runs a command as the console script would."""
 
     def run(*arguments: str, stdin: bytes = b"") -> Ended:
+        # The command runs in this process.
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:

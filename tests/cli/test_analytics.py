@@ -76,6 +76,7 @@ def test_without_the_extra_one_sentence_names_it(cli: Cli, monkeypatch: pytest.M
             raise ModuleNotFoundError(name=name)
         return real(name, *rest, **more)
 
+    # The extra is installed here.
     monkeypatch.setattr(builtins, "__import__", without_extra)
     ended = cli(*arguments)
     assert (ended.code, ended.out) == (1, "")

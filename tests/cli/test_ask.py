@@ -119,6 +119,7 @@ def test_a_yes_answers_the_question_of_its_own_terminal(cli: Cli, monkeypatch: p
     cli("ask", "add a task to feed the cat")
     cli("ask", "delete call mom")
     with monkeypatch.context() as other_terminal:
+        # A process cannot choose the terminal session that it belongs to.
         other_terminal.setattr(os, "getsid", lambda _: 1)
         elsewhere = cli("ask", "delete feed the cat")
     assert [line.partition(":")[0] for line in elsewhere.err.splitlines()] == ["model", "to answer", "conversation"]
@@ -136,6 +137,7 @@ def test_a_question_that_another_terminal_asked_is_shown_here_before_a_yes_confi
     conversation = conversation_of(cli("ask", "show my tasks", "-v").err)
     here = ("--conversation", conversation) if named else ("-c",)
     with monkeypatch.context() as other_terminal:
+        # A process cannot choose the terminal session that it belongs to.
         other_terminal.setattr(os, "getsid", lambda _: 1)
         cli("ask", "delete call mom", "--conversation", conversation)
 
@@ -151,6 +153,7 @@ def test_a_yes_in_one_terminal_does_not_answer_a_later_question_of_another_one(
     cli("ask", "add a task to feed the cat")
     conversation = conversation_of(cli("ask", "delete call mom", "-v").err)
     with monkeypatch.context() as other_terminal:
+        # A process cannot choose the terminal session that it belongs to.
         other_terminal.setattr(os, "getsid", lambda _: 1)
         cli("ask", "delete feed the cat", "--conversation", conversation)
 
@@ -164,6 +167,7 @@ def test_a_yes_in_one_terminal_does_not_answer_a_later_question_of_another_one(
 def test_a_new_terminal_continues_the_last_conversation_of_the_user(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("ask", "add a task to call mom", "--user", "ann")
     conversation = conversation_of(cli("ask", "delete call mom", "--user", "ann", "-v").err)
+    # A process cannot choose the terminal session that it belongs to.
     monkeypatch.setattr(os, "getsid", lambda _: 1)
 
     done = cli("ask", "-c", "yes", "--user", "ann")

@@ -92,6 +92,7 @@ def test_pruning_leaves_a_log_that_can_be_verified(cli: Cli, monkeypatch: pytest
         def now(cls, tz: object = None) -> datetime:  # type: ignore[override]  # noqa: ARG003 (enough of the real one's shape)
             return datetime.now(UTC) + timedelta(days=40)
 
+    # No option sets the time of a command.
     monkeypatch.setattr(prune, "datetime", Later)
     assert cli("log", "prune", "--json").json()["decisions"] == 1
     assert cli("log", "verify").code == 0
@@ -168,6 +169,7 @@ def test_a_divided_validation_reports_what_one_process_reports(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # Parts of the real size have more cases.
     monkeypatch.setattr("graph_agent.bootstrap.validating.CASES", 2)
     cases = [f"- {{test_id: case-{n}, input: add milk, expected_tool: {'none' if n == 3 else 'add_task'}}}\n" for n in range(5)]
     (tmp_path / "cases.yaml").write_text("".join(cases))

@@ -151,6 +151,7 @@ def test_a_replay_in_slices_prints_what_one_process_prints(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], form: list[str], runs: int
 ) -> None:
     monkeypatch.chdir(home)
+    # Slices of the real size have hundreds of decisions.
     monkeypatch.setattr("graph_agent.audit.time_slices.SIZE", 1)
     cli("ask", "hello")
     edit = "record = replace(record, 'response_text\":\"Hello!', 'response_text\":\"Goodbye!')"
@@ -176,6 +177,7 @@ def test_a_replay_in_slices_prints_what_one_process_prints(
 def test_wrong_options_of_a_replay_in_slices_get_one_sentence(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, options: list[str], code: int, sentence: str
 ) -> None:
+    # The command waits ten seconds for a scheduler.
     monkeypatch.setattr("graph_agent.cli.executors._DASK_SECONDS", 0.1)
     ended = cli("replay", *options)
     assert (ended.code, ended.out) == (code, "")

@@ -39,6 +39,7 @@ def test_it_serves_until_a_signal(monkeypatch: pytest.MonkeyPatch, home: Path, s
     thread = threading.Thread(target=ask)
     thread.start()
     with os.fdopen(writing, "w", encoding="utf-8", buffering=1) as stderr:
+        # The command runs in this process, and another thread reads what it prints.
         monkeypatch.setattr("sys.stderr", stderr)
         with pytest.raises(SystemExit) as ended:
             main(["serve", "--port", "0"])

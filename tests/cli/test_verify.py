@@ -72,6 +72,7 @@ def test_a_verification_in_parts_prints_what_one_process_prints(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], runs: int
 ) -> None:
     monkeypatch.chdir(home)
+    # Parts of the real size have thousands of records.
     monkeypatch.setattr("graph_agent.record.tamper.tree_check.PART", 1)
     for text in ("hello", "add a task to call mom", "show my tasks"):
         cli("ask", text)

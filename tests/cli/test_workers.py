@@ -66,6 +66,7 @@ def test_what_is_wrong_with_the_settings_is_reported_by_one_worker(capsys: pytes
 def test_workers_that_always_die_at_their_start_end_the_parent(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The waits between the starts double up to seconds.
     monkeypatch.setattr("graph_agent.cli.workers.MAX_RESTART_SECONDS", 0.01)
     assert run_group(2, _die) == (1, [])
     lines = capsys.readouterr().err.splitlines()

@@ -41,6 +41,7 @@ class NotToBeRun:
 def plain(monkeypatch: pytest.MonkeyPatch) -> CompiledGraph:
     """The graph as LangGraph compiles it."""
     with monkeypatch.context() as patched:
+        # `build_graph` installs it always.
         patched.setattr(fast_path, "install", lambda *_: False)
         return build_graph()
 
@@ -105,6 +106,7 @@ async def test_ainvoke_astream_and_the_walk_of_a_replay_give_the_same_steps(name
 async def test_the_sequence_runs_where_a_private_name_is_missing(
     name: str, plain: CompiledGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The name is LangGraph's: a release without it is not installed.
     monkeypatch.setattr(fast_path, name, "another name")
     context, script = WALKS["tool round"]
     with pytest.raises(AssertionError, match="the sequence was run"):
@@ -117,6 +119,7 @@ async def test_the_sequence_runs_where_a_private_name_is_missing(
 async def test_nothing_is_replaced_where_the_trigger_channels_have_other_names(
     plain: CompiledGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The name is LangGraph's: a release without it is not installed.
     monkeypatch.setattr(fast_path, "_BRANCH", "another name:{}")
     graph = build_graph()
     assert not any(isinstance(graph.nodes[name].node, FastNode) for name in NODES)

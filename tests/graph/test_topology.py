@@ -63,6 +63,7 @@ async def test_an_outcome_that_is_not_in_the_table_raises(monkeypatch: pytest.Mo
     async def astray(turn: Turn, _: TurnRuntime) -> Turn:
         return turn.to("sideways")
 
+    # `build_graph` takes no other function for a shipped state.
     monkeypatch.setattr(build, "NODES", {**build.NODES, topology.BUILD_REQUEST: astray})
     engine = engine_of(says("hi"))
     with pytest.raises(UndeclaredOutcomeError, match="BUILD_REQUEST has no outcome 'sideways'"):

@@ -32,8 +32,8 @@ async def test_a_port_that_raises_yields_an_error_result(port: str, kind: str) -
     async def broken(*_: Any, **__: Any) -> ToolResult:
         raise FAULTS[kind]()
 
-    server = TableServer({}, {CONFIRMED_TOOL: done()}, settlements=[UNKNOWN])
-    setattr(server, port, broken)
+    faulty = type("FaultyServer", (TableServer,), {port: broken})
+    server = faulty({}, {CONFIRMED_TOOL: done()}, settlements=[UNKNOWN])
     finished = await engine_of(calls(DELETE if port == "preview" else LIST), says("Well."), server=server).run(asks())
     assert finished.record.status is RecordStatus.COMPLETED
     check_turn(finished, server.sent)
@@ -41,11 +41,11 @@ async def test_a_port_that_raises_yields_an_error_result(port: str, kind: str) -
 
 @pytest.mark.parametrize("kind", ["exception", "stray cancellation", "group"])
 async def test_a_failed_settlement_reports_the_change_as_unknown(kind: str) -> None:
-    async def broken(*_: Any, **__: Any) -> ToolResult:
-        raise FAULTS[kind]()
+    class FaultyServer(TableServer):
+        async def settle(self, *_: Any, **__: Any) -> ToolResult:
+            raise FAULTS[kind]()
 
-    server = TableServer({"add_task": UNKNOWN})
-    server.settle = broken  # type: ignore[method-assign]  # a fault takes the place of the method
+    server = FaultyServer({"add_task": UNKNOWN})
     finished = await engine_of(calls(ADD), says("Well."), server=server).run(asks())
     assert finished.record.status is RecordStatus.COMPLETED
     assert finished.decision.notices == ["Not known whether this was done: Add task: description = 'call mom'."]

@@ -285,6 +285,7 @@ async def test_the_log_names_the_cause_and_the_status_without_the_providers_text
 async def test_an_installed_aiohttp_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from google.genai import _api_client
 
+    # The SDK sets it at its import if aiohttp is installed, which it is not.
     monkeypatch.setattr(_api_client, "has_aiohttp", True)
     async with serving(says(SERVER.error(503), 503), YES) as wire:
         adapter = GeminiAdapter("k", base_url=wire.url)

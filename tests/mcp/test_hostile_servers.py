@@ -177,6 +177,7 @@ async def test_the_value_of_a_header_is_in_no_message_even_if_an_exception_has_i
     def leaking(server: HttpServer) -> httpx2.AsyncClient:
         return plain(server, Leaking())
 
+    # No real connection raises an exception with the headers in its text.
     monkeypatch.setattr(transport, "size_limited_client", leaking)
     server = HttpServer("http://127.0.0.1:9/mcp", {"Authorization": "Bearer s3cret"})
     tools = McpServerGroup([ServerConfig("remote", server, secrets=("Bearer s3cret",), timeout=60)], granted=["act"])

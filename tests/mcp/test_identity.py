@@ -42,6 +42,7 @@ async def test_the_headers_of_the_file_are_sent_with_every_request() -> None:
 
 
 async def test_each_user_has_headers_and_a_session_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The real limit takes a hundred sessions.
     monkeypatch.setattr(server_group, "MAX_USER_SESSIONS", 2)
 
     async def headers(user_id: str, server: str) -> Mapping[str, str]:

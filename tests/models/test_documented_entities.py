@@ -61,6 +61,7 @@ def test_an_entity_is_constructed_by_position(model: Any, arguments: tuple[Any, 
     constructed = model(*arguments)
     assert constructed == model(**fields) == model.model_validate(constructed.to_json())
     with pytest.raises(ValidationError, match="frozen"):
+        # The attempt must fail.
         setattr(constructed, next(iter(fields)), None)
 
 

@@ -28,6 +28,7 @@ def test_an_address_where_a_cloud_gives_out_credentials_is_refused(host: str) ->
 
 def test_a_name_is_refused_by_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 0))]
+    # No name server gives a name this address.
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     with pytest.raises(RefusedAddressError):
         require_allowed_host("https://metadata.example/keys")
@@ -138,6 +139,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_connected(monkeyp
         try:
             # A second lookup would get the address of a metadata service.
             lookup = Rebinding("127.0.0.1", "169.254.169.254")
+            # No name server answers the second lookup differently.
             monkeypatch.setattr(socket, "getaddrinfo", lookup)
             async with httpx2.AsyncClient(transport=checked_transport()) as client:
                 assert (await client.get(url)).status_code == 200
@@ -149,6 +151,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_connected(monkeyp
 
 
 async def test_a_name_that_leads_elsewhere_after_the_check_is_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    # No name server answers the second lookup differently.
     monkeypatch.setattr(socket, "getaddrinfo", Rebinding("127.0.0.1", "169.254.169.254"))
     require_allowed_host("http://keys.example/keys")
     with pytest.raises(RefusedAddressError):

@@ -166,11 +166,10 @@ async def test_a_missing_text_is_named(two_rounds: Any, name: str) -> None:
     assert not report.identical
 
 
-async def test_changed_routing_is_reported_with_both_paths(two_rounds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changed_routing_is_reported_with_both_paths(two_rounds: Any) -> None:
     record, texts = two_rounds
     rerouted = {**topology.TOPOLOGY, "CHECK_ITERATIONS": {"below_cap": "TIMEOUT_RESPONSE", "cap_reached": "TIMEOUT_RESPONSE"}}
-    monkeypatch.setattr(topology, "TOPOLOGY", rerouted)
-    report = await replay(record, texts)
+    report = await replay(record, texts, graph=build.build_graph(rerouted))
     assert not report.identical
     path = report.differences[0]
     assert (path.what, path.recorded) == ("path", " -> ".join(record.states))
@@ -186,6 +185,7 @@ async def test_a_node_that_decides_differently_is_reported(two_rounds: Any, monk
         assert decided.decision is not None
         return decided.to("decided", decision=decided.decision.replace(response_text=decided.decision.reply.upper()))
 
+    # A changed program: `build_graph` takes no other function for a shipped state.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_DECISION": shouting})
     report = await replay(record, texts)
     assert report.differences == (Difference("decision.response_text", "Added it.", "ADDED IT."),)
@@ -200,6 +200,7 @@ async def test_a_node_that_makes_another_port_request_ends_the_replay_there(
         runtime.ports.new_id()
         return turn.to("appended")
 
+    # A changed program: `build_graph` takes no other function for a shipped state.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "APPEND_RESULTS": curious})
     report = await replay(record, texts)
     assert report.departure is not None
@@ -217,6 +218,7 @@ async def test_a_changed_model_request_is_reported_and_the_replay_continues(
         assert built.request is not None
         return built.to("request_built", request=built.request.model_copy(update={"max_tokens": 7}))
 
+    # A changed program: `build_graph` takes no other function for a shipped state.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_REQUEST": louder})
     report = await replay(record, texts)
     assert report.departure is None

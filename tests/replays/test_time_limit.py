@@ -50,7 +50,7 @@ async def test_a_step_that_computes_for_ever_is_ended(recorded: LoadedRecord, mo
             except Exception:
                 continue
 
-    # Not an added state: a shipped one has no limit but this one.
+    # `build_graph` takes no other function for a shipped state, and an added one has a limit besides this one.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_DECISION": endless})
     before = signal.getsignal(signal.SIGALRM)
     report = await Replayer(seconds=0.1).replay(_record(recorded), recorded.texts, interruptible=True)

@@ -262,6 +262,7 @@ async def test_every_result_matches_the_output_schema_of_its_tool(session: Sessi
 
 
 async def test_the_tasks_are_listed_as_resources_in_pages(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A page of the real size has many tasks.
     monkeypatch.setattr("graph_agent.task_server.tools.PAGE_SIZE", 2)
     ann, bob = {"graph_agent/user": "ann"}, {"graph_agent/user": "bob"}
     ids = [(await call(session, "add_task", ann, description=text))["data"]["task"]["id"] for text in "abcde"]
@@ -313,6 +314,7 @@ async def test_an_unknown_tool_is_an_error_without_details(session: Session) -> 
 
 
 def test_building_a_server_does_not_change_logging(tasks: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The handlers of pytest would keep the SDK from installing its own.
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     build_task_server(tasks)
     assert logging.getLogger().handlers == []

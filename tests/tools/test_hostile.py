@@ -224,6 +224,7 @@ async def test_a_url_that_a_server_sends_the_user_to_is_never_followed() -> None
 
 
 async def test_a_flood_of_notifications_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The real limit takes many thousands of messages.
     monkeypatch.setattr(session, "MAX_UNSOLICITED", 200)
     async with hostile("floods with news without end") as executor:
         assert (await executor.execute(permitted("act", {}, "ann"))).error_code is ToolErrorCode.UNKNOWN_ERROR
@@ -250,6 +251,7 @@ async def test_a_very_long_answer_keeps_its_beginning() -> None:
 async def test_a_rejected_tool_list_is_logged_without_server_text(
     what: str, why: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The real limit takes many megabytes.
     monkeypatch.setattr(transport, "MAX_LIST_BYTES", 1_000_000)
     async with hostile(what) as executor:
         assert executor.get_available_tools() == []
@@ -290,6 +292,7 @@ async def test_data_that_is_not_json_from_an_in_process_server_is_unusable() -> 
 async def test_the_size_of_an_http_answer_is_limited(
     headers: dict[str, str], body: bytes, too_large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The real limit takes many megabytes.
     monkeypatch.setattr(transport, "MAX_MESSAGE_BYTES", 100)
     wire = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, stream=httpx2.ByteStream(body)))
     async with transport.size_limited_client(transport.HttpServer("http://127.0.0.1/mcp"), wire) as client:

@@ -19,6 +19,7 @@ def python(code: str) -> StdioServerParameters:
 
 
 async def test_a_line_that_is_too_long_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The real limit takes many megabytes.
     monkeypatch.setattr(stdio, "MAX_LINE_BYTES", 1000)
     async with stdio_transport(python("print('x' * 5000000, flush=True); input()")) as (read, _):
         assert [message async for message in read] == []
@@ -48,6 +49,7 @@ async def test_only_the_end_of_stderr_is_kept() -> None:
 
 
 async def test_a_process_that_ignores_the_end_of_its_input_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The process is given the whole time.
     monkeypatch.setattr(stdio, "_EXIT_SECONDS", 0.1)
     code = """if 1:
         import os, signal, time
