@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from sqlalchemy import Connection, select
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.tables import Role, TurnState, messages, turns
 from graph_agent.clock import SystemClock
-from graph_agent.errors import ServiceErrorCode
+from graph_agent.errors import RecordRolledBackError, ServiceError, ServiceErrorCode
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.record import CallDisposition, CallState, DecisionRecord, EntryKind, InterruptReason, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES
@@ -28,6 +29,7 @@ from tests.simulation.replicas import KEY, LOG_KEYS, TIMEOUT_SECONDS, Replica, W
 from tests.simulation.tools import CHANGES, WITH_LEDGER, Sent
 
 _MAX_ROUNDS = 3
+_ARRIVED_SECONDS = 1.0
 _BEFORE = 8.0
 """For so many seconds before a request its replica has had no trouble, if the request must be answered at once."""
 
@@ -74,11 +76,24 @@ async def check_outcome(world: World, replicas: list[Replica], clients: list[Cli
     _check_healthy(world, requests, records)
     _check_refused(world, requests, records)
     await _check_answers(world, replicas, requests, stored)
-    database = world.database.open(world.loop.outside)
-    await RecordTree(database, LOG_KEYS, key=KEY, clock=SystemClock()).seal()
-    verified = await verify_log(database, keys=LOG_KEYS, key=KEY)
-    if (verified.records, verified.waiting) != (len(records), 0):
-        history.violated(f"the tree has {verified.records} of {len(records)} records, and {verified.waiting} rows wait")
+    for replica in replicas:
+        replica.kill()
+    # What these processes had sent has arrived after it: nothing changes while the log is verified.
+    await asyncio.sleep(_ARRIVED_SECONDS)
+    await _check_log(world, replicas, len(records))
+
+
+async def _check_log(world: World, replicas: list[Replica], count: int) -> None:
+    """Everything is sealed, and the log continues every head that it had."""
+    history, database = world.history, world.database.open(world.loop.outside)
+    try:
+        await RecordTree(database, LOG_KEYS, key=KEY, clock=SystemClock()).seal()
+    except (RecordRolledBackError, ServiceError) as error:
+        history.violated(f"the log cannot be sealed: {error}")
+    heads = [(f"replica {replica.number}", head, 0) for replica in replicas for head in replica.signed]
+    verified = await verify_log(database, keys=LOG_KEYS, key=KEY, seen=heads)
+    if (verified.records, verified.waiting) != (count, 0):
+        history.violated(f"the tree has {verified.records} of {count} records, and {verified.waiting} rows wait")
     for violation in verified.violations:
         history.violated(f"log verify: {violation}")
 

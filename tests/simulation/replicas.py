@@ -10,13 +10,15 @@ from random import Random
 
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
-from graph_agent.errors import ServiceError
+from graph_agent.errors import RecordRolledBackError, ServiceError
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.signature import Signer
 from graph_agent.record.tree.keys import LogKeys
+from graph_agent.record.tree.reading import read_head
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.tlog.checkpoint import Checkpoint
 from graph_agent.tlog.note import KeyType, SigningKey
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.options import EngineOptions, EnginePorts
@@ -34,6 +36,7 @@ LOG_KEYS = LogKeys([SigningKey.generate("simulation.example/log", KeyType.LOG)])
 TIMEOUT_SECONDS = 20.0
 SWEEP_SECONDS = 5.0
 """Shorter than that of the server, so that more sweeps meet running turns."""
+_SEAL_SECONDS = 1.0
 _GRACE_SECONDS = 30.0
 
 
@@ -65,6 +68,8 @@ class Replica:
         self.process = Process("none")
         self.process.alive = False
         self.chat: ChatService
+        self.signed: list[Checkpoint] = []
+        """The heads of the log that were read after its processes had sealed it."""
         self.clock: SimulatedClock
         self.died: asyncio.Future[None]
         self._world = world
@@ -80,8 +85,7 @@ class Replica:
         process.on_killed = lambda: None if died.done() else died.set_result(None)
         self.clock = SimulatedClock(world.loop, ahead)
         world.history.add(process.name, f"starts with a clock that is {ahead:+.3f} s ahead")
-        self.chat = world.watch.services[process] = process.context().run(self._service)
-        world.loop.spawn(process, self._sweep_forever(self.chat))
+        process.context().run(self._start_services)
 
     def kill(self) -> None:
         """End the process at once."""
@@ -101,7 +105,7 @@ class Replica:
         with suppress(ServiceError):
             await self.chat.stop(decision_id, user_id)
 
-    def _service(self) -> ChatService:
+    def _start_services(self) -> None:
         world, ids = self._world, RandomUuids(self._world.random)
         database = world.database.open(self.process)
         audit = DatabaseAuditWriter(database, clock=self.clock, record_key=KEY)
@@ -118,10 +122,29 @@ class Replica:
         settler = OutcomeSettler(tools, database, clock=self.clock, record_key=KEY)
         tree = RecordTree(database, LOG_KEYS, key=KEY, clock=self.clock)
         jobs = [settler.settle_unknown, tree.seal]
-        return ChatService(engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=jobs)
+        self.chat = ChatService(engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=jobs)
+        world.watch.services[self.process] = self.chat
+        world.loop.spawn(self.process, self._sweep_forever(self.chat))
+        world.loop.spawn(self.process, self._seal_forever(audit, tree))
 
     async def _sweep_forever(self, chat: ChatService) -> None:
         while True:
             with suppress(ServiceError):
                 await chat.sweep()
             await asyncio.sleep(SWEEP_SECONDS)
+
+    async def _seal_forever(self, audit: DatabaseAuditWriter, tree: RecordTree) -> None:
+        """Seal the log as the server does: soon after this process has closed a decision."""
+        while True:
+            await audit.closed.wait()
+            audit.closed.clear()
+            try:
+                await tree.seal()
+            except RecordRolledBackError as error:
+                self._world.history.violated(f"a replica does not seal the log: {error}")
+            except ServiceError:
+                pass
+            else:
+                if (head := self._world.database.look(read_head)) is not None:
+                    self.signed.append(tree.keys.open(head.note))
+            await asyncio.sleep(_SEAL_SECONDS)
