@@ -54,7 +54,7 @@ class TurnRecovery:
             raise service_unavailable() from exc
         running = await self._stores.turns.running(open_decisions)
         for decision_id in open_decisions:
-            if decision_id not in running:
+            if decision_id not in running and self._engine.running(decision_id) is None:
                 finished += await self._finish_decision(decision_id)
         return finished
 

@@ -23,8 +23,8 @@ from graph_agent.models.record import (
 class AuditWriter(Protocol):
     """The writing side of the log. Every method commits before it returns, or raises `RecordUnavailableError`.
 
-    Derive from this class to inherit `write_progress`, `write_closed` and the two methods that take the fields of a row as
-    keyword arguments.
+    Derive from this class to inherit `write_progress`, `write_closed`, `leave_open` and the two methods that take the fields
+    of a row as keyword arguments.
     """
 
     async def write_opening(self, opening: DecisionOpening) -> None:
@@ -84,6 +84,10 @@ class AuditWriter(Protocol):
     async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:
         """Return the stored part of a turn: its record if it is closed, None if there is no such turn."""
         ...
+
+    def leave_open(self, decision_id: str) -> None:
+        """Note that a decision may be open, now or after a late commit, although its run has ended in this process."""
+        del decision_id
 
     async def texts(self, digests: Sequence[str]) -> dict[str, str]:
         """Return the stored texts among `digests`, by digest."""

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Protocol, Self, TypeVar
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from graph_agent.clock import SystemClock
@@ -48,6 +48,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_MAX_LEFT_OPEN = 100
+"""The decisions that a process remembers as left open. Most of them were never stored, and stay remembered."""
 
 _OPEN = PreparedStatement(insert(decision_logs))
 _CALL = PreparedStatement(insert(llm_call_logs))
@@ -107,6 +109,7 @@ class DatabaseAuditWriter(AuditWriter):
         self.closed = asyncio.Event()
         """Set when a decision was closed, which the tree then waits for."""
         self._touched: dict[str, datetime] = {}
+        self._left_open: dict[str, None] = {}
         self._joined: JoinedTurn | None = None
 
     def joined_with(self, turn: JoinedTurn) -> Self:
@@ -275,6 +278,8 @@ class DatabaseAuditWriter(AuditWriter):
         found = await self._read(work)
         if found is None:
             return None
+        # Who loads it closes it, or leaves it open again.
+        self._left_open.pop(decision_id, None)
         row, entries = found
         if row.record is not None:
             return DecisionRecord.model_validate_json(row.record)
@@ -286,18 +291,27 @@ class DatabaseAuditWriter(AuditWriter):
             sealed=self._is_sealed(row),
         )
 
+    def leave_open(self, decision_id: str) -> None:
+        self._left_open[decision_id] = None
+        if len(self._left_open) > _MAX_LEFT_OPEN:
+            # It is closed later, when it is old enough.
+            del self._left_open[next(iter(self._left_open))]
+
     async def texts(self, digests: Sequence[str]) -> dict[str, str]:
         wanted = select(record_blobs.c.digest, record_blobs.c.text).where(record_blobs.c.digest.in_(list(digests)))
         return await self._read(lambda connection: {row.digest: row.text for row in connection.execute(wanted)})
 
     async def open_decisions(self, age: timedelta, limit: int = 100) -> list[str]:
-        """Return the decisions of at least this age by the database's clock that are still PENDING, oldest first.
+        """Return the decisions that are still PENDING, oldest first: those whose run has ended in this process, and all others
+        of at least this age by the database's clock.
 
         Rows without a valid seal are left out: they are not closed, and `log verify` reports them.
         """
+        old = decision_logs.c.created_at <= self.database.time(-age)
+        abandoned = or_(old, decision_logs.c.decision_id.in_(list(self._left_open))) if self._left_open else old
         wanted = (
             select(*CHECKED_COLUMNS)
-            .where(decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.created_at <= self.database.time(-age))
+            .where(decision_logs.c.status == RecordStatus.PENDING, abandoned)
             .order_by(decision_logs.c.created_at)
         )
 

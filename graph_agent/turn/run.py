@@ -117,6 +117,11 @@ class PlainSession(TurnSession[FinishedTurn | None]):
     async def complete(self, finished: FinishedTurn | None) -> FinishedTurn | None:
         return finished
 
+    async def fail(self, run: TurnRun[Any], failure: BaseException) -> FinishedTurn | None:
+        if not isinstance(failure, TurnTakenOverError):
+            run.leave_open()
+        raise failure
+
 
 class TurnRun(TurnHandle[T]):
     """A turn while it runs, and its result afterwards. An engine starts runs."""
@@ -142,6 +147,10 @@ class TurnRun(TurnHandle[T]):
     def begin(self) -> None:
         """Start the owner task."""
         self.start(self._own(), self._setup.running)
+
+    def leave_open(self) -> None:
+        """Leave the decision to the next sweep of this process: no claim expires that would show that its run has ended."""
+        self._writer.leave_open(self.decision_id)
 
     async def _own(self) -> T:
         async with self._session.surround(self):

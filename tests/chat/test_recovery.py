@@ -23,7 +23,8 @@ from graph_agent.models.record import DecisionOpening
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import FAILURE_REPLY
 from graph_agent.turn.run import OpenedTurn
-from tests.chat.environment import Environment
+from tests.chat.environment import Environment, GatedModel
+from tests.scripted_turns import says
 
 T = TypeVar("T")
 
@@ -201,6 +202,36 @@ async def test_a_refused_turn_whose_claim_was_committed_late_is_closed_by_the_ne
     await database.close()
 
 
+async def test_a_refused_decision_without_a_turn_that_was_committed_late_is_closed_by_the_next_sweep(
+    environment: Environment,
+) -> None:
+    database = environment.open_database(LateDatabase)
+    engine = environment.engine(database=database)
+    with pytest.raises(ServiceError) as refused:
+        await engine.run(_context("add milk"))
+    assert refused.value.code is ServiceErrorCode.SERVICE_UNAVAILABLE
+    # Another process cannot know whether it runs.
+    assert await environment.chat().sweep() == 0
+    assert await ChatService(engine, clock=environment.clock).sweep() == 1
+    assert await environment.decisions() == [("RESPOND_ONLY", "ERROR:RESPONSE_GENERATION", "interrupted")]
+    assert await environment.descriptions("ann") == []
+    await database.close()
+
+
+async def test_a_decision_that_runs_is_not_closed_by_its_own_process_however_old_it_is(
+    environment: Environment, clock: ManualClock
+) -> None:
+    model = GatedModel([says("Done.")])
+    engine = environment.engine(model)
+    running = asyncio.create_task(engine.run(_context()))
+    await model.asked.acquire()
+    # The clock of the database is an hour ahead of the one by which the decision began.
+    environment.database.clock = ManualClock(clock.now() + timedelta(hours=1))
+    assert await ChatService(engine, clock=clock).sweep() == 0
+    model.gate.set()
+    assert (await running).decision.response_text == "Done."
+
+
 async def test_two_sweeps_at_once_finish_a_turn_once(environment: Environment, clock: ManualClock) -> None:
     left = Stopped(environment, 2, after=True)
     assert await left.send("ann", "add milk", idem_key="k")
@@ -305,8 +336,8 @@ async def test_a_decision_without_a_turn_is_closed_once_it_is_old(environment: E
     assert len(await environment.decisions()) == 1
 
 
-def _context() -> DecisionContext:
-    return DecisionContext(user_id="ann", message="hello", conversation_id="c")
+def _context(message: str = "hello") -> DecisionContext:
+    return DecisionContext(user_id="ann", message=message, conversation_id="c")
 
 
 async def _to_the_end(steps: Any) -> None:

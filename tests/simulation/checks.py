@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -23,10 +24,12 @@ from graph_agent.record.tables import call_operations, decision_logs, record_blo
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.replays import Replayer
+from graph_agent.turn.finished import FinishedTurn
 from tests.simulation.clients import Attempt, Client, Request, ask_again
 from tests.simulation.history import History
+from tests.simulation.plain import CONVERSATION, PlainCaller
 from tests.simulation.replicas import KEY, LOG_KEYS, TIMEOUT_SECONDS, Replica, World, shared_graph
-from tests.simulation.tools import CHANGES, WITH_LEDGER, Sent
+from tests.simulation.tools import CHANGES, LIMITS, MAX_AMOUNT, PAYS, WITH_LEDGER, Sent
 
 _MAX_ROUNDS = 3
 _ARRIVED_SECONDS = 1.0
@@ -58,9 +61,10 @@ class _Stored:
         )
 
 
-async def check_outcome(world: World, replicas: list[Replica], clients: list[Client]) -> None:
+async def check_outcome(world: World, replicas: list[Replica], clients: list[Client], callers: list[PlainCaller]) -> None:
     """Check everything that must hold once all faults are over."""
     history = world.history
+    await _check_left_open(world, replicas)
     stored = world.database.look(_Stored.read)
     requests = [request for client in clients for request in client.requests]
     records = {
@@ -74,7 +78,9 @@ async def check_outcome(world: World, replicas: list[Replica], clients: list[Cli
     _check_logged(world, records)
     _check_operations(world, stored)
     _check_healthy(world, requests, records)
-    _check_refused(world, requests, records)
+    _check_refused(world, _refused(requests, callers), records)
+    _check_plain(history, callers, records)
+    _check_budgets(world)
     await _check_answers(world, replicas, requests, stored)
     for replica in replicas:
         replica.kill()
@@ -101,13 +107,14 @@ async def _check_log(world: World, replicas: list[Replica], count: int) -> None:
 def _check_closed(world: World, stored: _Stored) -> None:
     """Every accepted request has one turn, one closed decision and one message of each side."""
     history, name = world.history, world.watch.name
+    of_chats = [row for row in stored.decisions if not row.conversation_id.startswith(CONVERSATION)]
     for turn in stored.turns:
         if turn.state is not TurnState.DONE:
             history.violated(f"{name(turn.id)} is not closed by the sweep")
     for decision in stored.decisions:
         if decision.record is None or decision.status is RecordStatus.PENDING:
             history.violated(f"{name(decision.decision_id)} has no closed record")
-    of_turns, of_decisions = {turn.id for turn in stored.turns}, {row.decision_id for row in stored.decisions}
+    of_turns, of_decisions = {turn.id for turn in stored.turns}, {row.decision_id for row in of_chats}
     for decision_id in sorted(of_turns ^ of_decisions, key=name):
         history.violated(f"{name(decision_id)} has a turn without a decision, or the other way round")
     said = Counter((message.decision_id, message.role) for message in stored.messages)
@@ -115,7 +122,7 @@ def _check_closed(world: World, stored: _Stored) -> None:
         for role in Role:
             if said[turn.id, role] != 1 and turn.state is TurnState.DONE:
                 history.violated(f"{name(turn.id)} has {said[turn.id, role]} messages of the {role.value}")
-    for message, count in Counter(row.message for row in stored.decisions).items():
+    for message, count in Counter(row.message for row in of_chats).items():
         if count > 1:
             history.violated(f"{message!r} has {count} decisions")
 
@@ -221,17 +228,61 @@ def _check_healthy(world: World, requests: list[Request], records: dict[str, Dec
             world.history.violated(f"{request.content} is interrupted on a healthy replica")
 
 
-def _check_refused(world: World, requests: list[Request], records: dict[str, DecisionRecord]) -> None:
-    """For a request that got SERVICE_UNAVAILABLE, and was not repeated, nothing was called."""
-    for request in requests:
-        if request.key is not None or not request.attempts:
-            continue
-        if request.attempts[0].outcome == ServiceErrorCode.SERVICE_UNAVAILABLE:
-            for record in records.values():
-                if record.header.context.message == request.content and any(
-                    entry.kind in (EntryKind.MODEL, EntryKind.EXECUTE) for entry in record.entries
-                ):
-                    world.history.violated(f"{request.content} was refused, and its turn was run")
+def _refused(requests: list[Request], callers: list[PlainCaller]) -> list[str]:
+    """Return the messages that got SERVICE_UNAVAILABLE, and were not repeated."""
+    sent: list[tuple[str, object]] = [
+        (one.content, one.attempts[0].outcome) for one in requests if one.key is None and one.attempts
+    ]
+    # An answer without a chat has the message of every answer.
+    sent += [(one.message, one.outcome) for caller in callers for one in caller.requests]
+    return [message for message, outcome in sent if outcome == ServiceErrorCode.SERVICE_UNAVAILABLE]
+
+
+def _check_refused(world: World, refused: list[str], records: dict[str, DecisionRecord]) -> None:
+    """For a message that was refused nothing was called."""
+    for record in records.values():
+        called = any(entry.kind in (EntryKind.MODEL, EntryKind.EXECUTE) for entry in record.entries)
+        if called and record.header.context.message in refused:
+            world.history.violated(f"{record.header.context.message} was refused, and its turn was run")
+
+
+async def _check_left_open(world: World, replicas: list[Replica]) -> None:
+    """A decision without a chat is closed by the ordinary sweep of its process; if that is dead, ten minutes later."""
+    waiting = select(decision_logs.c.decision_id).where(
+        decision_logs.c.status == RecordStatus.PENDING, decision_logs.c.conversation_id.startswith(CONVERSATION)
+    )
+    left = world.database.look(lambda connection: list(connection.execute(waiting).scalars()))
+    for decision_id in left:
+        if world.watch.opened_by[decision_id].alive:
+            world.history.violated(f"{world.watch.name(decision_id)} is left open by a process that lives")
+    if left:
+        # Hosts whose clocks were ahead have opened some of them later than now.
+        world.database.clock.ahead_seconds += timedelta(days=1).total_seconds()
+        sweeping = world.random.choice(replicas)
+        await world.loop.spawn(sweeping.process, sweeping.chat.sweep())
+
+
+def _check_plain(history: History, callers: list[PlainCaller], records: dict[str, DecisionRecord]) -> None:
+    """The result of a decision without a chat is its record."""
+    for caller in callers:
+        for request in caller.requests:
+            if isinstance(request.outcome, FinishedTurn):
+                record = request.outcome.record
+                if records.get(record.header.decision_id) != record:
+                    history.violated(f"{request.message} has a result that is not stored")
+
+
+def _check_budgets(world: World) -> None:
+    """No user has done more than the policy permits in a day."""
+    if not world.faults.budgets:
+        return
+    used: Counter[tuple[str, str]] = Counter()
+    for call in world.tools.effects:
+        used[call.user_id, call.tool_name] += call.amount if call.tool_name == PAYS else 1
+    for (user_id, tool_name), total in used.items():
+        limit = MAX_AMOUNT if tool_name == PAYS else LIMITS.get(tool_name, total)
+        if total > limit:
+            world.history.violated(f"{user_id} has used {total} of {limit} of {tool_name}")
 
 
 async def _check_answers(world: World, replicas: list[Replica], requests: list[Request], stored: _Stored) -> None:

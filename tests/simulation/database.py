@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, bindparam, make_url
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.pool import StaticPool
 
 from graph_agent.chat.conversations.tables import metadata as conversation_tables
@@ -31,6 +32,10 @@ T = TypeVar("T")
 
 _TOUCHED = "simulation_touched"
 """The rows of decisions that a transaction has changed; triggers fill it."""
+
+
+_TREE = ("tree_", "record_leaves")
+"""The beginnings of the names of the tables of the tree, whose rows are written once."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +185,8 @@ class DatabaseServer:
         except BaseException as error:
             if connection.in_transaction():
                 connection.rollback()
+            if isinstance(error, IntegrityError) and any(name in str(error) for name in _TREE):
+                self._history.violated(f"{request.process.name} seals what is sealed: {error.orig}")
             return _raising(translated_error(error))
         return lambda: result
 

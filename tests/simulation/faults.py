@@ -56,6 +56,10 @@ class Faults:
     """A client sends no key, and does not repeat the request."""
     stops: float
     """The user stops a running turn."""
+    plain: int
+    """The number of decisions without a chat for each client."""
+    budgets: bool
+    """True if a policy limits what a user may do in a day."""
 
     @classmethod
     def draw(cls, random: Random) -> Faults:
@@ -92,4 +96,6 @@ class Faults:
             double_clicks=sometimes(0.5),
             keyless=sometimes(0.3),
             stops=sometimes(0.2, 0.2),
+            plain=random.choice((0, 0, 1, 3)),
+            budgets=random.random() < 0.4,
         )

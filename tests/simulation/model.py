@@ -12,7 +12,7 @@ from graph_agent.errors import LLMError, LLMTimeoutError, RateLimitError
 from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.models.llm import FunctionCall, LLMRequest, LLMResponse
 from tests.simulation.faults import Faults
-from tests.simulation.tools import CHANGES, DECLARATIONS
+from tests.simulation.tools import CHANGES, DECLARATIONS, PAYS
 
 _ERRORS: tuple[type[LLMError], ...] = (LLMError, LLMTimeoutError, RateLimitError)
 
@@ -34,9 +34,17 @@ class ModelWorld:
                 function_calls=[FunctionCall(name="answer", arguments={"text": text, "reports_change": False})],
                 finish_reason="tool_calls",
             )
+        return LLMResponse(function_calls=self.calls(), finish_reason="tool_calls")
+
+    def calls(self) -> list[FunctionCall]:
+        """Return some calls of tools."""
+        random = self.random
         names = [random.choice((*CHANGES, "send_note", "look_up")) for _ in range(random.choice((1, 1, 2, 3)))]
-        calls = [FunctionCall(name=name, arguments={"token": f"t{next(self.tokens)}"}) for name in names]
-        return LLMResponse(function_calls=calls, finish_reason="tool_calls")
+        return [FunctionCall(name=name, arguments=self._arguments(name)) for name in names]
+
+    def _arguments(self, name: str) -> dict[str, Any]:
+        amount = {"amount": self.random.randrange(1, 60)} if name == PAYS else {}
+        return {"token": f"t{next(self.tokens)}", **amount}
 
 
 class SimulatedModel(RequestAdapter):

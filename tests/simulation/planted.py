@@ -101,7 +101,9 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     ],
     "the sweep closes decisions whose turns run": [
         Edit(
-            "graph_agent.chat.recovery", "            if decision_id not in running:\n", "            if running is not None:\n"
+            "graph_agent.chat.recovery",
+            "            if decision_id not in running and self._engine.running(decision_id) is None:\n",
+            "            if running is not None:\n",
         )
     ],
     "a turn is closed by an attempt that has lost it": [

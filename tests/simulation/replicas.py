@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
+from graph_agent.bootstrap.record_tree import seal_if_possible
+from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
-from graph_agent.errors import RecordRolledBackError, ServiceError
+from graph_agent.errors import ServiceError
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.signature import Signer
@@ -28,7 +30,7 @@ from tests.simulation.event_loop import Process, SimulatedLoop
 from tests.simulation.faults import Faults
 from tests.simulation.history import History
 from tests.simulation.model import ModelWorld, SimulatedModel
-from tests.simulation.tools import CONSTITUTION, SimulatedTools, ToolWorld
+from tests.simulation.tools import BUDGETS, CONSTITUTION, SimulatedTools, ToolWorld
 from tests.simulation.watch import Watch
 
 KEY = b"a key for simulations only"
@@ -68,6 +70,7 @@ class Replica:
         self.process = Process("none")
         self.process.alive = False
         self.chat: ChatService
+        self.engine: LLMAgentEngine
         self.signed: list[Checkpoint] = []
         """The heads of the log that were read after its processes had sealed it."""
         self.clock: SimulatedClock
@@ -110,19 +113,21 @@ class Replica:
         database = world.database.open(self.process)
         audit = DatabaseAuditWriter(database, clock=self.clock, record_key=KEY)
         tools = SimulatedTools(world.tools, self.process)
-        engine = LLMAgentEngine(
+        self.engine = LLMAgentEngine(
             SimulatedModel(world.model),
             tools,
             CONSTITUTION,
-            ports=EnginePorts(audit=audit, clock=self.clock, ids=ids, signer=Signer(KEY)),
+            ports=EnginePorts(audit, self.clock, ids, Signer(KEY), ConfirmationStore(database, clock=self.clock)),
             options=EngineOptions(
-                config=AgentEngineConfig(max_iterations=3, timeout_seconds=TIMEOUT_SECONDS), graph=shared_graph()
+                config=AgentEngineConfig(max_iterations=3, timeout_seconds=TIMEOUT_SECONDS),
+                conditions=BUDGETS if world.faults.budgets else None,
+                graph=shared_graph(),
             ),
         )
         settler = OutcomeSettler(tools, database, clock=self.clock, record_key=KEY)
         tree = RecordTree(database, LOG_KEYS, key=KEY, clock=self.clock)
         jobs = [settler.settle_unknown, tree.seal]
-        self.chat = ChatService(engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=jobs)
+        self.chat = ChatService(self.engine, clock=self.clock, ids=ids, turns_per_minute=1000, maintenance=jobs)
         world.watch.services[self.process] = self.chat
         world.loop.spawn(self.process, self._sweep_forever(self.chat))
         world.loop.spawn(self.process, self._seal_forever(audit, tree))
@@ -138,13 +143,7 @@ class Replica:
         while True:
             await audit.closed.wait()
             audit.closed.clear()
-            try:
-                await tree.seal()
-            except RecordRolledBackError as error:
-                self._world.history.violated(f"a replica does not seal the log: {error}")
-            except ServiceError:
-                pass
-            else:
-                if (head := self._world.database.look(read_head)) is not None:
-                    self.signed.append(tree.keys.open(head.note))
+            await seal_if_possible(tree)
+            if (head := self._world.database.look(read_head)) is not None:
+                self.signed.append(tree.keys.open(head.note))
             await asyncio.sleep(_SEAL_SECONDS)

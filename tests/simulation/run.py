@@ -17,6 +17,7 @@ from tests.simulation.event_loop import SimulatedLoop
 from tests.simulation.faults import SECONDS, Faults
 from tests.simulation.history import History
 from tests.simulation.model import ModelWorld
+from tests.simulation.plain import PlainCaller
 from tests.simulation.replicas import Replica, World
 from tests.simulation.tools import ToolWorld
 from tests.simulation.watch import Watch
@@ -46,9 +47,10 @@ def simulate(seed: int) -> Simulation:
     random = Random(seed)
     faults = Faults.draw(random)
     loop = SimulatedLoop(random)  # type: ignore[abstract]  # it has no network, signals or threads
-    with _quiet():
+    history = History(loop)
+    with _quiet(history):
         try:
-            history: History = loop.run_until_complete(_run(loop, random, faults))
+            loop.run_until_complete(_run(loop, random, faults, history))
         finally:
             loop.close()
     return Simulation(seed, faults, history.lines, history.violations, history.digest)
@@ -60,22 +62,36 @@ def violations_of(seed: int) -> tuple[int, list[str], str]:
     return seed, simulation.violations, simulation.digest
 
 
+class _Errors(logging.Handler):
+    """Everything that is logged as an error is a violation: the service recovers from all faults without one."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__(logging.ERROR)
+        self._history = history
+
+    def emit(self, record: logging.LogRecord) -> None:
+        cause = record.exc_info[1] if record.exc_info else None
+        self._history.violated(f"an error is logged: {record.msg}" + ("" if cause is None else f" ({cause!r})"))
+
+
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Run without logging, and without garbage collection, whose moments are not those of the seed."""
+def _quiet(history: History) -> Iterator[None]:
+    """Run without the logs but for errors, and without garbage collection, whose moments are not those of the seed."""
     collects = gc.isenabled()
     gc.disable()
-    logging.disable(logging.CRITICAL)
+    errors, root = _Errors(history), logging.getLogger()
+    logging.disable(logging.WARNING)
+    root.addHandler(errors)
     try:
         yield
     finally:
+        root.removeHandler(errors)
         logging.disable(logging.NOTSET)
         if collects:
             gc.enable()
 
 
-async def _run(loop: SimulatedLoop, random: Random, faults: Faults) -> History:
-    history = History(loop)
+async def _run(loop: SimulatedLoop, random: Random, faults: Faults, history: History) -> None:
     database = DatabaseServer(loop, random, faults, history)
     watch = Watch(loop, database, faults, history)
     database.observer = watch.on_commit
@@ -85,7 +101,9 @@ async def _run(loop: SimulatedLoop, random: Random, faults: Faults) -> History:
     for replica in replicas:
         replica.start()
     clients = [Client(world, replicas, number) for number in range(1, faults.clients + 1)]
+    callers = [PlainCaller(world, replicas, number) for number in range(1, faults.clients + 1)]
     conversing = [asyncio.ensure_future(client.converse()) for client in clients]
+    conversing += [asyncio.ensure_future(caller.decide()) for caller in callers]
     faulting = [asyncio.ensure_future(_trouble_replica(world, replica)) for replica in replicas]
     faulting.append(asyncio.ensure_future(_trouble_database(world)))
     await asyncio.wait(conversing, timeout=SECONDS)
@@ -96,8 +114,7 @@ async def _run(loop: SimulatedLoop, random: Random, faults: Faults) -> History:
     await asyncio.sleep(_SWEEP_SECONDS)
     for task in conversing:
         task.cancel()
-    await check_outcome(world, replicas, clients)
-    return history
+    await check_outcome(world, replicas, clients, callers)
 
 
 async def _trouble_replica(world: World, replica: Replica) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
+from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import SentCall
 from tests.simulation.event_loop import Process, SimulatedLoop
@@ -38,10 +39,29 @@ WITH_LEDGER = frozenset({"add_task", "drop_task"})
 CONFIRMED = frozenset({"drop_task", "wire_money"})
 CHANGES = ("add_task", "drop_task", "send_note", "wire_money")
 
-_TOKEN = {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]}
-DECLARATIONS = tuple(
-    ToolDeclaration(name=name, description=f"{name.replace('_', ' ')}.", parameters=_TOKEN) for name in (*CHANGES, "look_up")
+PAYS = "wire_money"
+LIMITS = {"add_task": 2, "send_note": 3}
+"""The calls of a tool that a user may make in a day, in simulations with budgets."""
+MAX_AMOUNT = 100
+"""The money that a user may send in a day, in simulations with budgets."""
+BUDGETS = ConditionsFile(
+    '@id("all") permit (principal, action, resource);'
+    + "".join(
+        f'@id("{name}") forbid (principal, action == Action::"{name}", resource) when {{ context.used.day.calls > {limit} }};'
+        for name, limit in LIMITS.items()
+    )
+    + f'@id("money") forbid (principal, action == Action::"{PAYS}", resource) '
+    f"when {{ context.used.day.sum.amount > {MAX_AMOUNT} }};"
 )
+
+
+def _declaration(name: str) -> ToolDeclaration:
+    properties = {"token": {"type": "string"}, **({"amount": {"type": "integer", "minimum": 0}} if name == PAYS else {})}
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    return ToolDeclaration(name=name, description=f"{name.replace('_', ' ')}.", parameters=parameters)
+
+
+DECLARATIONS = tuple(map(_declaration, (*CHANGES, "look_up")))
 _LOST = ToolResult.failed(ToolErrorCode.TIMEOUT_ERROR, "the connection was lost")
 _FAILED = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "the tool failed")
 _VOIDED = ToolResult.failed(ToolErrorCode.TOOL_EXECUTION_ERROR, "it was never done")
@@ -57,6 +77,7 @@ class Sent:
     user_id: str
     operation_key: str
     attempt: int
+    amount: int
 
 
 @dataclass
@@ -133,7 +154,8 @@ class SimulatedTools:
 
     async def execute(self, call: AuthorizedCall, *, deadline: float | None = None) -> ToolResult:
         world = self._world
-        sent = Sent(self._process, call.tool_name, call.arguments["token"], call.user_id, call.operation_key, call.attempt)
+        token, amount = call.arguments["token"], call.arguments.get("amount", 0)
+        sent = Sent(self._process, call.tool_name, token, call.user_id, call.operation_key, call.attempt, amount)
         if call.mutating:
             world.history.add(self._process.name, f"sends {sent.tool_name} {sent.token}")
             world.sent.append(sent)

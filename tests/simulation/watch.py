@@ -40,6 +40,8 @@ class Watch:
 
     def __init__(self, loop: SimulatedLoop, database: DatabaseServer, faults: Faults, history: History) -> None:
         self.services: dict[Process, ChatService] = {}
+        self.opened_by: dict[str, Process] = {}
+        """The process that has opened each decision without a chat."""
         self._loop = loop
         self._database = database
         self._faults = faults
@@ -66,6 +68,9 @@ class Watch:
             name = self.name(decision_id)
             found = connection.execute(select(turns).where(turns.c.id == decision_id)).one_or_none()
             if found is None:
+                if Change("decision_logs", "INSERT", decision_id) in changes:
+                    self.opened_by[decision_id] = process
+                    self._attempts[decision_id, process].add(1)
                 self._history.add(process.name, f"commits {name}: {', '.join(tables)}")
                 continue
             claim = _Claim(process, found.user_id, found.attempt, str(found.lease_until), found.state is TurnState.DONE)
