@@ -29,6 +29,7 @@ from graph_agent.api import (
     middleware,
     oidc,
     replay,
+    rules,
     session,
     tasks,
     transparency,
@@ -123,6 +124,7 @@ def create_app(
         streams=StreamPlaces(MAX_STREAMS, one_user=one_user),
         replays=ReplayPool(build=runtime.build_graph),
         replay_streams=StreamPlaces(replay.MAX_STREAMS, one_user=one_user),
+        analyses=StreamPlaces(rules.MAX_ANALYSES, one_user=one_user),
         write_check=health.WriteCheck(runtime.chat.check_writable, runtime.clock),
         metrics=metrics.server_metrics(runtime, admission) if metrics_port is not None or settings.otel else None,
         worker_metrics=worker_metrics,
@@ -145,7 +147,7 @@ def create_app(
     errors.install(app)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if settings.authenticates or launch is not None else []
-    for routes in (about, agui, chat, conversations, decisions, events, replay, behavior, session, tasks):
+    for routes in (about, agui, chat, conversations, decisions, events, replay, rules, behavior, session, tasks):
         app.include_router(routes.router, dependencies=scheme)
     if shared.oidc is not None:
         app.include_router(oidc.router)
@@ -161,7 +163,8 @@ class _Api(FastAPI):
     """An application whose OpenAPI document declares the bodies that the routes read themselves, too."""
 
     def openapi(self) -> dict[str, Any]:
-        return add_schemas(super().openapi(), (ChatRequest, AnswerRequest, DryRunRequest, replay.ReplayRequest))
+        asked = (replay.ReplayRequest, replay.FlowsRequest, rules.RulesRequest, rules.DiffRequest)
+        return add_schemas(super().openapi(), (ChatRequest, AnswerRequest, DryRunRequest, *asked))
 
 
 async def _finish_remaining_turns(runtime: Runtime) -> int | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
+from pydantic import ValidationError
 from starlette.requests import Request
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.base import Frozen, located_violation
 
 MAX_BODY_BYTES = 64 * 1024
+M = TypeVar("M", bound=Frozen)
 
 
 async def read_object(request: Request, max_bytes: int = MAX_BODY_BYTES) -> dict[str, Any]:
@@ -24,6 +27,14 @@ async def read_object(request: Request, max_bytes: int = MAX_BODY_BYTES) -> dict
         text = "The request body must be application/json."
         raise ServiceError(ServiceErrorCode.UNSUPPORTED_MEDIA_TYPE, text)
     return _parse(await read_body(request, max_bytes))
+
+
+async def read_model(request: Request, model: type[M]) -> M:
+    """Return the JSON object in the body as a `model`. Raises as `read_object`."""
+    try:
+        return model.model_validate(await read_object(request))
+    except ValidationError as exc:
+        raise invalid(located_violation(exc)) from None
 
 
 def invalid(text: str) -> ServiceError:

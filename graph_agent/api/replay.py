@@ -1,14 +1,17 @@
-"""POST /api/replay: run recorded decisions again, as server-sent events.
+"""POST /api/replay and /api/replay/flows: run recorded decisions again, as server-sent events.
 
 start    {"total": 50}
 report   {"message": "...", "recorded": {...}, "decision_id": "...", "identical": false, "differences": [...], "steps": [...]}
-end      {"total": 50, "identical": 48}
+flows    {"items": [{"decision_id": "...", "message": "...", "before": "runs", "after": "asks", "tool_name": "..."}]}
+end      {"total": 50}
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -22,12 +25,15 @@ from graph_agent.api.schemas import errors, json_body
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.trace import LoggedDecision
+from graph_agent.audit.queries import DecisionPage, LogQueryService
+from graph_agent.bootstrap.toolbox import conditions_from
+from graph_agent.db import Database
 from graph_agent.errors import ConstitutionError, ServiceError, ServiceErrorCode
 from graph_agent.models.decision import unstorable
 from graph_agent.models.record import RecordStatus
+from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.constitution import Constitution
-from graph_agent.replays.pool import ReplayPool
+from graph_agent.replays.pool import ReplayPool, WhatIf
 from graph_agent.replays.sources import LoadedRecord, load_from_log
 
 router = APIRouter(prefix="/api", tags=["replay"])
@@ -35,6 +41,12 @@ router = APIRouter(prefix="/api", tags=["replay"])
 MAX_STREAMS = 8
 """The number of requests that are served at the same time; they share the worker processes."""
 MAX_DECISIONS = 500
+MAX_FLOWS = 10_000
+_PAGE = 500
+_MESSAGE_CHARACTERS = 200
+"""The part of a message that identifies a decision in a list."""
+_FLUSH_SECONDS = 0.1
+"""Flows are sent together this often: an event for each would take the page longer than the replay."""
 
 
 class ReplayRequest(DecisionFilter):
@@ -42,8 +54,9 @@ class ReplayRequest(DecisionFilter):
 
     last: int = Field(default=20, ge=1, le=MAX_DECISIONS)
     policy: str | None = Field(default=None, min_length=1, description="The text of another constitution to decide by.")
+    cedar: str | None = Field(default=None, min_length=1, description="Other conditions in Cedar to decide by.")
 
-    @field_validator("policy")
+    @field_validator("policy", "cedar")
     @classmethod
     def _is_text(cls, value: str | None) -> str | None:
         if value is not None and (reason := unstorable(value)):
@@ -51,12 +64,21 @@ class ReplayRequest(DecisionFilter):
         return value
 
 
+class FlowsRequest(ReplayRequest):
+    """The decisions whose flow to another policy is asked."""
+
+    last: int = Field(default=500, ge=1, le=MAX_FLOWS)
+
+
+_STREAM = errors(401, 403, 404, 413, 415, 422, 503)
+
+
 @router.post(
     "/replay",
     response_class=Response,
     responses={
         **stream_response("start, a report of each decision, and end or error.", ["start", "report", "end", ERROR]),
-        **errors(401, 403, 404, 413, 415, 422, 503),
+        **_STREAM,
     },
     openapi_extra={"requestBody": json_body(ReplayRequest)},
 )
@@ -65,38 +87,117 @@ async def replay(request: Request, caller: AuthenticatedCaller) -> Response:
 
     The replay ends when the client disconnects.
     """
-    asked = ReplayRequest.of(**await read_object(request))
+    return await _replay(request, caller, ReplayRequest.of(**await read_object(request)), _reports)
+
+
+@router.post(
+    "/replay/flows",
+    response_class=Response,
+    responses={
+        **stream_response(
+            "start, the flows of several decisions each time, and end or error.", ["start", "flows", "end", ERROR]
+        ),
+        **_STREAM,
+    },
+    openapi_extra={"requestBody": json_body(FlowsRequest)},
+)
+async def flows(request: Request, caller: AuthenticatedCaller) -> Response:
+    """Run decisions again, the newest first, and stream what each policy does with their calls: runs, asks or refused.
+
+    The replay ends when the client disconnects.
+    """
+    return await _replay(request, caller, FlowsRequest.of(**await read_object(request)), _flows)
+
+
+async def _replay(request: Request, caller: Caller, asked: ReplayRequest, events: Callable[[_Played], _Events]) -> Response:
     if asked.policy is not None:
         try:
             Constitution.parse(asked.policy)
         except ConstitutionError as exc:
             raise invalid(str(exc)) from None
-    filters = DecisionFilter.model_validate(asked.model_dump(include=set(DecisionFilter.model_fields)))
-    page = await log_of(request).query_decisions(restricted_to_caller(filters, caller), limit=asked.last)
-    closed = [row for row in page.items if row.status is not RecordStatus.PENDING]
-    if asked.decision_id is not None and not closed:
-        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
     state = services(request)
-    reports = _reports(state.runtime.database, state.replays, closed, asked.policy)
-    return EventStream(reports, state.replay_streams, caller.user_id)
+    runtime = state.runtime
+    file = None
+    if asked.cedar is not None:
+        servers = (await runtime.engine.prepare()).policy.servers
+        file = conditions_from(asked.cedar, runtime.settings, servers)
+    filters = DecisionFilter.model_validate(asked.model_dump(include=set(DecisionFilter.model_fields)))
+    filters, log = restricted_to_caller(filters, caller), log_of(request)
+    page = await log.query_decisions(filters, limit=min(asked.last, _PAGE))
+    if asked.decision_id is not None and not any(row.status is not RecordStatus.PENDING for row in page.items):
+        raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
+    what_if = WhatIf(asked.policy, file, flow_only=events is _flows)
+    played = _Played(state.replays, runtime.database, log, filters, page, asked.last, what_if)
+    return EventStream(events(played), state.replay_streams, caller.user_id)
 
 
-async def _reports(
-    database: Any, pool: ReplayPool, rows: list[LoggedDecision], policy: str | None
-) -> AsyncIterator[ServerSentEvent]:
-    async def sources() -> AsyncIterator[LoadedRecord]:
-        for row in rows:
-            yield await load_from_log(database, row.decision_id)
+_Events = AsyncIterator[ServerSentEvent]
 
-    yield event("start", {"total": len(rows)})
-    messages = {row.decision_id: row.message for row in rows}
-    identical = 0
-    # Closed at once if the client disconnects, so that the queued replays are dropped.
-    async with aclosing(pool.replay_all(sources(), policy)) as reports:
-        async for found, report in reports:
+
+@dataclass(frozen=True)
+class _Played:
+    """The last decisions that match the filters, and their replays. `page` is the first page of them."""
+
+    pool: ReplayPool
+    database: Database
+    log: LogQueryService
+    filters: DecisionFilter
+    page: DecisionPage
+    last: int
+    what_if: WhatIf
+    messages: dict[str, str] = field(default_factory=dict)
+    """The message of each decision whose replay has begun."""
+
+    @property
+    def total(self) -> int:
+        return min(self.last, self.page.total)
+
+    async def reports(self) -> AsyncGenerator[tuple[LoadedRecord, str, dict[str, Any]]]:
+        """Yield each record with its message and the JSON of its report."""
+        # Closed at once if the client disconnects, so that the queued replays are dropped.
+        async with aclosing(self.pool.replay_all(self._sources(), self.what_if)) as reports:
+            async for found, report in reports:
+                yield found, self.messages.pop(found.name), report
+
+    async def _sources(self) -> AsyncIterator[LoadedRecord]:
+        page, left = self.page, self.last
+        while page.items:
+            for row in page.items[:left]:
+                if row.status is not RecordStatus.PENDING:
+                    self.messages[row.decision_id] = row.message
+                    found = await load_from_log(self.database, row.decision_id)
+                    yield replace(found, name=row.decision_id)
+            left -= len(page.items)
+            if left <= 0 or not page.has_more:
+                return
+            page = await self.log.query_decisions(self.filters, limit=min(left, _PAGE), before=page.items[-1].decision_id)
+
+
+async def _reports(played: _Played) -> _Events:
+    yield event("start", {"total": played.total})
+    total = identical = 0
+    async with aclosing(played.reports()) as reports:
+        async for found, message, report in reports:
+            total += 1
             identical += report["identical"]
             recorded = None
             if found.record is not None:
                 recorded = {"states": found.record.states, "decision": found.record.decision.to_json()}
-            yield event("report", {"message": messages[found.name], "recorded": recorded, **report})
-    yield event("end", {"total": len(rows), "identical": identical})
+            yield event("report", {"message": message, "recorded": recorded, **report})
+    yield event("end", {"total": total, "identical": identical})
+
+
+async def _flows(played: _Played) -> _Events:
+    yield event("start", {"total": played.total})
+    items: list[dict[str, Any]] = []
+    total, now = 0, asyncio.get_running_loop().time
+    sent = 0.0
+    async with aclosing(played.reports()) as reports:
+        async for found, message, flow in reports:
+            total += 1
+            items.append({"decision_id": found.name, "message": message[:_MESSAGE_CHARACTERS], **flow})
+            if now() - sent >= _FLUSH_SECONDS:
+                yield event("flows", {"items": items})
+                items, sent = [], now()
+    yield event("flows", {"items": items})
+    yield event("end", {"total": total})

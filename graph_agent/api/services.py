@@ -40,6 +40,7 @@ class ApiServices:
     streams: StreamPlaces
     replays: ReplayPool
     replay_streams: StreamPlaces
+    analyses: StreamPlaces
     write_check: WriteCheck
     metrics: ServerMetrics | None
     worker_metrics: WorkerMetrics | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -82,6 +82,11 @@ def conditions_of(settings: Settings) -> ConditionsFile | None:
     if settings.policy is None:
         return None
     return ConditionsFile.load(settings.policy, settings.role_names, settings.time_zone)
+
+
+def conditions_from(text: str, settings: Settings, servers: Mapping[str, str], name: str = "policy.cedar") -> ConditionsFile:
+    """Return other conditions for the roles and the time zone of the settings; `servers` has the server of each tool."""
+    return ConditionsFile(text, name, roles=settings.role_names, time_zone=settings.time_zone, servers=servers)
 
 
 def shared_identities(settings: Settings) -> list[str]:

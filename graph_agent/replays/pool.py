@@ -25,6 +25,7 @@ from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.step_summary import refused_in, summarize
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.replays.flow import Fate, Flow
 from graph_agent.replays.replayer import REPLAY_SECONDS, Replayer
 from graph_agent.replays.report import unreadable_report
 from graph_agent.replays.sources import LoadedRecord, read_log
@@ -38,8 +39,20 @@ _NICENESS = 10
 """Added to the niceness of a worker, so that a server's own process comes first."""
 
 
-_Job = tuple[DecisionRecord, dict[str, str], str | None]
-"""A record, the texts that it references, and the text of another constitution, if any."""
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The question about each decision."""
+
+    policy: str | None = None
+    """The text of another constitution to decide by."""
+    conditions: ConditionsFile | None = None
+    """Other conditions to decide by."""
+    flow_only: bool = False
+    """True for the flow of the decision instead of the whole report."""
+
+
+_Job = tuple[DecisionRecord, dict[str, str], WhatIf]
+"""A record, the texts that it references, and what is asked."""
 
 
 class ReplayPool:
@@ -61,17 +74,16 @@ class ReplayPool:
         self._idle: deque[_Worker] = deque()
 
     async def replay_all(
-        self, sources: AsyncIterator[LoadedRecord], policy: str | None
+        self, sources: AsyncIterator[LoadedRecord], asked: WhatIf = WhatIf()
     ) -> AsyncGenerator[tuple[LoadedRecord, dict[str, Any]]]:
         """Yield each record with the JSON of its report, in order. Closing the iterator drops the replays that are queued.
 
-        `policy` is the text of another constitution. Raises `ServiceError` SERVICE_UNAVAILABLE if a worker process dies, and
-        QUERY_TIMEOUT if a replay takes too long.
+        Raises `ServiceError` SERVICE_UNAVAILABLE if a worker process dies, and QUERY_TIMEOUT if a replay takes too long.
         """
         queued: deque[tuple[LoadedRecord, asyncio.Future[dict[str, Any]]]] = deque()
         try:
             async for found in sources:
-                queued.append((found, self._submit(found, policy)))
+                queued.append((found, self._submit(found, asked)))
                 if len(queued) > _QUEUED:
                     first, report = queued.popleft()
                     yield first, await report
@@ -84,13 +96,15 @@ class ReplayPool:
                 if not report.cancel():
                     ignore_result(report)
 
-    def _submit(self, found: LoadedRecord, policy: str | None) -> asyncio.Future[dict[str, Any]]:
+    def _submit(self, found: LoadedRecord, asked: WhatIf) -> asyncio.Future[dict[str, Any]]:
         loop = asyncio.get_running_loop()
         if found.record is None:
             unreadable: asyncio.Future[dict[str, Any]] = loop.create_future()
-            unreadable.set_result({**unreadable_report(found.name), "steps": []})
+            report = unreadable_report(found.name)
+            flow = Flow(Fate.UNKNOWN, Fate.UNKNOWN, why=report["departure"]).to_json()
+            unreadable.set_result(flow if asked.flow_only else {**report, "steps": [], "flow": flow})
             return unreadable
-        return loop.run_in_executor(self._threads, self._replay, (found.record, dict(found.texts), policy))
+        return loop.run_in_executor(self._threads, self._replay, (found.record, dict(found.texts), asked))
 
     def _replay(self, job: _Job) -> dict[str, Any]:
         worker: _Worker | None = None
@@ -201,21 +215,25 @@ def _serve(jobs: Connection[dict[str, Any] | str, _Job], build: Callable[[], Com
     replayer = Replayer(graph=build())
     with suppress(EOFError):
         while True:
-            record, texts, policy = jobs.recv()
+            record, texts, asked = jobs.recv()
             try:
-                jobs.send(_report(replayer, record, texts, policy))
+                jobs.send(_report(replayer, record, texts, asked))
             except Exception as exc:
                 # Its text, because not every exception can be pickled.
                 jobs.send(f"a replay failed: {type(exc).__name__}: {exc}")
 
 
-def _report(replayer: Replayer, record: DecisionRecord, texts: Mapping[str, str], policy: str | None) -> dict[str, Any]:
-    report = asyncio.run(replayer.replay(record, texts, policy=policy, interruptible=True))
+def _report(replayer: Replayer, record: DecisionRecord, texts: Mapping[str, str], asked: WhatIf) -> dict[str, Any]:
+    what_if: dict[str, Any] = {"policy": asked.policy, "conditions": asked.conditions}
+    report = asyncio.run(replayer.replay(record, texts, **what_if, interruptible=True))
+    flow = Flow.of(report).to_json()
+    if asked.flow_only:
+        return flow
     steps = [
         {"state": step.state, "outcome": step.outcome, "refused": refused_in(step), "changes": summarize(step)}
         for step in report.steps
     ]
-    return {**report.to_json(), "steps": steps}
+    return {**report.to_json(), "steps": steps, "flow": flow}
 
 
 @dataclass(frozen=True, slots=True)

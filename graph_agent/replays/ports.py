@@ -96,6 +96,8 @@ class WhatIfPorts:
         self._last_time = record.header.started_at
         self._new_ids = 0
         self.model_calls = 0
+        self.unanswered: tuple[str, bool] | None = None
+        """The tool of the call that the record has no answer to, and whether it would run."""
 
     @property
     def interrupted(self) -> bool:
@@ -171,6 +173,7 @@ class WhatIfPorts:
         call = _call_text(tool_name, arguments)
         results = self._answers[kind, call]
         if not results:
+            self.unanswered = (tool_name, kind is not EntryKind.PREVIEW)
             raise NoRecordedAnswerError(f"{call} {action}, which the record has no answer to")
         return results.popleft()
 

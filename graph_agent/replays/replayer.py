@@ -192,9 +192,12 @@ class Replayer:
             if refused and departure is not None and departure.startswith(INVOKE_LLM):
                 # The reason is what the other constitution decided, not that the model was never asked about it.
                 departure = f"{'; '.join(map(str, refused))}. What the model would have said then is unknown"
-            return ReplayReport(record, compare_unfinished(record, steps), departure, steps, refused=refused)
+            differences = compare_unfinished(record, steps)
+            return ReplayReport(
+                record, differences, departure, steps, refused=refused, is_what_if=True, unanswered=ports.unanswered
+            )
         replayed = compose_record(Recorder(record.header, snapshot, clock=SystemClock()), self._graph, steps, record.ended_at)
-        return ReplayReport(record, compare_outcomes(record, replayed), None, steps, replayed, refused)
+        return ReplayReport(record, compare_outcomes(record, replayed), None, steps, replayed, refused, is_what_if=True)
 
     async def _walk(
         self, record: DecisionRecord, snapshot: PolicySnapshot, ports: TurnPorts

@@ -113,6 +113,8 @@ async def test_users_get_the_records_of_their_own_decisions_only(guarded: httpx.
         refused = await guarded.get(path, headers=headers("ann"))
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "ACCESS_DENIED")
         assert (await guarded.get(path, headers=headers("eve", "auditor"))).status_code in (200, 404)
+    refused = await guarded.post("/api/rules/diff", json={}, headers=headers("ann"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "ACCESS_DENIED")
     replayed = await guarded.post("/api/replay", json={"decision_id": of_ann}, headers=headers("bob"))
     assert replayed.status_code == 404
     replayed = await guarded.post("/api/replay", json={"user_id": "ann"}, headers=headers("bob"))

@@ -32,10 +32,10 @@ def said(server: LiveServer) -> list[str]:
     return [httpx.post(f"{server.url}/api/chat", json={"content": text}).json()["decision_id"] for text in texts]
 
 
-def replayed(server: LiveServer, **asked: Any) -> list[tuple[str, Any]]:
+def replayed(server: LiveServer, path: str = "/api/replay", **asked: Any) -> list[tuple[str, Any]]:
     """Return kind and data of every event."""
     # Replays of clients that have disconnected end when the server notices it.
-    while (answer := httpx.post(f"{server.url}/api/replay", json=asked, timeout=120)).status_code == 503:
+    while (answer := httpx.post(f"{server.url}{path}", json=asked, timeout=120)).status_code == 503:
         pass
     assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
     blocks = [block.splitlines() for block in answer.text.replace("\r\n", "\n").split("\n\n")]
@@ -107,3 +107,44 @@ def abandon_replay(server: LiveServer) -> None:
         with httpx.stream("POST", f"{server.url}/api/replay", json={"last": 3}, timeout=120) as answer:
             started = next(answer.iter_lines()) == "event: start"
             assert started or answer.status_code == 503
+
+
+def flows(server: LiveServer, **asked: Any) -> dict[str, tuple[str, str, str | None]]:
+    """Return, by the message, what was decided about the calls, what would be, and the tool."""
+    events = replayed(server, "/api/replay/flows", **asked)
+    assert [kind for kind, _ in (events[0], events[-1])] == ["start", "end"]
+    items = [item for _, data in events[1:-1] for item in data["items"]]
+    assert len(items) == events[0][1]["total"] == events[-1][1]["total"]
+    return {item["message"]: (item["before"], item["after"], item["tool_name"]) for item in items}
+
+
+@pytest.mark.usefixtures("said")
+def test_the_flow_of_each_decision_says_what_becomes_of_its_calls(server: LiveServer) -> None:
+    found = {"add a task to call mom": ("runs", "runs", None), "what's the weather?": ("no call", "no call", None)}
+    found["show my tasks"] = ("runs", "runs", None)
+    assert flows(server, last=3) == found
+    added = "add a task to call mom"
+    assert flows(server, last=3, policy=CONFIRMS_ADDING) == {**found, added: ("runs", "asks", "add_task")}
+    unlisted = TEXT.replace("- add_task: Create new tasks\n", "")
+    assert flows(server, last=3, policy=unlisted) == {**found, added: ("runs", "refused", "add_task")}
+    conditions = 'permit (principal, action, resource);\nforbid (principal, action == Action::"list_tasks", resource);'
+    listed = ("runs", "refused", "list_tasks")
+    assert flows(server, last=3, cedar=conditions) == {**found, "show my tasks": listed}
+
+
+def test_a_flow_says_that_a_call_would_run_or_be_asked_about_though_the_record_has_no_answer(server: LiveServer) -> None:
+    said = httpx.post(f"{server.url}/api/chat", json={"content": "add a task to feed the cat"}).json()
+    in_it = {"conversation_id": said["conversation_id"]}
+    asked = httpx.post(f"{server.url}/api/chat", json={**in_it, "content": "delete the feed the cat task"}).json()
+    done = httpx.post(f"{server.url}/api/chat", json={**in_it, "content": "mark the feed the cat task as done"}).json()
+    unasked = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks (without confirmation)")
+    (flow,) = flows(server, decision_id=asked["decision_id"], policy=unasked).values()
+    assert flow == ("asks", "runs", "delete_task")
+    confirmed = TEXT.replace("Mark tasks as done", "Mark tasks as done (requires confirmation)")
+    (flow,) = flows(server, decision_id=done["decision_id"], policy=confirmed).values()
+    assert flow == ("runs", "asks", "complete_task")
+
+
+def test_the_number_of_flows_is_limited(server: LiveServer) -> None:
+    answer = httpx.post(f"{server.url}/api/replay/flows", json={"last": 10_001})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "VALIDATION_ERROR")

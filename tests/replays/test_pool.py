@@ -19,7 +19,7 @@ from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.state import Turn
 from graph_agent.graph.topology import TOPOLOGY
 from graph_agent.models.record import DecisionRecord
-from graph_agent.replays.pool import WORKERS, ReplayPool
+from graph_agent.replays.pool import WORKERS, ReplayPool, WhatIf
 from graph_agent.replays.sources import LoadedRecord
 from tests.audit.builders import make_record
 
@@ -78,13 +78,13 @@ async def times(count: int, found: LoadedRecord) -> AsyncIterator[LoadedRecord]:
 
 
 async def test_a_record_that_cannot_be_read_is_reported(pool: ReplayPool) -> None:
-    [(_, report)] = [reported async for reported in pool.replay_all(records(None), None)]
+    [(_, report)] = [reported async for reported in pool.replay_all(records(None))]
     assert (report["identical"], report["departure"]) == (False, "the record cannot be read")
 
 
 async def test_reports_come_in_order_from_other_processes(pool: ReplayPool) -> None:
     wanted = [make_record(number) for number in range(20)]
-    async with aclosing(pool.replay_all(records(*wanted), None)) as reports:
+    async with aclosing(pool.replay_all(records(*wanted))) as reports:
         found = [report["decision_id"] async for _, report in reports]
     assert found == [record.header.decision_id for record in wanted]
     assert os.getpid() not in pool.workers
@@ -98,7 +98,7 @@ def begun(gate: Path) -> int:
 
 async def begin(pool: ReplayPool, gate: Path, recorded: LoadedRecord) -> asyncio.Future[Any]:
     """Start ten replays, and return the first report when each worker waits for the gate."""
-    first = asyncio.ensure_future(anext(pool.replay_all(times(10, recorded), None)))
+    first = asyncio.ensure_future(anext(pool.replay_all(times(10, recorded))))
     while begun(gate) < WORKERS and not first.done():  # noqa: ASYNC110 (the replays run in other processes)
         await asyncio.sleep(0.01)
     return first
@@ -115,17 +115,17 @@ async def test_a_worker_that_dies_ends_its_replay_and_the_next_one_has_another(
         await first
     assert failed.value.code is ServiceErrorCode.SERVICE_UNAVAILABLE
     (gate / OPEN).touch()
-    assert [report async for report in gated.replay_all(times(1, recorded), None)]
+    assert [report async for report in gated.replay_all(times(1, recorded))]
     # A killed worker without a replay is replaced when it would get the next one.
     assert {*gated.workers} - {*killed}
 
 
 async def test_a_worker_that_has_died_without_a_replay_is_replaced(pool: ReplayPool) -> None:
-    assert [report async for report in pool.replay_all(records(make_record(1)), None)]
+    assert [report async for report in pool.replay_all(records(make_record(1)))]
     (killed,) = pool.workers
     os.kill(killed, signal.SIGKILL)
     os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 (it has been killed)
-    assert [report async for report in pool.replay_all(records(make_record(1)), None)]
+    assert [report async for report in pool.replay_all(records(make_record(1)))]
     assert killed not in pool.workers
 
 
@@ -138,14 +138,14 @@ async def test_replays_that_are_abandoned_keep_their_workers_until_they_end(
         await asyncio.wait({first})
     assert len(gated.workers) == begun(gate) == WORKERS
     (gate / OPEN).touch()
-    assert [report async for report in gated.replay_all(times(1, recorded), None)]
+    assert [report async for report in gated.replay_all(times(1, recorded))]
     # Those that waited for a worker were dropped.
     assert begun(gate) == WORKERS + 1
 
 
 async def test_a_replay_that_fails_says_why_and_leaves_its_worker(pool: ReplayPool) -> None:
     with pytest.raises(RuntimeError, match="ConstitutionError"):
-        _ = [report async for report in pool.replay_all(records(make_record(1)), "no constitution")]
+        _ = [report async for report in pool.replay_all(records(make_record(1)), WhatIf("no constitution"))]
     before = pool.workers
-    assert [report async for report in pool.replay_all(records(make_record(1)), None)]
+    assert [report async for report in pool.replay_all(records(make_record(1)))]
     assert pool.workers == before

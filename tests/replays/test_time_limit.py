@@ -64,13 +64,13 @@ async def test_a_worker_that_does_not_even_obey_its_alarm_is_killed(recorded: Lo
 
     pool = ReplayPool()
     try:
-        assert [report["identical"] async for _, report in pool.replay_all(one(), None)] == [True]
+        assert [report["identical"] async for _, report in pool.replay_all(one())] == [True]
         for process in pool.workers:
             os.kill(process, signal.SIGSTOP)
         # Only now: to start the processes takes longer.
         pool.seconds = 0.5
         with pytest.raises(ServiceError) as failed:
-            _ = [report async for report in pool.replay_all(one(), None)]
+            _ = [report async for report in pool.replay_all(one())]
         assert failed.value.code is ServiceErrorCode.QUERY_TIMEOUT
         assert failed.value.message == "A replay took longer than 0.5 s, and its process was ended."
         # The next replay has new processes.

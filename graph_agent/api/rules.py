@@ -1,0 +1,219 @@
+"""POST /api/rules and /api/rules/diff: a constitution and conditions as rows of tools, and what they newly permit.
+
+Nothing of it is put into force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import Field, field_validator
+from sse_starlette import ServerSentEvent
+from starlette.responses import Response
+
+from graph_agent.analysis.process import analyze
+from graph_agent.api.body import invalid, read_model
+from graph_agent.api.schemas import errors, json_body
+from graph_agent.api.services import Auditor, AuthenticatedCaller, services
+from graph_agent.api.sse import ERROR, EventStream, event, stream_response
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.bootstrap.toolbox import conditions_from
+from graph_agent.errors import ConfigurationError
+from graph_agent.models.base import Frozen
+from graph_agent.models.decision import unstorable
+from graph_agent.policy.constitution import Constitution, grant_line
+from graph_agent.policy.rules import Policy
+from graph_agent.policy.snapshot import PolicySnapshot
+from graph_agent.tools.served_policy import ServedPolicy
+
+router = APIRouter(prefix="/api", tags=["rules"])
+
+MAX_ANALYSES = 2
+"""The number of analyses at the same time: each is a process that computes."""
+PROMISES = "promises.cedar"
+"""The file beside the conditions whose promises are checked, unless the request has others."""
+_CONNECT_SECONDS = 10.0
+
+
+class RulesRequest(Frozen):
+    """The texts to try; those that are left out are the ones in force."""
+
+    constitution: str | None = Field(default=None, min_length=1)
+    conditions: str | None = Field(default=None, min_length=1, description="The text of a `policy.cedar`.")
+
+    @field_validator("*")
+    @classmethod
+    def _is_text(cls, value: str | None) -> str | None:
+        if value is not None and (reason := unstorable(value)):
+            raise ValueError(reason)
+        return value
+
+
+class DiffRequest(RulesRequest):
+    """The texts to compare with those in force."""
+
+    promises: str | None = Field(default=None, min_length=1, description="`forbid` rules that no accepted call may match.")
+
+
+class ConditionRow(Frozen):
+    """A rule of the conditions that is about a tool."""
+
+    name: str
+    line: int
+    effect: str
+
+
+class ToolRow(Frozen):
+    """The rules of one tool."""
+
+    name: str
+    line: int | None
+    """Its line in the constitution, from 1; None if it is not listed there."""
+    verdict: Literal["runs", "asks", "refused"]
+    """The verdict of the constitution; the conditions restrict it."""
+    why: str | None
+    """Why it is refused."""
+    max_per_message: int | None
+    needs_marker: bool
+    """True if its line must say whether it needs the user's confirmation."""
+    conditions: list[ConditionRow]
+    grant: str
+    """The line that would list it, without markers."""
+
+
+class RulesProblem(Frozen):
+    """Why a text cannot be used: one sentence."""
+
+    text: Literal["constitution", "conditions"]
+    message: str
+
+
+class Rules(Frozen):
+    """The texts and the rows that they make; no rows if one of the texts cannot be used."""
+
+    constitution: str
+    conditions: str | None
+    promises: str | None
+    tools: list[ToolRow]
+    problem: RulesProblem | None
+
+
+@router.post(
+    "/rules",
+    responses=errors(401, 403, 413, 415, 422, 503),
+    openapi_extra={"requestBody": json_body(RulesRequest)},
+)
+async def rules(request: Request, caller: AuthenticatedCaller) -> Rules:  # noqa: ARG001 (only callers may ask)
+    """Return the rows of a constitution and conditions, or the sentence that says why they cannot be used."""
+    asked = await read_model(request, RulesRequest)
+    runtime = services(request).runtime
+    in_force = (await runtime.engine.prepare()).policy
+    texts: Any = {
+        "constitution": asked.constitution or in_force.constitution.text,
+        "conditions": asked.conditions or _conditions_text(in_force),
+        "promises": _promises(runtime),
+    }
+    try:
+        policy = await _policy(runtime, asked, in_force)
+    except _UnusableError as exc:
+        return Rules(**texts, tools=[], problem=exc.problem)
+    return Rules(**texts, tools=_rows(runtime, policy), problem=None)
+
+
+@router.post(
+    "/rules/diff",
+    response_class=Response,
+    responses={**stream_response("report or error.", ["report", ERROR]), **errors(401, 403, 413, 415, 422, 503)},
+    openapi_extra={"requestBody": json_body(DiffRequest)},
+)
+async def diff(request: Request, caller: Auditor) -> Response:
+    """Analyze which calls become possible, or are no longer possible, and which promises hold, each with an example.
+
+    The analysis covers every possible call. It ends when the client disconnects.
+    """
+    asked = await read_model(request, DiffRequest)
+    state = services(request)
+    snapshot = await state.runtime.engine.prepare()
+    try:
+        policy = await _policy(state.runtime, asked, snapshot.policy)
+    except _UnusableError as exc:
+        raise invalid(exc.problem.message) from None
+    changed = PolicySnapshot(policy, snapshot.config, snapshot.prompt)
+    text = asked.promises or _promises(state.runtime)
+    promises = None if text is None else conditions_from(text, state.runtime.settings, {}, PROMISES)
+
+    async def report() -> AsyncIterator[ServerSentEvent]:
+        yield event("report", await analyze(snapshot, changed, promises))
+
+    return EventStream(report(), state.analyses, caller.user_id)
+
+
+class _UnusableError(Exception):
+    def __init__(self, text: Literal["constitution", "conditions"], cause: ConfigurationError) -> None:
+        sentence = str(cause)
+        self.problem = RulesProblem(text=text, message=f"{sentence[:1].upper()}{sentence[1:]}.")
+
+
+async def _policy(runtime: Runtime, asked: RulesRequest, in_force: Policy) -> Policy:
+    """Compile the texts for the tools that are served now."""
+    policy = in_force
+    try:
+        if asked.constitution is not None:
+            constitution = Constitution.parse(asked.constitution)
+            policy = await ServedPolicy(constitution, runtime.tools, seconds=_CONNECT_SECONDS).current()
+    except ConfigurationError as exc:
+        raise _UnusableError("constitution", exc) from None
+    text = asked.conditions or _conditions_text(in_force)
+    if text is None:
+        return policy
+    try:
+        policy = policy.with_conditions(conditions_from(text, runtime.settings, policy.servers))
+        assert policy.conditions is not None
+        policy.conditions.require_valid()
+    except ConfigurationError as exc:
+        raise _UnusableError("conditions", exc) from None
+    return policy
+
+
+def _conditions_text(policy: Policy) -> str | None:
+    return None if policy.conditions is None else policy.conditions.file.text
+
+
+def _promises(runtime: Runtime) -> str | None:
+    file = runtime.settings.policy
+    beside = None if file is None else file.with_name(PROMISES)
+    return beside.read_text(encoding="utf-8") if beside is not None and beside.is_file() else None
+
+
+def _rows(runtime: Runtime, policy: Policy) -> list[ToolRow]:
+    """Return a row for each listed tool, in the order of the constitution, and then for each that is only served."""
+    described = [] if policy.conditions is None else policy.conditions.described()
+    rows = []
+    grants = {grant.name: grant for grant in policy.constitution.grants}
+    for tool in [*grants, *(one.name for one in runtime.tools.declarations() if one.name not in grants)]:
+        grant, rule = grants.get(tool), policy.rules.get(tool)
+        traits = runtime.tools.traits(tool)
+        about = [ConditionRow(name=one.name, line=one.line, effect=one.effect) for one in described if tool in one.tools]
+        why = None
+        if grant is None:
+            why = "not in the constitution"
+        elif rule is None:
+            why = policy.unavailable.get(tool, "not served")
+        elif described and not any(one.effect == "permit" for one in about):
+            why = "no rule permits it"
+        asks = grant is not None and grant.requires_confirmation
+        rows.append(
+            ToolRow(
+                name=tool,
+                line=None if grant is None else grant.line,
+                verdict="refused" if why is not None else "asks" if asks else "runs",
+                why=why,
+                max_per_message=None if grant is None else grant.max_per_message,
+                needs_marker=traits.destructive is not False and not traits.read_only,
+                conditions=[one for one in about if one.effect == "forbid"],
+                grant=grant_line(tool, traits.title or tool),
+            )
+        )
+    return rows

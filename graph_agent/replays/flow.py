@@ -1,0 +1,76 @@
+"""The flow of a decision from its recorded policy to another one: what became of its calls, and what would have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from graph_agent.models.record import CallDisposition
+from graph_agent.replays.report import ReplayReport
+
+
+class Fate(StrEnum):
+    """The possible ends of the calls of a decision under a policy, the strictest first."""
+
+    REFUSED = "refused"
+    ASKS = "asks"
+    RUNS = "runs"
+    NO_CALL = "no call"
+    UNKNOWN = "unknown"
+    """The replay ended before it was decided, or the decision cannot be replayed."""
+
+
+_FATES = {
+    CallDisposition.REFUSED: Fate.REFUSED,
+    CallDisposition.AWAITING: Fate.ASKS,
+    CallDisposition.EXECUTED: Fate.RUNS,
+    CallDisposition.REPEATED: Fate.RUNS,
+}
+"""Without a call that was skipped: nothing was decided about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """From which fate to which a decision goes: that of its first call that is decided otherwise, or else its strictest one."""
+
+    before: Fate
+    after: Fate
+    tool_name: str | None = None
+    """The tool of the call that is decided otherwise."""
+    why: str | None = None
+    """The rule that refuses the call now, or why the end is unknown."""
+
+    @classmethod
+    def of(cls, report: ReplayReport) -> Flow:
+        recorded = {call.sequence: _FATES[call.disposition] for call in report.record.invocations if call.disposition in _FATES}
+        before = min(recorded.values(), key=list(Fate).index, default=Fate.NO_CALL)
+        if not (report.identical or report.is_what_if):
+            return cls(
+                before, Fate.UNKNOWN, why=report.departure or "this version of graph-agent replays the decision differently"
+            )
+        for sequence, tool_name, fate, rule in _replayed(report):
+            if sequence in recorded and recorded[sequence] is not fate:
+                return cls(recorded[sequence], fate, tool_name, rule or None)
+        if report.departure is not None:
+            return cls(before, Fate.UNKNOWN, why=report.departure)
+        return cls(before, before)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"before": self.before, "after": self.after, "tool_name": self.tool_name, "why": self.why}
+
+
+def _replayed(report: ReplayReport) -> Iterable[tuple[int, str, Fate, str]]:
+    """Yield sequence, tool, fate and rule of the replayed calls."""
+    calls = report.turn.calls if report.turn is not None else ()
+    for call in calls:
+        if call.disposition in _FATES:
+            yield call.sequence, call.call.name, _FATES[call.disposition], call.rule
+    if report.unanswered is not None:
+        # It follows the calls that were judged before it in the same batch, which the step that failed has not kept.
+        tool_name, runs = report.unanswered
+        known = {call.sequence for call in calls}
+        later = (one for one in report.record.invocations if one.tool_name == tool_name and one.sequence not in known)
+        if (first := next(later, None)) is not None:
+            yield first.sequence, tool_name, Fate.RUNS if runs else Fate.ASKS, ""

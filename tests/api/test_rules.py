@@ -1,0 +1,117 @@
+"""POST /api/rules and /api/rules/diff: texts as rows of tools, and what they newly permit for every possible call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.constitution import Constitution
+from tests.chat.environment import Environment
+
+TEXT = Constitution.load(None).text
+BASE = "permit (principal, action, resource);\n"
+MILK = BASE + '@id("no milk")\nforbid (principal, action == Action::"add_task", resource)\n'
+MILK += 'when { context.arguments.description like "milk*" };\n'
+MILKSHAKES = '@id("no milkshakes")\nforbid (principal, action == Action::"add_task", resource)\n'
+MILKSHAKES += 'when { context.arguments.description like "milkshake*" };'
+
+
+async def rows(client: httpx.AsyncClient, **texts: str) -> dict[str, Any]:
+    answer = (await client.post("/api/rules", json=texts)).json()
+    assert answer["problem"] is None
+    return {row["name"]: row for row in answer["tools"]}
+
+
+async def compared(client: httpx.AsyncClient, **texts: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]] | None]:
+    """Return change and call, and promise and answer, of each finding."""
+    answer = await client.post("/api/rules/diff", json=texts, timeout=120)
+    assert answer.text.startswith("event: report"), answer.text
+    found = json.loads(answer.text.splitlines()[1].removeprefix("data: "))
+    promises = found["promises"]
+    return (
+        [(one["answer"], one["call"]) for one in found["changes"]],
+        None if promises is None else [(one["name"], one["answer"]) for one in promises],
+    )
+
+
+async def test_without_texts_the_rows_are_those_in_force(client: httpx.AsyncClient) -> None:
+    answer = (await client.post("/api/rules", json={})).json()
+    assert (answer["constitution"], answer["conditions"], answer["promises"]) == (TEXT, None, None)
+    shown = [(row["name"], row["verdict"], row["max_per_message"]) for row in answer["tools"]]
+    assert shown == [
+        ("add_task", "runs", None),
+        ("list_tasks", "runs", None),
+        ("update_task", "runs", 3),
+        ("complete_task", "runs", 5),
+        ("delete_task", "asks", None),
+    ]
+    lines = TEXT.splitlines()
+    assert all(lines[row["line"] - 1].startswith(f"- {row['name']}:") for row in answer["tools"])
+
+
+async def test_other_texts_make_other_rows(client: httpx.AsyncClient) -> None:
+    found = await rows(client, constitution=TEXT.replace("- add_task: Create new tasks\n", ""))
+    assert (found["add_task"]["verdict"], found["add_task"]["line"]) == ("refused", None)
+    listed = TEXT.replace("- add_task: Create new tasks", found["add_task"]["grant"])
+    assert (await rows(client, constitution=listed))["add_task"]["verdict"] == "runs"
+    milk = (await rows(client, conditions=MILK))["add_task"]
+    assert milk["conditions"] == [{"name": "no milk", "line": 2, "effect": "forbid"}]
+    only_reads = 'permit (principal, action in Action::"all reads", resource);'
+    found = await rows(client, conditions=only_reads)
+    assert (found["add_task"]["why"], found["list_tasks"]["verdict"]) == ("no rule permits it", "runs")
+
+
+@pytest.mark.parametrize(
+    ("texts", "where", "sentence"),
+    [
+        ({"constitution": TEXT.replace("Available", "Other")}, "constitution", "there is no section '## Available Tools'"),
+        ({"constitution": TEXT.replace(" (without confirmation)", "")}, "constitution", "'update_task' as destructive"),
+        ({"conditions": BASE + 'forbid (principal, action == Action::"x", resource);'}, "conditions", "line 2: unrecognized"),
+        ({"conditions": "forbid (principal, action, resource);"}, "conditions", "permits nothing"),
+    ],
+)
+async def test_a_text_that_cannot_be_used_is_one_sentence(
+    client: httpx.AsyncClient, texts: dict[str, str], where: str, sentence: str
+) -> None:
+    answer = (await client.post("/api/rules", json=texts)).json()
+    assert (answer["problem"]["text"], answer["tools"]) == (where, [])
+    assert sentence in answer["problem"]["message"]
+    assert answer["problem"]["message"].endswith(".")
+    refused = await client.post("/api/rules/diff", json=texts)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (422, answer["problem"]["message"])
+
+
+async def test_the_analysis_finds_what_becomes_possible_and_what_does_not(client: httpx.AsyncClient) -> None:
+    loosened = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks (without confirmation)")
+    changes, promises = await compared(client, constitution=loosened, conditions=MILK, promises=MILKSHAKES)
+    assert changes == [
+        ("no longer possible", 'add_task(description="milk")'),
+        ("newly possible without a yes", 'delete_task(task_id="")'),
+    ]
+    assert promises == [("no milkshakes", "proved")]
+
+
+async def test_the_promises_beside_the_conditions_are_checked(
+    environment: Environment, served: Callable[[Runtime], httpx.AsyncClient]
+) -> None:
+    folder = environment.settings.home
+    (folder / "promises.cedar").write_text(MILKSHAKES)
+    runtime = environment.runtime(conditions=ConditionsFile(MILK), settings={"policy": folder / "policy.cedar"})
+    client = served(runtime)
+    assert (await client.post("/api/rules", json={})).json()["promises"] == MILKSHAKES
+    assert await compared(client) == ([], [("no milkshakes", "proved")])
+    changes, promises = await compared(client, conditions=BASE)
+    assert changes == [("newly possible without a yes", 'add_task(description="milk")')]
+    assert promises == [("no milkshakes", "fails")]
+
+
+async def test_promises_that_cannot_be_used_are_one_sentence(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/api/rules/diff", json={"promises": BASE}, timeout=120)
+    assert answer.text.startswith("event: error")
+    assert "have a permit: a promise is a forbid" in answer.text
