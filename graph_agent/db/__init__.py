@@ -10,11 +10,9 @@ A package with tables (for example `graph_agent.record`) uses it like this:
     metadata = new_metadata()
     logs = Table("decision_logs", metadata, Column("id", UuidText, primary_key=True), Column("at", UtcDateTime, nullable=False),
                  Column("record", JsonText), Column("status", enum_by_value(Status, "status"), nullable=False))
-    # record/migrations/env.py
-    from graph_agent.db.migration_env import run
-
-    run()
-    # record/migrations/versions/0001_logs.py: revision = "0001", down_revision = None, def upgrade(): op.create_table(...)
+    # record/migrations/__init__.py
+    OLDEST = "0001"
+    create = metadata.create_all
     # at start-up
     migrate(database, "graph_agent.record")  # its version table is audit_version
     # then

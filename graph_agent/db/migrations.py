@@ -1,17 +1,19 @@
 """Migration of the tables of one package.
 
-Each package with tables has a folder `migrations/` (`env.py` with three lines, `versions/NNNN_words.py` with
-`revision = "NNNN"`, without branches) and its own version table, so that several packages can share one database.
+Each package with tables has a version table, so that several packages can share one database, and a package `migrations` with
+`create(connection)`, which creates all tables as they are declared, and `OLDEST`, the oldest revision that can be upgraded.
+Earlier databases are upgraded by Alembic: `env.py` (three lines) and `versions/NNNN_words.py` (`revision = "NNNN"`, without
+branches). Revisions that were joined into the first file are upgraded by it, so it looks at what is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, column, inspect, select, table, text
+from sqlalchemy import Column, Connection, MetaData, String, Table, column, delete, insert, inspect, select, table, text
 
 from graph_agent.db.database import Database
 from graph_agent.errors import ConfigurationError
@@ -21,19 +23,17 @@ _VERSION_TABLE_PREFIX = {"graph_agent.record": "audit"}
 
 
 def migrate(database: Database, owner: str, **attributes: Any) -> None:
-    """Run the migrations of the package `owner` (a dotted name) that `database` does not have yet.
+    """Create the tables of the package `owner` (a dotted name) in `database`, or run the migrations that it does not have yet.
 
-    Migrations find `attributes` in `alembic.context.config.attributes`. An up-to-date database does not import Alembic. If two
-    processes start together, one migrates and the other one waits. Raises `DatabaseUnavailableError`, and `ConfigurationError`
-    if a newer version has migrated the database.
+    Migrations find `attributes` in `alembic.context.config.attributes`. Only an upgrade imports Alembic. If two processes start
+    together, one migrates and the other one waits. Raises `DatabaseUnavailableError`, and `ConfigurationError` if the schema is
+    newer than this version, or too old for it.
     """
-    folder = _folder(owner)
-    version_table = _version_table(owner)
-    head = newest_revision(folder)
+    head = newest_revision(_folder(owner))
     found = installed_revision(database, owner)
     _refuse_newer(found, head, owner)
     if found != head:
-        database.write_now(lambda connection: _upgrade(connection, folder, version_table, head, attributes))
+        database.write_now(lambda connection: _create_or_upgrade(connection, owner, head, attributes))
 
 
 def installed_revision(database: Database, owner: str) -> str | None:
@@ -53,8 +53,8 @@ def require_newest(database: Database, owner: str) -> None:
 
 
 def newest_revision(folder: Path) -> str:
-    """Return the newest revision in `folder`, read from the names of its files."""
-    return max(file.name.partition("_")[0] for file in (folder / "versions").glob("[0-9]*_*.py"))
+    """Return the newest revision in `folder`, read from the names of its files; the first one if there is none."""
+    return max((file.name.partition("_")[0] for file in (folder / "versions").glob("[0-9]*_*.py")), default="0001")
 
 
 def _refuse_newer(found: str | None, known: str, owner: str) -> None:
@@ -79,13 +79,34 @@ def _revision(connection: Connection, version_table: str) -> str | None:
     return connection.execute(select(table(version_table, column("version_num")).c.version_num)).scalar()
 
 
-def _upgrade(connection: Connection, folder: Path, version_table: str, head: str, attributes: Mapping[str, Any]) -> None:
-    # Imported here, because it costs an ordinary start, which has nothing to migrate, more than 100 ms.
-    from alembic import command, config
-
+def _create_or_upgrade(connection: Connection, owner: str, head: str, attributes: Mapping[str, Any]) -> None:
+    name = _version_table(owner)
     if connection.dialect.name == "postgresql":
         # Released at the end of the transaction. SQLite needs no lock: BEGIN IMMEDIATE admits one writer at a time.
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": version_table})
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": name})
+    versions = Table(name, MetaData(), Column("version_num", String(32), primary_key=True))
+    found = _revision(connection, name)
+    if found == head:
+        return  # Another process was faster.
+    if found is None:
+        import_module(f"{owner}.migrations").create(connection)
+        versions.create(connection, checkfirst=True)
+        connection.execute(insert(versions).values(version_num=head)).close()
+        return
+    oldest = import_module(f"{owner}.migrations").OLDEST
+    if found < oldest:
+        raise ConfigurationError(
+            f"the database has a schema ({name} {found}) from before those that this version can upgrade ({oldest} and later)"
+        )
+    if not any((_folder(owner) / "versions").glob(f"{found}_*.py")):
+        connection.execute(delete(versions)).close()
+    _upgrade(connection, _folder(owner), name, head, attributes)
+
+
+def _upgrade(connection: Connection, folder: Path, version_table: str, head: str, attributes: Mapping[str, Any]) -> None:
+    # Imported here, because it costs an ordinary start, which has nothing to upgrade, more than 100 ms.
+    from alembic import command, config
+
     settings = config.Config()
     settings.set_main_option("script_location", str(folder).replace("%", "%%"))
     settings.set_main_option("path_separator", "os")

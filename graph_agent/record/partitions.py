@@ -27,12 +27,11 @@ _LOCK_BRIEFLY = "SET LOCAL lock_timeout = 500"
 
 
 def create_outer_partitions(connection: Connection) -> None:
-    """Create the partitions for ids that are not those of a day."""
+    """Create the partitions for ids that are not those of a day. The default partition was created with its table."""
     for table in PARTITIONED:
         ranges = {
             "before": f"FOR VALUES FROM (MINVALUE) TO ('{_lowest_id(_FIRST_DAY)}')",
             "after": f"FOR VALUES FROM ('{_lowest_id(_LAST_DAY)}') TO (MAXVALUE)",
-            "default": "DEFAULT",
         }
         for name, values in ranges.items():
             connection.exec_driver_sql(f"CREATE TABLE {table.name}_{name} PARTITION OF {table.name} {values}").close()

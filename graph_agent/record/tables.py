@@ -138,7 +138,7 @@ PARTITIONED = (decision_logs, tool_invocation_logs, llm_call_logs)
 """Nearly all of the size of a log."""
 
 for _table in PARTITIONED:
-    # Without a partition a table takes no rows. The migrations create more of them.
+    # Without a partition a table takes no rows. `partitions` creates more of them.
     _default = DDL(f"CREATE TABLE {_table.name}_default PARTITION OF {_table.name} DEFAULT")  # type: ignore[no-untyped-call]  # SQLAlchemy's
     event.listen(_table, "after_create", _default.execute_if(dialect="postgresql"))
 

@@ -108,8 +108,8 @@ def compare_records(recorded: DecisionRecord, replayed: DecisionRecord) -> tuple
         (new_decision.get("pending_action") or {}).pop("object_text", None)
         new_decision["notices"] = new_decision.get("notices", [])[: len(decision.get("notices", []))]
         decision.setdefault("notices", [])
-    if recorded.header.version < 4 and "authors" not in decision:
-        # Their decisions do not say who wrote the texts, unless a later version has closed them.
+    if "authors" not in decision:
+        # Earlier decisions do not say who wrote the texts, unless a later version has closed them.
         new_decision.pop("authors", None)
     return (
         *_differences("path", path, new_path),

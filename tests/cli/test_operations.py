@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tarfile
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,10 +20,8 @@ import pytest
 
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.clock import ManualClock
-from graph_agent.db import Database
 from graph_agent.settings import read_settings
 from tests.cli.conftest import Cli
-from tests.record.upgrading import upgrade_to
 
 FULL_AT = 40_000
 """The size that no file can exceed: enough to open a SQLite database, too little for the transaction that claims a turn."""
@@ -87,17 +86,16 @@ def test_a_copy_needs_a_database_of_this_program(cli: Cli, tmp_path: Path) -> No
 
 
 def test_a_copy_does_not_upgrade_its_source(cli: Cli, home: Path, tmp_path: Path) -> None:
-    old = tmp_path / "old.db"
-    database = Database.open(f"sqlite:///{old}")
-    upgrade_to(database, "graph_agent.record", "0003")
-    database.close_now()
+    with tarfile.open(Path(__file__).parent / "homes" / "0012.tar.xz") as members:
+        members.extractall(tmp_path / "old", filter="data")
+    old = tmp_path / "old" / "graph_agent.db"
     copy = partial(cli, "db", "copy", f"sqlite:///{old}", f"sqlite:///{tmp_path / 'new.db'}")
     refused = copy()
     assert (refused.code, refused.out) == (1, "")
-    assert refused.err.startswith("graph-agent: the database has an older schema (audit_version 0003, not ")
+    assert refused.err.startswith("graph-agent: the database has an older schema (audit_version 0012, not ")
     assert refused.err.count("\n") == 1
     with closing(sqlite3.connect(old)) as source:
-        assert source.execute("SELECT version_num FROM audit_version").fetchall() == [("0003",)]
+        assert source.execute("SELECT version_num FROM audit_version").fetchall() == [("0012",)]
     # The refusal names `doctor` as the command that upgrades.
     shutil.copy2(old, home / "graph_agent.db")
     cli("doctor")
@@ -122,20 +120,6 @@ def test_back_up_and_restore(cli: Cli, home: Path, tmp_path: Path) -> None:
     assert (verified.code, "4 records" in verified.out) == (0, True)
     assert "deleted 'buy milk'" in cli("ask", "--yes", pending).out
     assert "1. [ ] call mom" in cli("ask", "show my tasks").out
-
-
-def test_upgrade(cli: Cli, home: Path) -> None:
-    for file in home.glob("graph_agent.db*"):
-        file.unlink()
-    log = Database.open(f"sqlite:///{home / 'graph_agent.db'}")
-    upgrade_to(log, "graph_agent.record", "0003")
-    log.close_now()
-    use(cli)
-    assert cli("log", "verify").code == 0
-    with closing(sqlite3.connect(home / "graph_agent.db")) as newer, newer:
-        newer.execute("UPDATE audit_version SET version_num = '9999'")
-    older = cli("ask", "show my tasks")
-    assert (older.code, "upgrade graph-agent" in older.err, older.out) == (1, True, "")
 
 
 def test_rotate_the_secret(cli: Cli, home: Path) -> None:

@@ -10,28 +10,26 @@ import pytest
 from sqlalchemy import Connection, inspect
 
 from graph_agent.db import Database, migrate
-from graph_agent.db.migrations import newest_revision
+from graph_agent.db.migrations import installed_revision, newest_revision
 from graph_agent.errors import ConfigurationError
 from tests import fork_server
 
 ENV = "from graph_agent.db.migration_env import run\n\nrun()\n"
-FIRST = """
+CREATE = """
 import sqlalchemy as sa
-from alembic import op
 
-revision = "0001"
-down_revision = None
+metadata = sa.MetaData()
+sa.Table("{owner}_things", metadata, sa.Column("id", sa.Integer, primary_key=True))
 
-
-def upgrade() -> None:
-    op.create_table("{owner}_things", sa.Column("id", sa.Integer, primary_key=True))
+OLDEST = "0001"
+create = metadata.create_all
 """
 SECOND = """
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0002"
-down_revision = "0001"
+down_revision = None
 
 
 def upgrade() -> None:
@@ -48,9 +46,10 @@ def owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         versions.mkdir(parents=True)
         (tmp_path / owner / "__init__.py").touch()
         (tmp_path / owner / "migrations" / "env.py").write_text(ENV)
-        (versions / "0001_things.py").write_text(FIRST.format(owner=owner))
-        # The last test's packages had the same names.
-        monkeypatch.delitem(sys.modules, owner, raising=False)
+        (tmp_path / owner / "migrations" / "__init__.py").write_text(CREATE.format(owner=owner))
+        for module in (owner, f"{owner}.migrations"):
+            # The last test's packages had the same names.
+            monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
 
@@ -79,10 +78,27 @@ def test_a_later_migration_runs_after_an_earlier_one(owners: Path, database: Dat
     migrate(database, "cats")
     migrate(database, "cats")
     assert database.read_now(tables)["cats_things"] == ["id", "more"]
+    assert installed_revision(database, "cats") == "0002"
+
+
+def test_a_new_database_runs_no_migration(owners: Path, database: Database) -> None:
+    (owners / "cats/migrations/versions/0002_more.py").write_text(SECOND.format(owner="cats", then="1 / 0"))
+    migrate(database, "cats")
+    assert installed_revision(database, "cats") == "0002"
 
 
 def test_a_failed_migration_is_rolled_back(owners: Path, database: Database) -> None:
+    migrate(database, "cats")
     (owners / "cats/migrations/versions/0002_more.py").write_text(SECOND.format(owner="cats", then="1 / 0"))
+    with pytest.raises(ZeroDivisionError):
+        migrate(database, "cats")
+    assert database.read_now(tables)["cats_things"] == ["id"]
+    assert installed_revision(database, "cats") == "0001"
+
+
+def test_tables_that_cannot_be_created_leave_nothing(owners: Path, database: Database) -> None:
+    with (owners / "cats/migrations/__init__.py").open("a") as file:
+        file.write("\n\ndef create(connection):\n    metadata.create_all(connection)\n    1 / 0\n")
     with pytest.raises(ZeroDivisionError):
         migrate(database, "cats")
     assert database.read_now(tables) == {}
@@ -105,7 +121,6 @@ def test_two_processes_that_start_together_migrate_once(owners: Path, database_u
     script = (
         f"import sys; sys.path.insert(0, {str(owners)!r})\n"
         "from graph_agent.db import Database, migrate\n"
-        "from alembic import command, config\n"
         f"database = Database.open({database_url!r})\n"
         "sys.stdin.readline()\n"
         "migrate(database, 'cats')\n"

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from graph_agent.clock import ManualClock
-from graph_agent.db import Database, migrate
+from graph_agent.db import Database
 from graph_agent.errors import ServiceError, TurnTakenOverError
 from graph_agent.models.record import DecisionOpening, DecisionRecord, OpenTurn, RecordHeader, RecordStatus
 from graph_agent.record.sealer import derive_record_key
@@ -18,7 +18,6 @@ from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.record.trees import verified
-from tests.record.upgrading import upgrade_to
 from tests.scripted_turns import asks, engine_of, says
 
 KEY = derive_record_key(b"a secret of sixteen bytes at least")
@@ -115,23 +114,3 @@ async def test_the_writer_closes_only_the_turn_whose_header_it_has(log: Database
     with pytest.raises(TurnTakenOverError):
         await writer.close_decision_log(record.replace(header=record.header.replace(model="another")))
     assert await writer.close_decision_log(record) == record
-
-
-@pytest.mark.parametrize(("key", "valid"), [(KEY, True), (None, False)])
-async def test_a_migration_seals_the_turns_that_are_open_at_that_time(
-    database: Database, key: bytes | None, valid: bool
-) -> None:
-    upgrade_to(database, "graph_agent.record", "0004")
-    header = engine_on(database).header(asks("hello"), await engine_on(database).prepare(), "open")
-    row = {
-        "decision_id": "open", "conversation_id": "c1", "user_id": "ann", "message": "hello", "decision_type": "PENDING",
-        "outcome_category": "PENDING", "category": "PENDING", "created_at": header.started_at, "duration_ms": 0,
-        "status": "PENDING", "header": header.model_dump_json(),
-    }  # fmt: skip
-    write(database, insert(decision_logs).values(row))
-    migrate(database, "graph_agent.record", **({} if key is None else {"record_key": lambda: key}))
-
-    assert (await verified(database, key=KEY)).intact is valid
-    stored = await DatabaseAuditWriter(database, record_key=KEY).load("open")
-    assert isinstance(stored, OpenTurn)
-    assert stored.sealed is valid

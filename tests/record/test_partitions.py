@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.retention import PruneReport
@@ -20,16 +19,13 @@ from graph_agent.db import Database, migrate
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.ports import Clock
 from graph_agent.record.partitions import create_days
-from graph_agent.record.projection import call_rows, decision_row
 from graph_agent.record.sealer import derive_record_key
-from graph_agent.record.tables import decision_logs, llm_call_logs
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from tests.audit.builders import NOON, TEXTS, make_record
 from tests.record.generated_log import fill
 from tests.record.trees import pruned, tree_of, verified
-from tests.record.upgrading import upgrade_to
 
 pytestmark = pytest.mark.postgresql
 
@@ -168,27 +164,6 @@ async def test_a_decision_is_found_by_its_id_in_one_partition(with_days: Databas
     assert sorted(set(re.findall(r"on (\w+_\d{8})", "\n".join(lines)))) == ["decision_logs_20260930", "llm_call_logs_20260930"]
     assert (await LogQueryService(with_days).get_decision_trace(newest)).llm_calls
     assert await tree_of(with_days, None).seal() == 300
-
-
-async def test_an_upgrade_moves_all_rows_into_partitions(log: Database) -> None:
-    upgrade_to(log, "graph_agent.record", "0007")
-    random_id = "f47ac10b-58cc-4372-a567-0e02b2c3d479"
-    record = make_record(1)
-    other = record.replace(
-        header=record.header.replace(decision_id=random_id), decision=record.decision.replace(decision_id=random_id)
-    )
-    rows = [decision_row(one.to_json()) for one in (record, other)]
-    await log.write(lambda connection: connection.execute(insert(decision_logs), rows).close())
-    parts = [row for one in (record, other) for row in call_rows(one.to_json())]
-    await log.write(lambda connection: connection.execute(insert(llm_call_logs), parts).close())
-    migrate(log, "graph_agent.record", record_key=lambda: KEY)
-    assert [partition_of(log, one) for one in (record, other)] == ["before", "after"]
-    new = record_at(2, datetime.now(UTC))
-    await write(log, new)
-    assert partition_of(log, new) == f"{datetime.now(UTC):%Y%m%d}"
-    await tree_of(log).seal()
-    report = await verified(log, key=KEY)
-    assert (report.violations, report.records, report.size) == ([], 3, 4)
 
 
 async def test_the_sweeper_creates_days_ahead(fresh_postgresql_url: str, log: Database, tmp_path: Path) -> None:

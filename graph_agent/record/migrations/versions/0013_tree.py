@@ -1,4 +1,4 @@
-"""The tree of the record, which replaces the chains.
+"""Counts of the metrics, the operations of calls, and the tree of the record, which replaces the chains.
 
 Closed decisions, baselines, reports and settlements are added to it in their order, with one statement that says that nothing
 about their time before is verified.
@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
-from graph_agent.db import UtcDateTime
+from graph_agent.db import JsonText, UtcDateTime
 from graph_agent.record.sealer import Sealer
 from graph_agent.record.tree.leaves import new_leaf
 from graph_agent.record.tree.rows import row_text
@@ -20,10 +20,11 @@ from graph_agent.record.tree.statements import Statement, StatementKind, add_sta
 from graph_agent.record.tree.tables import LeafKind
 
 revision = "0013"
-down_revision = "0012"
+down_revision = None
 
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _KINDS = ("decision", "settlement", "report", "baseline", "statement")
+_STATES = ("intended", "done", "void", "unknown")
 _BASELINE = ("baseline_id", "name", "description", "created_at", "since", "until", "decisions", "profiles")
 _REPORT = ("report_id", "kind", "created_at", "passed", "report")
 _HORIZON, _TALLY = "pruned", "sealed rows"
@@ -32,6 +33,7 @@ _BATCH = 500
 
 def upgrade() -> None:
     connection = op.get_bind()
+    _create_earlier_tables(sa.inspect(connection))
     _create_tables()
     for table in ("decision_logs", "baselines", "reports"):
         op.add_column(table, sa.Column("salt", sa.String(44)))
@@ -53,6 +55,40 @@ def upgrade() -> None:
     op.drop_table("record_chains")
     for table in ("baselines", "reports"):
         op.drop_column(table, "seal")
+
+
+def _create_earlier_tables(found: sa.Inspector) -> None:
+    """Create the tables that only some of the earlier revisions have."""
+    if not found.has_table("metrics_hours"):
+        op.create_table(
+            "metrics_hours",
+            sa.Column("hour", UtcDateTime, primary_key=True),
+            sa.Column("counts", JsonText, nullable=False),
+        )
+    if not found.has_table("call_operations"):
+        state = sa.Enum(*_STATES, name="state", native_enum=False, create_constraint=True, length=32)
+        op.create_table(
+            "call_operations",
+            sa.Column("decision_id", sa.String(64), primary_key=True),
+            sa.Column("sequence", sa.Integer, primary_key=True),
+            sa.Column("operation_key", sa.String(255), nullable=False),
+            sa.Column("user_id", sa.String(255), nullable=False),
+            sa.Column("tool_name", sa.Text, nullable=False),
+            sa.Column("attempt", sa.Integer, nullable=False),
+            sa.Column("state", state, nullable=False),
+            sa.Column("amounts", JsonText),
+            sa.Column("intended_at", UtcDateTime, nullable=False),
+        )
+        op.create_index("ix_call_operations_intended_at", "call_operations", ["intended_at"])
+    counted = sa.text("amounts IS NOT NULL")
+    op.create_index(
+        "ix_call_operations_uses",
+        "call_operations",
+        ["user_id", "intended_at"],
+        if_not_exists=True,
+        sqlite_where=counted,
+        postgresql_where=counted,
+    )
 
 
 def _create_tables() -> None:

@@ -1,0 +1,8 @@
+"""How the tables of conversations are created."""
+
+from __future__ import annotations
+
+from graph_agent.chat.conversations.tables import metadata
+
+OLDEST = "0003"
+create = metadata.create_all
