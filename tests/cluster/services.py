@@ -145,11 +145,14 @@ class Replica:
     Its clock is `skew` seconds ahead if `find_faketime` finds the library.
     """
 
-    def __init__(self, folder: Path, number: int, port: int, environment: Mapping[str, str], skew: float = 0.0) -> None:
+    def __init__(
+        self, folder: Path, number: int, port: int, environment: Mapping[str, str], skew: float = 0.0, model: str = "rules"
+    ) -> None:
         home = folder / f"home-{number}"
         home.mkdir()
         self.number = number
         self.port = port
+        self._model = model
         self._log = folder / f"replica-{number}.log"
         self._environment = {**os.environ, **environment, "GRAPH_AGENT_HOME": str(home)}
         if skew and (library := find_faketime()) is not None:
@@ -158,10 +161,10 @@ class Replica:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [GRAPH_AGENT, "serve", "--port", str(self.port), "--workers", str(WORKERS), "--model", "rules", "--no-page"]
+        command = [GRAPH_AGENT, "serve", "--port", str(self.port), "--workers", str(WORKERS), "--model", self._model]
         with self._log.open("ab") as log:
             # A process group of its own, so that all its processes can be killed at once.
-            self._process = subprocess.Popen(command, stderr=log, env=self._environment, start_new_session=True)
+            self._process = subprocess.Popen([*command, "--no-page"], stderr=log, env=self._environment, start_new_session=True)
 
     def wait_until_ready(self, *, supervised: bool = False) -> None:
         """Wait until both workers exist and one answers. Exits if the replica has ended, unless it is started again."""
