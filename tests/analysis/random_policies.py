@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -51,6 +51,8 @@ TOOLS = (
 )
 PATTERNS = ("a*", "*b", "a*b", "*a*", "*", "ab", "a*b*", "*é*", "**a", "\\*", "")
 BASE = policy_of(TOOLS, None)
+EVERYTHING = BASE.with_conditions(ConditionsFile("permit (principal, action, resource) when { context == context };"))
+"""A policy that reads all of a call."""
 
 
 @dataclass
@@ -95,6 +97,22 @@ def compare_with_cedar(
             found.different.append(f"{conditions.file.text} {arguments} {situation}: Cedar {effect}, encoder {encoded}")
 
 
+def excluded(calls: Iterable[tuple[dict[str, Any], Situation]]) -> Iterator[str]:
+    """Yield the facts that the solver takes for granted and that a call does not have: it would overlook the call."""
+    conditions = EVERYTHING.conditions
+    assert isinstance(conditions, CedarConditions)
+    call = Analysis(EVERYTHING, seconds=4).call("t")
+    for arguments, situation in calls:
+        try:
+            context = conditions.context(call.action, arguments, situation)
+        except Unconvertible:
+            continue  # The guard refuses it.
+        given = [*_values(call.context, context), (call.user, text(situation.user_id))]
+        # What no call without the optional arguments decides stays open.
+        if z3.is_false(z3.simplify(z3.substitute(z3.And(call.facts), *given))):
+            yield f"{arguments} {situation}"
+
+
 def _values(value: Value, given: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Yield the variables of a symbolic record with the values of a context; what no rule reads is left out of it."""
     for name, (part, present) in value.term.items():
@@ -132,6 +150,12 @@ def _plain(value: Any) -> Any:
     return round(datetime.fromisoformat(written).timestamp() * 1000)
 
 
+def _window(counts: dict[str, int]) -> dict[str, Any]:
+    """Return the uses of a window. Without a call nothing was summed, and each call of the tool is a write."""
+    sums = {name: counts[name] if counts["calls"] else 0 for name in "nd"}
+    return {"writes": counts["writes"] + counts["calls"], "tools": {"t": {"calls": counts["calls"], "sums": sums}}}
+
+
 class RandomPolicies:
     """Makes rules about the tool `t`, and calls of it, near the values that the rules name."""
 
@@ -164,15 +188,13 @@ class RandomPolicies:
             "h": {"any": 1},
         }
         arguments |= {name: value for name, value in optional.items() if chance() < 0.55}
-        window = {
-            "writes": pick([0, 3]),
-            "tools": {"t": {"calls": pick([0, 4, 9]), "sums": {"n": pick([0, 4]), "d": pick([0, 20_000])}}},
-        }
+        hour = {"calls": pick([0, 4, 9]), "n": pick([0, 4]), "d": pick([0, 20_000]), "writes": pick([0, 3])}
+        day = {name: count + pick([0, 0, 1, 15_000]) for name, count in hour.items()}
         facts = {
             "now": pick(["2026-11-23T10:00:00Z", "2026-11-23T19:30:00Z", "2026-11-24T00:00:00Z"]),
             "hour": pick([0, 5, 10, 19]),
             "weekday": pick(["Mon", "Sun"]),
-            "used": {"hour": window, "day": window},
+            "used": {"hour": _window(hour), "day": _window(day)},
             "called": self._random.sample("tuv", self._random.randrange(4)),
         }
         earlier = [PastCall(1, "t", {"n": 3}), PastCall(2, "v", {})][: self._random.randrange(3)]
@@ -189,7 +211,8 @@ class RandomPolicies:
                 pick(["resource", 'resource == Server::"srv"', 'resource == Server::"other"', "resource is Server"]),
             ]
             effect, clause = pick(["forbid", "forbid", "permit"]), pick(["when", "unless"])
-            rules += f"{effect} ({', '.join(scope)}) {clause} {{ {self._condition()} }};\n"
+            asks = pick(["", "", " unless { context.confirmed }"])
+            rules += f"{effect} ({', '.join(scope)}) {clause} {{ {self._condition()} }}{asks};\n"
         return rules
 
     def _number(self) -> str:
