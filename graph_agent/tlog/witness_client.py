@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import httpx2
 
-from graph_agent.net.connections import checked_transport
 from graph_agent.tlog.checkpoint import Checkpoint, decimal, hash_lines
 from graph_agent.tlog.note import KeyType, NoteError, VerifierKey
 from graph_agent.tlog.witness import MAX_REQUEST_BYTES, origin_digest
@@ -71,6 +70,9 @@ class WitnessClient:
         return f"{lines[0]}\n"
 
     async def _send(self, method: str, path: str, body: bytes) -> tuple[int, str]:
+        # Imported here, because it delays the start, and only a log with witnesses needs it.
+        from graph_agent.net.connections import checked_transport
+
         try:
             async with (
                 httpx2.AsyncClient(timeout=SECONDS, follow_redirects=False, transport=checked_transport()) as client,

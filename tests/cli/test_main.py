@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.startup import unexpected_packages
 from graph_agent.cli.main import COMMANDS, Command, load_command
 from tests.cli.conftest import Cli
 
@@ -47,6 +48,11 @@ def test_a_turn_imports_no_server_no_provider_and_no_migrations(cli: Cli) -> Non
     assert cli("ask", "hi").code == 0
     # Uvicorn and Starlette are imported by the MCP SDK.
     assert loaded_by("ask", "hi") <= {*TURN, "uvicorn", "sqlalchemy", "pydantic", "rich"}
+
+
+def test_a_turn_loads_no_package_that_is_not_named_with_its_reason(cli: Cli) -> None:
+    assert cli("ask", "hi").code == 0
+    assert unexpected_packages() == []
 
 
 @pytest.mark.parametrize(
