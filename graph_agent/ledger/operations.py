@@ -100,14 +100,14 @@ class OperationLedger:
         return removed
 
     async def deciding(self) -> AsyncIterator[list[tuple[str, datetime]]]:
-        """Yield the decision of every operation that took effect, and a time at which it had started, in pages.
+        """Yield the key of every operation that took effect, and a time at which its decision had started, in pages.
 
         The keys of an agent are DECISION:NUMBER. Operations under other keys, as of a confirmed call, are left out.
         """
         columns = self._table.c
         done = select(columns.key, columns.created_at).where(columns.state == OperationState.DONE, columns.key.like("%:%"))
         async for page in read_pages(self._database.read, done, columns.key):
-            yield [(key.rpartition(":")[0], at - LONGEST_TURN) for key, at in page if _AGENT_KEY.fullmatch(key)]
+            yield [(key, at - LONGEST_TURN) for key, at in page if _AGENT_KEY.fullmatch(key)]
 
     async def absent(self, keys: Sequence[str]) -> set[str]:
         """Return those of `keys` whose operation did not take effect, as far as the ledger knows."""

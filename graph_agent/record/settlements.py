@@ -5,13 +5,13 @@ A closed record never changes, so that its seal and its replay stay valid. A set
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, String, and_, cast, delete, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, String, Table, and_, cast, delete, func, or_, select, update
 
 from graph_agent.db import Database
 from graph_agent.db.paging import read_pages
@@ -27,6 +27,7 @@ from graph_agent.record.tree.statements import Statement, note_removal
 from graph_agent.record.tree.tables import LeafKind
 
 KIND = "settlement"
+_ID_LENGTH = 36
 
 
 class Settlement(Frozen):
@@ -110,6 +111,30 @@ async def successful_calls(database: Database, tools: Collection[str], since: da
             )
             for call in found
         ]
+
+
+def operation_differences(operations: Table, keys: Sequence[str]) -> Callable[[Connection], list[tuple[str, str]]]:
+    """Return the query for those of these keys DECISION:NUMBER of a ledger that are not of the decision's user and calls.
+
+    It returns the id of each decision, and a sentence.
+    """
+    calls, decisions, key = tool_invocation_logs.c, decision_logs.c, operations.c.key
+    is_call = and_(
+        calls.decision_id == decisions.decision_id,
+        key == calls.decision_id + ":" + cast(calls.sequence, String),
+        # In a decision the name of a tool may begin with that of its server.
+        calls.tool_name.endswith(operations.c.tool_name),
+    )
+    differing = (
+        select(decisions.decision_id)
+        .join_from(operations, decision_logs, decisions.decision_id == func.substr(key, 1, _ID_LENGTH))
+        .where(key.in_(keys))
+        # A turn that was interrupted may have been closed without its calls.
+        .where(decisions.status == RecordStatus.COMPLETED)
+        .where(or_(operations.c.user_id != decisions.user_id, ~select(calls.sequence).where(is_call).exists()))
+    )
+    what = "the ledger has an operation of another user, or one that is none of its calls"
+    return lambda connection: [(decision_id, what) for decision_id in connection.execute(differing).scalars()]
 
 
 def store_settlement(connection: Connection, settlement: Settlement, sealer: Sealer) -> None:

@@ -23,7 +23,7 @@ from tests.record.trees import running_witness
 
 
 def key_of(home: Path) -> VerifierKey:
-    return SigningKey.parse((home / "log.key").read_text(encoding="utf-8").strip()).verifier
+    return SigningKey.parse((home / "log.key").read_text(encoding="utf-8").splitlines()[0]).verifier
 
 
 @contextmanager

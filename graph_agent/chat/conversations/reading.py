@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, and_, bindparam, or_, select
 
 from graph_agent.chat.conversations import statements
-from graph_agent.chat.conversations.tables import TurnState, conversations, messages, turns
+from graph_agent.chat.conversations.tables import conversations, messages
 from graph_agent.db import Database
-from graph_agent.db.paging import read_pages
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.authors import TextAuthors
 from graph_agent.models.base import Frozen, UtcDatetime
@@ -124,9 +122,3 @@ def owned_conversation(connection: Connection, user_id: str, conversation_id: st
     if found.user_id != user_id:
         raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "This conversation belongs to another user.")
     return found
-
-
-def answered_turns(database: Database) -> AsyncIterator[Any]:
-    """Yield id and start of the decision of every answered turn, in pages. A running turn may not have a decision yet."""
-    answered = select(turns.c.id, turns.c.created_at).where(turns.c.state == TurnState.DONE)
-    return read_pages(database.read, answered, turns.c.id)

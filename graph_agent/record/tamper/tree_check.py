@@ -173,7 +173,7 @@ class TreeCheck:
     def _check_leaf(self, section: _Section, n: int) -> bytes:
         """Return the hash of the leaf at position `n`; of nothing if it is missing."""
         leaf = section.leaves.get(n)
-        if leaf is None:
+        if leaf is None or not isinstance(leaf.commitment, bytes):
             self.violations.add(ViolationKind.REMOVED, f"leaf {n} is missing", n=n)
             return leaf_hash(b"")
         hashed = leaf_hash(leaf_entry(leaf.kind, leaf.commitment))
@@ -247,6 +247,8 @@ def _read_section(first: int, end: int) -> Callable[[Connection], _Section]:
         leaves = connection.execute(select_raw(tree_leaves).where(tree_leaves.c.n.between(*within))).all()
         places = connection.execute(select_raw(record_leaves).where(record_leaves.c.n.between(*within))).all()
         ids: dict[str, list[str]] = {}
+        # SQLite stores values of any type in any column.
+        places = [place for place in places if isinstance(place.item, str)]
         for place in places:
             ids.setdefault(place.kind, []).append(place.item)
         rows: dict[tuple[str, str], Any] = {}

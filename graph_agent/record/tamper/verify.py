@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, func, select, union_all
 
 from graph_agent.db import Database
 from graph_agent.db.paging import read_pages
@@ -18,7 +19,14 @@ from graph_agent.models.record import RecordStatus
 from graph_agent.record.opening_seal import CHECKED_COLUMNS, has_valid_seal
 from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.statements import read
-from graph_agent.record.tables import baselines_table, decision_logs, record_blobs, reports_table
+from graph_agent.record.tables import (
+    baselines_table,
+    decision_logs,
+    llm_call_logs,
+    record_blobs,
+    reports_table,
+    tool_invocation_logs,
+)
 from graph_agent.record.tamper.tree_check import (
     READ_SECONDS,
     CheckedPart,
@@ -32,19 +40,20 @@ from graph_agent.record.tamper.violations import Anchor, VerifyReport, Violation
 from graph_agent.record.tree.keys import LogKeys
 from graph_agent.record.tree.leaves import commitment, is_written_by_us
 from graph_agent.record.tree.reading import TILE, find_leaf, has_prefix, prove_leaf, read_head
-from graph_agent.record.tree.statements import Statement, StatementKind, is_noted_by_us, numbers_of, ranges
+from graph_agent.record.tree.statements import NOTED, Statement, StatementKind, is_noted_by_us, numbers_of, ranges
 from graph_agent.record.tree.tables import (
     LeafKind,
     record_leaves,
     record_pending,
-    record_removals,
     tree_cosignatures,
     tree_leaves,
     tree_nodes,
+    tree_statements,
 )
 from graph_agent.reply.counting import counted
 from graph_agent.tlog.checkpoint import Checkpoint
 from graph_agent.tlog.merkle import TILE_LEVELS, Frontier
+from graph_agent.tlog.note import VerifierKey
 
 _ROWS_PER_READ = 200
 
@@ -61,13 +70,15 @@ async def verify_log(
     key: RecordKey,
     current: Database | None = None,
     seen: Sequence[Seen] = (),
+    witnesses: Sequence[VerifierKey] = (),
     references: Mapping[str, References] = MappingProxyType({}),
     on_progress: Progress | None = None,
     checked: tuple[TreeDivision, Sequence[CheckedPart]] | None = None,
 ) -> VerifyReport:
     """Verify the whole log: signed with `keys`, the rows that are not in the tree yet under `key`.
 
-    `seen` are checkpoints that witnesses and others have seen before this call. `references` are decisions that other tables
+    `seen` are checkpoints that witnesses and others have seen before this call, and `witnesses` are the keys by which stored
+    cosignatures are verified. `references` are decisions that other tables
     name, under the noun for what names them ("a turn"). One that is neither in the log nor was removed on purpose is missing.
     If `database` is a replica, `current` is its original: it is compared with `seen` and `references`, which may be newer than
     the replica. Records that are closed meanwhile are not covered. `checked` has the results of all parts of `split_tree`, in
@@ -85,13 +96,21 @@ async def verify_log(
     noted = await _noted_removals(database, sealer, violations)
     removed, unstated = _check_removals(parts, statements, noted, violations)
     anchors = [found for one in seen if (found := await _compare(current, one, keys, violations)) is not None]
-    await _check_cosignatures(database, keys, violations)
+    with _reported("a stored signature of a witness cannot be read", violations):
+        await _check_cosignatures(database, keys, witnesses, violations)
     horizon = max((one.before for one in (*statements, *noted) if one.before is not None), default=None)
-    compared = [await _find_missing_decisions(current, horizon, *named, violations) for named in references.items()]
-    waiting = await _check_waiting(database, sealer, violations)
+    compared = []
+    for noun, pages in references.items():
+        with _reported(f"{noun} cannot be read", violations):
+            compared.append(await _find_missing_decisions(current, horizon, noun, pages, violations))
+    waiting = 0
+    with _reported("a row that waits for the tree cannot be read", violations):
+        waiting = await _check_waiting(database, sealer, violations)
+    await _find_repeated_leaves(database, violations)
     await _find_rows_outside(database, violations)
     await _find_unsealed_openings(database, sealer, violations)
-    await _check_texts(database, texts, violations)
+    with _reported("a shared text cannot be read", violations):
+        await _check_texts(database, texts, violations)
     return VerifyReport(
         records=sum(part.records for part in parts),
         size=0 if division.head is None else division.head.frontier.size,
@@ -105,6 +124,15 @@ async def verify_log(
         count=violations.count,
         violations=violations.listed,
     )
+
+
+@contextmanager
+def _reported(text: str, violations: ViolationList) -> Iterator[None]:
+    """Report a value that no version of this program has written."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError):
+        violations.add(ViolationKind.EDITED, f"{text}: it was changed by hand")
 
 
 async def verify_decision(database: Database, decision_id: str, *, keys: LogKeys, key: RecordKey) -> list[Violation]:
@@ -169,9 +197,9 @@ async def _check_head(
 async def _noted_removals(database: Database, sealer: Sealer, violations: ViolationList) -> list[Statement]:
     """Return the removals that no statement lists yet."""
     noted = []
-    for row in await read(database, lambda connection: connection.execute(select(record_removals)).all()):
+    for row in await read(database, lambda connection: connection.execute(NOTED).all()):
         if is_noted_by_us(row, sealer):
-            noted.append(Statement.model_validate(row.facts))
+            noted.append(Statement.model_validate_json(row.facts))
         else:
             violations.add(ViolationKind.ADDED, "a removal was noted by hand")
     return noted
@@ -225,18 +253,22 @@ async def _compare(database: Database, seen: Seen, keys: LogKeys, violations: Vi
     return None
 
 
-async def _check_cosignatures(database: Database, keys: LogKeys, violations: ViolationList) -> None:
-    """Report stored cosignatures of trees that the log does not continue."""
-    stored = select(tree_cosignatures.c.size, tree_cosignatures.c.witness, tree_cosignatures.c.note)
-    newest = stored.order_by(tree_cosignatures.c.size.desc()).limit(_ROWS_PER_READ)
+async def _check_cosignatures(
+    database: Database, keys: LogKeys, witnesses: Sequence[VerifierKey], violations: ViolationList
+) -> None:
+    """Report the newest stored cosignatures if they are invalid, or of trees that the log does not continue."""
+    newest = select(tree_cosignatures).order_by(tree_cosignatures.c.size.desc()).limit(_ROWS_PER_READ)
     for row in await read(database, lambda connection: connection.execute(newest).all()):
         try:
             checkpoint = keys.open(row.note)
-            fits = await read(database, partial(has_prefix, seen=checkpoint), seconds=READ_SECONDS)
+            if known := [one for one in witnesses if one.name == row.witness]:
+                Checkpoint.open(f"{checkpoint.to_text()}\n{row.line}", known)
+            is_its_line = checkpoint.size == row.size and row.line.split(" ")[1] == row.witness
+            fits = is_its_line and await read(database, partial(has_prefix, seen=checkpoint), seconds=READ_SECONDS)
         except ValueError:
             fits = False
         if not fits:
-            text = f"{row.witness} has signed a tree of {row.size:,} leaves that the log does not continue"
+            text = f"the stored signature of {row.witness} for {row.size} leaves is invalid, or for another tree"
             violations.add(ViolationKind.EDITED, text)
 
 
@@ -277,12 +309,24 @@ async def _check_waiting(
     return waiting
 
 
+async def _find_repeated_leaves(database: Database, violations: ViolationList) -> None:
+    """Report commitments that are twice in the tree or wait for it: a row that was erased, or a pending row, was put back."""
+    commitments = union_all(select(tree_leaves.c.commitment), select(record_pending.c.commitment)).subquery()
+    count = func.count()
+    repeated = select(count).select_from(commitments).group_by(commitments.c.commitment).having(count > 1)
+    for times in await read(database, lambda connection: connection.execute(repeated).scalars().all(), seconds=READ_SECONDS):
+        violations.add(
+            ViolationKind.ADDED, f"a leaf is {times} times in the tree or waiting for it: a row was put back by hand"
+        )
+
+
 async def _find_rows_outside(database: Database, violations: ViolationList) -> None:
-    """Report closed decisions, baselines and reports that are neither in the tree nor wait for it."""
+    """Report closed decisions and other rows that are neither in the tree nor wait for it, and calls without a decision."""
     for table, kinds in (
         (decision_logs, [LeafKind.DECISION]),
         (baselines_table, [LeafKind.BASELINE]),
         (reports_table, [LeafKind.REPORT, LeafKind.SETTLEMENT]),
+        (tree_statements, [LeafKind.STATEMENT]),
     ):
         key = table.columns[0]
         # With the leaf: a row that names a position without one is in no tree.
@@ -298,6 +342,12 @@ async def _find_rows_outside(database: Database, violations: ViolationList) -> N
             noun = f"decision {row[0]}" if table is decision_logs else f"{row[0]} of the table {table.name}"
             decision_id = row[0] if table is decision_logs else None
             violations.add(ViolationKind.ADDED, f"{noun} is not in the tree: it was added by hand", decision_id=decision_id)
+
+    for table in (tool_invocation_logs, llm_call_logs):
+        of_decision = select(decision_logs.c.decision_id).where(decision_logs.c.decision_id == table.c.decision_id).exists()
+        alone = select(table.c.decision_id).where(~of_decision).distinct()
+        async for row in _rows_by_key(database, alone, table.c.decision_id):
+            violations.add(ViolationKind.ADDED, f"a row of {table.name} names the decision {row[0]}, which does not exist")
 
 
 async def _find_unsealed_openings(database: Database, sealer: Sealer, violations: ViolationList) -> None:

@@ -59,7 +59,10 @@ def leaf_entry(kind: str, committed: bytes) -> bytes:
 
 def is_written_by_us(row: Any, sealer: Sealer) -> bool:
     """True if a pending row has a valid MAC."""
-    return sealer.accepts(row.mac, lambda one: pending_mac(row.kind, row.item, row.commitment, one))
+    # SQLite stores values of any type in any column.
+    return isinstance(row.commitment, bytes) and sealer.accepts(
+        row.mac, lambda one: pending_mac(row.kind, row.item, row.commitment, one)
+    )
 
 
 def pending_mac(kind: str, item: str, committed: bytes, sealer: Sealer) -> str:

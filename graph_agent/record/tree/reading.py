@@ -28,6 +28,8 @@ def read_head(connection: Connection) -> TreeHead | None:
     row = connection.execute(query).one_or_none()
     if row is None:
         return None
+    if not (isinstance(row.size, int) and isinstance(row.frontier, bytes) and isinstance(row.note, str)):
+        raise ValueError("a column has a value of another type")
     hashes = [row.frontier[n : n + 32] for n in range(0, len(row.frontier), 32)]
     return TreeHead(Frontier(row.size, hashes), row.note)
 
@@ -69,7 +71,7 @@ def has_prefix(connection: Connection, seen: Checkpoint) -> bool:
     """True if the stored tree begins with the tree of a checkpoint, whatever its origin."""
     try:
         return root_of(stored_nodes(connection), seen.size) == seen.root
-    except LookupError:
+    except (LookupError, TypeError):
         return False
 
 

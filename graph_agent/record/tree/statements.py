@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 
+from graph_agent.db.types import storable_json
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
 from graph_agent.record.sealer import Sealer
@@ -58,6 +59,10 @@ class Statement(Frozen):
         return canonical_json({name: value for name, value in self.to_json().items() if value is not None})
 
 
+NOTED = select(record_removals.c.number, record_removals.c.facts, record_removals.c.mac).order_by(record_removals.c.number)
+"""The query for the removals that no statement lists yet; `is_noted_by_us` checks a row."""
+
+
 def add_statement(connection: Connection, statement: Statement, sealer: Sealer) -> None:
     """Store a statement, which is in the tree from the next seal on."""
     statement_id, text = str(uuid.uuid4()), statement.to_text()
@@ -76,7 +81,7 @@ def note_removal(
     wanted = record_leaves.c.kind.in_(list(kinds)) & record_leaves.c.item.in_(list(items))
     leaves = list(connection.execute(delete(record_leaves).where(wanted).returning(record_leaves.c.n)).scalars())
     if leaves or removal.subjects:
-        facts = removal.replace(leaves=ranges(leaves), count=len(leaves)).to_json()
+        facts = storable_json(removal.replace(leaves=ranges(leaves), count=len(leaves)).to_json())
         row = {"removed_at": removal.at, "facts": facts, "mac": removal_mac(facts, sealer)}
         connection.execute(insert(record_removals), row)
     return len(leaves)
@@ -84,12 +89,12 @@ def note_removal(
 
 def state_removals(connection: Connection, until: datetime, sealer: Sealer) -> None:
     """Replace the removals from before this time by one statement of each kind."""
-    noted = select(record_removals).where(record_removals.c.removed_at < until).order_by(record_removals.c.number)
+    noted = NOTED.where(record_removals.c.removed_at < until)
     # What has no valid MAC stays, and is reported.
     rows = [row for row in connection.execute(noted.with_for_update()) if is_noted_by_us(row, sealer)]
     if not rows:
         return
-    removals = [Statement.model_validate(row.facts) for row in rows]
+    removals = [Statement.model_validate_json(row.facts) for row in rows]
     for kind in StatementKind:
         if one_kind := [removal for removal in removals if removal.statement is kind]:
             add_statement(connection, _combined(one_kind, until), sealer)
@@ -102,9 +107,9 @@ def is_noted_by_us(row: Any, sealer: Sealer) -> bool:
     return sealer.accepts(row.mac, lambda one: removal_mac(row.facts, one))
 
 
-def removal_mac(facts: Any, sealer: Sealer) -> str:
+def removal_mac(facts: str, sealer: Sealer) -> str:
     """Return the MAC of a noted removal."""
-    return sealer.compute("removal", text=canonical_json(facts))
+    return sealer.compute("removal", text=facts)
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from sqlalchemy import BigInteger, Column, Integer, LargeBinary, String, Table, Text, UniqueConstraint
 
-from graph_agent.db import JsonText, UtcDateTime, enum_by_value
+from graph_agent.db import UtcDateTime, enum_by_value
 from graph_agent.record.tables import metadata
 
 
@@ -98,6 +98,7 @@ record_removals = Table(
     metadata,
     Column("number", _Number, primary_key=True, autoincrement=True),
     Column("removed_at", UtcDateTime, nullable=False),
-    Column("facts", JsonText, nullable=False),
+    # The statement that will be, as text: what was changed by hand is not parsed.
+    Column("facts", Text, nullable=False),
     Column("mac", String(64), nullable=False),
 )
