@@ -14,9 +14,21 @@ from tests.cluster.services import PostgreSql, Replica
 
 PAUSE_SECONDS = (2.0, 6.0)
 """The shortest and the longest time between two faults."""
-FAULTS = ("kill replica", "kill worker", "kill parent", "end replica", "pause replica", "pause worker", "restart database")
+FAULTS = (
+    "kill replica",
+    "kill worker",
+    "kill parent",
+    "end replica",
+    "pause replica",
+    "pause worker",
+    "restart database",
+    "full disk",
+)
 PAUSED_SECONDS = 2 * LEASE.total_seconds()
 """Long enough that another replica takes the turns over."""
+
+FULL_SECONDS = 5.0
+"""The time for which the disk of the database is full."""
 
 
 async def inject(rng: random.Random, replicas: Sequence[Replica], database: PostgreSql, until: float) -> Counter[str]:
@@ -28,8 +40,7 @@ async def inject(rng: random.Random, replicas: Sequence[Replica], database: Post
         if not waiting:
             waiting = rng.sample(FAULTS, len(FAULTS))
         fault = waiting.pop()
-        await asyncio.to_thread(_inject, fault, rng, rng.choice(replicas), database)
-        injected[fault] += 1
+        injected[fault] += await asyncio.to_thread(_inject, fault, rng, rng.choice(replicas), database)
     return injected
 
 
@@ -41,7 +52,8 @@ async def supervise(replicas: Sequence[Replica]) -> None:
         await asyncio.sleep(0.5)
 
 
-def _inject(fault: str, rng: random.Random, replica: Replica, database: PostgreSql) -> None:
+def _inject(fault: str, rng: random.Random, replica: Replica, database: PostgreSql) -> bool:
+    """Inject a fault; False if this machine cannot."""
     match fault:
         case "kill replica":
             replica.kill()
@@ -59,6 +71,13 @@ def _inject(fault: str, rng: random.Random, replica: Replica, database: PostgreS
                 _pause(replica, [rng.choice(workers)])
         case "restart database":
             database.restart()
+        case "full disk":
+            if not database.limit_files():
+                print("full disk is skipped: there is no program prlimit that may limit the files of PostgreSQL", flush=True)
+                return False
+            time.sleep(FULL_SECONDS)
+            database.restart()
+    return True
 
 
 def _pause(replica: Replica, processes: Sequence[int]) -> None:

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 GRAPH_AGENT = str(Path(sys.executable).with_name("graph-agent"))
 START_SECONDS = 300
 WORKERS = 2
+_FULL_DISK_BYTES = 1 << 20
 
 
 def find_program(name: str) -> str | None:
@@ -76,6 +77,25 @@ class PostgreSql:
         """Restart it without a checkpoint, as after a crash: all its connections end at once."""
         log = str(self._data / "log")
         self.run("pg_ctl", "-w", "-D", str(self._data), "-m", "immediate", "-l", log, "restart")
+
+    def limit_files(self) -> bool:
+        """Let it write no file beyond its first megabyte, as if its disk were full; a restart ends that. False if not possible.
+
+        It then cannot write its log of transactions any more: the commits in flight fail, and it ends and does not start again.
+        """
+        program = find_program("prlimit")
+        if program is None:
+            return False
+        parent = (self._data / "postmaster.pid").read_text(encoding="utf-8").split()[0]
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", parent], stdout=subprocess.PIPE, check=False, text=True)
+        # The parent first, because its next children inherit the limit; a child may have ended meanwhile.
+        codes = [
+            subprocess.run(
+                [program, f"--pid={process}", f"--fsize={_FULL_DISK_BYTES}:"], user=self.user, capture_output=True, check=False
+            ).returncode
+            for process in (parent, *children.stdout.split())
+        ]
+        return codes[0] == 0
 
     def run(self, program: str, *options: str) -> None:
         """Run one of PostgreSQL's programs as the user of the server."""

@@ -60,6 +60,7 @@ class _Request:
     writes: bool
     sent: bool
     """True if it has left the process, so that it arrives even if the process is paused or killed."""
+    commits: bool = True
 
 
 _Reply = Callable[[Callable[[], Any]], None]
@@ -136,6 +137,10 @@ class DatabaseServer:
         elif (fate := fate - faults.lost_requests) < 0:
             self.trouble(process, there + back)
             self._reply_later(request, _raising(DatabaseUnavailableError(unknown=True)), there + back)
+        elif (fate := fate - faults.rollbacks) < 0:
+            self.trouble(process, there + back)
+            request.commits = False
+            self._arrive_later(request, there, closing, lambda result: self._reply_later(request, result, back))
         elif (fate := fate - faults.lost_replies) < 0:
             back = random.uniform(0.0, random.choice((0.1, 0.1, 5)))
             self.trouble(process, there + back)
@@ -180,6 +185,8 @@ class DatabaseServer:
         try:
             with connection.begin():
                 result = request.work(connection)
+                if not request.commits:
+                    raise DatabaseUnavailableError(unknown=True)
                 if request.writes:
                     self._observe(request.process, connection)
         except BaseException as error:

@@ -29,6 +29,8 @@ class Faults:
     """The database refuses the request."""
     lost_requests: float
     """The connection is lost before the request arrives."""
+    rollbacks: float
+    """The connection is lost before the commit, and the work is rolled back."""
     lost_replies: float
     """The connection is lost after the commit."""
     late_commits: float
@@ -77,6 +79,7 @@ class Faults:
             in_order=random.random() < 0.5,
             refused=sometimes(0.1),
             lost_requests=sometimes(0.1),
+            rollbacks=sometimes(0.1),
             lost_replies=sometimes(0.15),
             late_commits=sometimes(0.15),
             slow_requests=sometimes(0.15),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from sqlalchemy import Connection, select
 
 from graph_agent.chat.conversations.tables import TurnState, turns
 from graph_agent.chat.leases import LEASE
+from graph_agent.chat.recovery import ABANDONED_AFTER
 from graph_agent.chat.service import ChatService
 from graph_agent.models.record import CallState
-from graph_agent.record.tables import call_operations
+from graph_agent.record.tables import call_operations, decision_logs
 from tests.simulation.database import Change, DatabaseServer
 from tests.simulation.event_loop import Process, SimulatedLoop
 from tests.simulation.faults import Faults
@@ -22,6 +24,7 @@ _AFTER_TROUBLE = LEASE.total_seconds() + 1.5
 """For so long after trouble with the database a process may lose its turns."""
 _KEEPS_CLAIM_SECONDS = 1.0
 """A process whose requests to the database all take less than so many seconds does not lose a claim."""
+_AROUND = timedelta(minutes=1)
 _AFTER_THE_END = frozenset({"call_operations"})
 """Tables in which the outcome of a call may be settled after its decision was closed."""
 
@@ -71,6 +74,8 @@ class Watch:
                 if Change("decision_logs", "INSERT", decision_id) in changes:
                     self.opened_by[decision_id] = process
                     self._attempts[decision_id, process].add(1)
+                if Change("decision_logs", "UPDATE", decision_id) in changes:
+                    self._check_abandoned(process, connection, decision_id)
                 self._history.add(process.name, f"commits {name}: {', '.join(tables)}")
                 continue
             claim = _Claim(process, found.user_id, found.attempt, str(found.lease_until), found.state is TurnState.DONE)
@@ -114,6 +119,14 @@ class Watch:
             owner = before.process.name
             self._history.violated(f"{process.name} writes to {name}, which {owner} has claimed: {', '.join(tables)}")
 
+    def _check_abandoned(self, process: Process, connection: Connection, decision_id: str) -> None:
+        """Another process may close a decision without a chat only when it is old by the database's clock."""
+        wanted = select(decision_logs.c.created_at).where(decision_logs.c.decision_id == decision_id)
+        age = self._database.clock.now() - connection.execute(wanted).scalar_one()
+        early = age < ABANDONED_AFTER - _AROUND and not self._faults.database_jumps
+        if early and process is not self.opened_by[decision_id]:
+            self._history.violated(f"{process.name} closes {self.name(decision_id)} after {age}")
+
     def _check_taken_over(self, name: str, decision_id: str, before: _Claim, claim: _Claim) -> None:
         owner = before.process
         if before.done:
@@ -132,6 +145,8 @@ class Watch:
     def _keeps_its_turns(self, process: Process) -> bool:
         """True if a process has had no trouble but lost confirmations of commits, after which it ends its turns itself."""
         faults = self._faults
-        lossy = faults.refused or faults.lost_requests or faults.late_commits or faults.outages or faults.database_jumps
+        lossy = any(
+            (faults.refused, faults.lost_requests, faults.rollbacks, faults.late_commits, faults.outages, faults.database_jumps)
+        )
         quick = self._database.longest.get(process, 0.0) < _KEEPS_CLAIM_SECONDS
         return process.alive and not process.paused_until and quick and not lossy
