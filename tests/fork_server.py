@@ -221,6 +221,8 @@ def program(name: str, arguments: list[str]) -> Callable[[], object]:
     if name == "graph-agent":
         from graph_agent.cli.main import main
 
+        # The MCP servers in Python that it starts are forks, too.
+        sys.executable = os.fsdecode(multiprocessing.spawn.get_executable())
         return lambda: main(arguments)
     main_module = ModuleType("__main__")
     sys.modules["__main__"] = main_module

@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -134,14 +135,24 @@ def make_environment(arguments: list[str]) -> None:
     """Make an environment whose `pip` installs offline: from PIP_FIND_LINKS, and with the libraries of the tests."""
     venv.main([*arguments, "--without-pip"])
     folder = Path(arguments[-1])
-    shared = folder / "shared"
-    shared.mkdir()
-    for entry in _site_packages(Path(sys.prefix)).iterdir():
-        if not NOT_SHARED.match(entry.name):
-            (shared / entry.name).symlink_to(entry)
-    (_site_packages(folder) / "shared.pth").write_text(str(shared.resolve()), encoding="utf-8")
-    pip = f'exec "{folder.resolve()}/bin/python" -m pip "$command" --no-build-isolation --no-compile "$@"'
+    (_site_packages(folder) / "shared.pth").write_text(str(_shared_libraries()), encoding="utf-8")
+    pip = f'exec "{folder.resolve()}/bin/python" -m pip "$command" --no-build-isolation --no-compile --no-warn-conflicts "$@"'
     _write_program(folder / "bin" / "pip", f"#!/bin/sh\ncommand=$1\nshift\n{pip}\n")
+
+
+def _shared_libraries() -> Path:
+    """Return the folder with the libraries of the tests; it stays where it is, because bytecode is kept by the path."""
+    shared = Path(sys.prefix) / "shared"
+    shared.mkdir(exist_ok=True)
+    for entry in _site_packages(Path(sys.prefix)).iterdir():
+        # Another test process may do the same.
+        with suppress(FileExistsError):
+            if not NOT_SHARED.match(entry.name):
+                (shared / entry.name).symlink_to(entry)
+    for entry in shared.iterdir():
+        if not entry.exists():
+            entry.unlink(missing_ok=True)
+    return shared
 
 
 def _site_packages(environment: Path) -> Path:
