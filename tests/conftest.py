@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
+import shutil
 import signal
 import sys
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import hypothesis
 import pytest
@@ -18,6 +22,8 @@ import pytest
 from graph_agent.db import Database
 from graph_agent.record.tree.tables import tree_leaves
 from tests import fork_server
+from tests.chat.environment import migrated
+from tests.postgresql_copies import PostgresqlCopies
 from tests.run_folder import run_folder, service, use_memory
 
 fork_server.without_grammar()
@@ -78,6 +84,24 @@ def fresh_postgresql_url(postgresql_url: str) -> str:
     return f"{postgresql_url}&options=-csearch_path%3D{schema}"
 
 
+@pytest.fixture(scope="session")
+def postgresql_copies(postgresql_url: str) -> PostgresqlCopies:
+    return PostgresqlCopies(postgresql_url)
+
+
+@pytest.fixture
+def migrated_postgresql_url(postgresql_copies: PostgresqlCopies) -> Iterator[str]:
+    """The URL of a PostgreSQL database with all tables, and nothing in them."""
+    with postgresql_copies.copy(_migrate) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a migrated SQLite database, to copy."""
+    return asyncio.run(migrated(tmp_path_factory.mktemp("template")))
+
+
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     """The URL of a SQLite file that does not exist yet."""
@@ -90,6 +114,18 @@ def database_url(request: pytest.FixtureRequest) -> str:
     name = {"sqlite": "sqlite_url", "postgresql": "fresh_postgresql_url"}[request.param]
     url: str = request.getfixturevalue(name)
     return url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def migrated_database(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> Iterator[Database]:
+    """An open database with all tables, and nothing in them: the test runs on SQLite and on PostgreSQL."""
+    if request.param == "sqlite":
+        copy = shutil.copy(template / "graph_agent.db", tmp_path)
+        opened = Database.open(f"sqlite:///{copy}")
+    else:
+        opened = Database.open(request.getfixturevalue("migrated_postgresql_url"))
+    yield opened
+    opened.close_now()
 
 
 @pytest.fixture
@@ -108,6 +144,12 @@ def log(database: Database) -> Database:
     """
     database.write_now(tree_leaves.metadata.create_all)
     return database
+
+
+def _migrate(url: str) -> None:
+    # In a thread, because the event loop of an asynchronous fixture may be running here.
+    with TemporaryDirectory() as home, ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, migrated(Path(home), url)).result()
 
 
 @pytest.fixture

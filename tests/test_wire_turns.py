@@ -28,7 +28,7 @@ from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.hooks import TurnHook
 from tests.agent_service.environment import agent_services, at
-from tests.chat.environment import Environment, migrated, open_environment
+from tests.chat.environment import Environment, open_environment
 from tests.frozen_clock import freeze_loop_time
 from tests.llm.wire_apis import API, APIS, NOTHING, SIGNATURE, Call
 from tests.llm.wire_scenarios import Outcome, Scenario
@@ -43,11 +43,6 @@ named = pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without 
 CALL_MOM = {"description": "call mom"}
 ROWS = 3
 """The number of scenarios of each group and result that are run as whole turns."""
-
-
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return asyncio.run(migrated(tmp_path_factory.mktemp("template")))
 
 
 @pytest.fixture

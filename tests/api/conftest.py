@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
@@ -11,14 +10,9 @@ import pytest
 
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import Runtime
-from tests.chat.environment import Environment, migrated, open_environment
+from tests.chat.environment import Environment, open_environment
 
 Client = httpx.AsyncClient
-
-
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return asyncio.run(migrated(tmp_path_factory.mktemp("template")))
 
 
 @pytest.fixture

@@ -1,23 +1,17 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
 from graph_agent.clock import ManualClock
-from tests.chat.environment import Environment, migrated, open_environment
+from tests.chat.environment import Environment, open_environment
 
 
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
-
-
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return asyncio.run(migrated(tmp_path_factory.mktemp("template")))
 
 
 @pytest.fixture
@@ -32,6 +26,6 @@ async def each_environment(
     request: pytest.FixtureRequest, tmp_path: Path, template: Path, clock: ManualClock
 ) -> AsyncGenerator[Environment]:
     """A complete installation with a manual clock: the test runs on SQLite and on PostgreSQL."""
-    url = request.getfixturevalue("fresh_postgresql_url") if request.param == "postgresql" else ""
+    url = request.getfixturevalue("migrated_postgresql_url") if request.param == "postgresql" else ""
     async with open_environment(tmp_path, template, clock, url) as environment:
         yield environment

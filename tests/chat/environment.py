@@ -141,9 +141,9 @@ class Environment:
         return [content for (content,) in found]
 
 
-async def migrated(folder: Path) -> Path:
-    """Create a folder with an empty database to copy, because a migration takes longer than most tests."""
-    async with open_stores(Settings(GRAPH_AGENT_HOME=folder)):
+async def migrated(folder: Path, url: str = "") -> Path:
+    """Create the empty database of a home, or at `url`, to copy it, because a migration takes longer than most tests."""
+    async with open_stores(Settings(GRAPH_AGENT_HOME=folder, DATABASE_URL=url)):
         return folder
 
 

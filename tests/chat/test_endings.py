@@ -20,8 +20,8 @@ NEVER = 3600.0
 
 
 @pytest.fixture
-async def shared(tmp_path: Path, fresh_postgresql_url: str) -> AsyncGenerator[Environment]:
-    async with open_environment(tmp_path, None, url=fresh_postgresql_url) as environment:
+async def shared(tmp_path: Path, migrated_postgresql_url: str) -> AsyncGenerator[Environment]:
+    async with open_environment(tmp_path, None, url=migrated_postgresql_url) as environment:
         yield environment
 
 
@@ -39,9 +39,9 @@ async def begin(chat: ChatService, model: GatedModel) -> TurnHandle[object]:
 
 
 @pytest.mark.postgresql
-async def test_a_follower_is_notified_of_the_end_of_a_turn(shared: Environment, fresh_postgresql_url: str) -> None:
+async def test_a_follower_is_notified_of_the_end_of_a_turn(shared: Environment, migrated_postgresql_url: str) -> None:
     model = GatedModel([says("Hello.")])
-    owner, other = process(shared, fresh_postgresql_url, model), process(shared, fresh_postgresql_url)
+    owner, other = process(shared, migrated_postgresql_url, model), process(shared, migrated_postgresql_url)
     async with owner.endings.listen(), other.endings.listen():
         await until_messages_arrive(owner.endings, other.endings)
         run = await begin(owner, model)
@@ -56,10 +56,10 @@ async def test_a_follower_is_notified_of_the_end_of_a_turn(shared: Environment, 
 
 
 @pytest.mark.postgresql
-async def test_without_notifications_a_follower_reads_the_record(shared: Environment, fresh_postgresql_url: str) -> None:
+async def test_without_notifications_a_follower_reads_the_record(shared: Environment, migrated_postgresql_url: str) -> None:
     model = GatedModel([says("Hello.")])
     # Nothing listens, as behind a pooler in transaction mode.
-    owner, other = process(shared, fresh_postgresql_url, model), process(shared, fresh_postgresql_url)
+    owner, other = process(shared, migrated_postgresql_url, model), process(shared, migrated_postgresql_url)
     run = await begin(owner, model)
     events = await TurnStream(other, shared.engines[1], poll_seconds=0.01).subscribe(run.decision_id, "ann")
     assert events is not None

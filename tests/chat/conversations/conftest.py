@@ -13,7 +13,7 @@ from graph_agent.chat.conversations.turn_claim import TurnClaim
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest, TurnStore
 from graph_agent.clock import ManualClock, RandomIds
-from graph_agent.db import Database, migrate
+from graph_agent.db import Database
 from graph_agent.models.decision import AgentDecision, DecisionContext, DecisionType, PendingAction
 from graph_agent.models.record import SNAPSHOT_TEXTS, DecisionOpening, DecisionRecord, RecordHeader, RecordStatus
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -88,12 +88,10 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def store_with_limit(database: Database, clock: ManualClock) -> Callable[[int], StoreClient]:
+def store_with_limit(migrated_database: Database, clock: ManualClock) -> Callable[[int], StoreClient]:
     """Several simulated processes on one empty database and one clock."""
-    for package in ("graph_agent.record", "graph_agent.chat.conversations"):
-        migrate(database, package)
-    database.clock = clock
-    return lambda turns_per_minute: StoreClient(database, clock, turns_per_minute)
+    migrated_database.clock = clock
+    return lambda turns_per_minute: StoreClient(migrated_database, clock, turns_per_minute)
 
 
 @pytest.fixture
