@@ -67,11 +67,11 @@ class TurnHandle(Generic[T_co]):
         """Done when listeners have something to look at, such as the next step; then there is a new one."""
         self._owner: asyncio.Task[T_co]
 
-    def start(self, work: Coroutine[Any, Any, T_co], running: set[TurnHandle[object]]) -> None:
+    def start(self, work: Coroutine[Any, Any, T_co], running: dict[TurnHandle[object], None]) -> None:
         """Run `work` as the owner task. Until it has ended, this handle is in `running`."""
         self._owner = asyncio.create_task(work)
-        running.add(self)
-        self.add_done_callback(lambda: running.discard(self))
+        running[self] = None
+        self.add_done_callback(lambda: running.pop(self, None))
         # The caller may be gone: the record has the result.
         self._owner.add_done_callback(ignore_result)
 

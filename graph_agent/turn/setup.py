@@ -43,8 +43,8 @@ class TurnSetup:
     prompt: str
     model: str
     given_graph: CompiledGraph | None
-    running: set[TurnHandle[object]] = field(default_factory=set)
-    """The turns that run in this process."""
+    running: dict[TurnHandle[object], None] = field(default_factory=dict)
+    """The turns that run in this process, in the order of their start."""
     closing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CLOSED_TOGETHER))
     _snapshot: PolicySnapshot | None = None
 

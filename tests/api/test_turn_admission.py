@@ -33,7 +33,7 @@ class Turns:
         await self.may_begin.wait()
         self.clock.advance(seconds=self.seconds)
         run: TurnHandle[ChatAnswer] = TurnHandle("a decision", "a user")
-        run.start(self._work(), set())
+        run.start(self._work(), {})
         self.runs.append(run)
         return run
 

@@ -35,12 +35,14 @@ class PlainCaller:
         self._user_id = f"user{number}"
 
     async def decide(self) -> None:
-        """Ask for each decision, with or without a model; answer a question of it twice at once."""
-        await asyncio.gather(*(self._decide(number) for number in range(1, self._world.faults.plain + 1)))
+        """Ask for each decision, with or without a model, some of them at once; answer a question of it twice at once."""
+        random, count = self._world.random, self._world.faults.plain
+        moments = [random.uniform(0.0, 20.0) for _ in range(random.choice((1, max(1, count))))]
+        await asyncio.gather(*(self._decide(number, random.choice(moments)) for number in range(1, count + 1)))
 
-    async def _decide(self, number: int) -> None:
+    async def _decide(self, number: int, moment: float) -> None:
         world, random = self._world, self._world.random
-        await asyncio.sleep(random.uniform(0.0, 20.0))
+        await asyncio.sleep(moment)
         engine, conversation = random.choice(self._replicas), f"{CONVERSATION}-{self._user_id}-{number}"
         if random.random() < 0.5:
             context = DecisionContext(user_id=self._user_id, message=f"{conversation} asks", conversation_id=conversation)

@@ -32,6 +32,11 @@ _RUN = "graph_agent.turn.run"
 _WRITER = "graph_agent.record.writer"
 _OPERATIONS = "graph_agent.record.operations"
 _DATABASE = "graph_agent.db.database"
+_SEALING = "graph_agent.record.tree.sealing"
+_TREE = "graph_agent.record.tree.service"
+_SEAL = "            while (checkpoint := await write(self._database, self._sealer.seal)) is not None:\n"
+_SEAL_IN_TWO = "            while (checkpoint := await self._seal_in_two()) is not None:\n"
+_BEFORE_SEEN = "    async def seen_elsewhere("
 
 DEFECTS: Mapping[str, Sequence[Edit]] = {
     "leases are set and compared by the host's clock": [
@@ -154,6 +159,85 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
             "graph_agent.chat.conversations.turns",
             '            "idem_key": request.idem_key,\n',
             '            "idem_key": None,\n',
+        )
+    ],
+    "a budget is read before the transaction that counts the call": [
+        Edit(
+            _WRITER,
+            "            past = uses.find_uses(connection, operation.user_id, reservation.since, without=decision_id)\n",
+            "",
+        ),
+        Edit(
+            _WRITER,
+            "        operation = reservation.operation\n",
+            "        operation = reservation.operation\n"
+            "        past = await self._read(\n"
+            "            lambda connection: uses.find_uses(connection, operation.user_id, reservation.since, decision_id)\n"
+            "        )\n",
+        ),
+    ],
+    "calls whose outcome is not known do not count": [
+        Edit("graph_agent.record.uses", "_row.state != CallState.VOID", "_row.state == CallState.DONE")
+    ],
+    "a decision without a chat goes on after it was closed": [
+        Edit(_WRITER, "            _require_open(connection, decision_id)\n            return 1\n", "            return 1\n")
+    ],
+    "a decision without a chat is left open": [Edit(_RUN, "            run.leave_open()\n", "            pass\n")],
+    "the age of a decision is taken by the host's clock": [
+        Edit(_WRITER, "self.database.time(-age)", "self._clock.now() - age")
+    ],
+    "a log that is sealed later is an error": [
+        Edit("graph_agent.bootstrap.record_tree", '_log.warning("the log is sealed', '_log.error("the log is sealed')
+    ],
+    "a leaf is stored in a second commit": [
+        Edit(_WRITER, "                leaf.store(connection)\n", ""),
+        Edit(
+            _WRITER,
+            "        self.closed.set()\n        return record if",
+            "        if stored_text is text:\n"
+            "            await self._write(leaf.store, 'the leaf is stored')\n"
+            "        self.closed.set()\n        return record if",
+        ),
+    ],
+    "rows are taken from the queue in one commit and sealed in the next": [
+        Edit(_TREE, _SEAL, _SEAL_IN_TWO),
+        Edit(
+            _TREE,
+            _BEFORE_SEEN,
+            "    async def _seal_in_two(self) -> Checkpoint | None:\n"
+            "        from sqlalchemy import delete\n"
+            "        from graph_agent.record.tree.tables import record_pending\n"
+            "        def take(connection):\n"
+            "            rows = self._sealer._waiting(connection)\n"
+            "            taken = record_pending.c.number.in_([row.number for row in rows])\n"
+            "            connection.execute(delete(record_pending).where(taken))\n"
+            "            return rows\n"
+            "        rows = await write(self._database, take)\n"
+            "        def seal(connection):\n"
+            "            return self._sealer._append(connection, rows) if rows else None\n"
+            "        return await write(self._database, seal)\n\n" + _BEFORE_SEEN,
+        ),
+    ],
+    "rows are read in one transaction and sealed in the next": [
+        Edit(_TREE, _SEAL, _SEAL_IN_TWO),
+        Edit(
+            _TREE,
+            _BEFORE_SEEN,
+            "    async def _seal_in_two(self) -> Checkpoint | None:\n"
+            "        rows = await read(self._database, self._sealer._waiting)\n"
+            "        def seal(connection):\n"
+            "            return self._sealer._append(connection, rows) if rows else None\n"
+            "        return await write(self._database, seal)\n\n" + _BEFORE_SEEN,
+        ),
+    ],
+    "a head counts as seen before its commit": [
+        Edit(_SEALING, "        return checkpoint\n", "        self.seen = checkpoint\n        return checkpoint\n")
+    ],
+    "a settlement has no leaf": [
+        Edit(
+            "graph_agent.record.settlements",
+            "        insert_leaf_row(connection, LeafKind.SETTLEMENT, reports_table, row, sealer)\n",
+            "        connection.execute(reports_table.insert(), {**row, 'salt': ''})\n",
         )
     ],
 }

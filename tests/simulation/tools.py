@@ -40,7 +40,7 @@ CONFIRMED = frozenset({"drop_task", "wire_money"})
 CHANGES = ("add_task", "drop_task", "send_note", "wire_money")
 
 PAYS = "wire_money"
-LIMITS = {"add_task": 2, "send_note": 3}
+LIMITS = {"add_task": 2, "send_note": 2}
 """The calls of a tool that a user may make in a day, in simulations with budgets."""
 MAX_AMOUNT = 100
 """The money that a user may send in a day, in simulations with budgets."""
