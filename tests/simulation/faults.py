@@ -99,6 +99,6 @@ class Faults:
             double_clicks=sometimes(0.5),
             keyless=sometimes(0.3),
             stops=sometimes(0.2, 0.2),
-            plain=random.choice((0, 0, 1, 4)),
-            budgets=random.random() < 0.4,
+            plain=random.choice((0, 0, 1, 5)),
+            budgets=random.random() < 0.5,
         )

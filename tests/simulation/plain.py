@@ -37,14 +37,17 @@ class PlainCaller:
     async def decide(self) -> None:
         """Ask for each decision, with or without a model, some of them at once; answer a question of it twice at once."""
         random, count = self._world.random, self._world.faults.plain
-        moments = [random.uniform(0.0, 20.0) for _ in range(random.choice((1, max(1, count))))]
-        await asyncio.gather(*(self._decide(number, random.choice(moments)) for number in range(1, count + 1)))
+        # Some callers ask everything at once and without a model, so that their calls meet in the database.
+        hurries = random.random() < 0.5
+        moment = random.uniform(0.0, 20.0)
+        moments = [moment if hurries else random.uniform(0.0, 20.0) for _ in range(count)]
+        await asyncio.gather(*(self._decide(number, moment, hurries=hurries) for number, moment in enumerate(moments, start=1)))
 
-    async def _decide(self, number: int, moment: float) -> None:
+    async def _decide(self, number: int, moment: float, *, hurries: bool) -> None:
         world, random = self._world, self._world.random
         await asyncio.sleep(moment)
         engine, conversation = random.choice(self._replicas), f"{CONVERSATION}-{self._user_id}-{number}"
-        if random.random() < 0.5:
+        if not hurries and random.random() < 0.7:
             context = DecisionContext(user_id=self._user_id, message=f"{conversation} asks", conversation_id=conversation)
         else:
             context = DecisionContext.for_calls(self._user_id, world.model.calls(), conversation)
