@@ -64,7 +64,8 @@ class Client:
             await self._ask(http, {"content": "hello"})
         else:
             self.named += 1
-            await self._add(http, f"item {self.user} {self.named}")
+            # The number is part of a word: alone it would be one of the words in the names of other tasks.
+            await self._add(http, f"item {self.user} part{self.named}")
 
     async def _add(self, http: httpx.AsyncClient, description: str) -> None:
         answer = await self._ask(http, {"content": f'add a task "{description}"'})
