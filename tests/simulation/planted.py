@@ -240,6 +240,16 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
             "        connection.execute(reports_table.insert(), {**row, 'salt': ''})\n",
         )
     ],
+    "the renewal of leases ends with its first failure": [
+        Edit(_LEASES, "except (ServiceError, TimeoutError):", "except TimeoutError:")
+    ],
+    "a turn that was lost is closed by the loser": [
+        Edit(
+            _CLAIM,
+            "        if earlier is None:\n            raise self._lost()\n        self.answer",
+            "        if earlier is None:\n            self.answer = answer\n            return True\n        self.answer",
+        )
+    ],
 }
 """The name of each defect -> what it changes."""
 
