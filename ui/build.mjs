@@ -7,31 +7,6 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 /** What a new visitor loads to chat, and all parts together. */
 const MAX_GZIP_BYTES = { "first load": 60 * 1024, "all parts": 110 * 1024 };
 
-/** What uPlot attaches to its constructor, and the page does not use: without these lines the bundler drops the code behind them. */
-const UNUSED_IN_UPLOT = [
-  "uPlot.join = join;",
-  "uPlot.fmtDate = fmtDate;",
-  "uPlot.tzDate  = tzDate;",
-  "uPlot.sync = _sync;",
-  "uPlot.addGap = addGap;",
-  "uPlot.clipGaps = clipGaps;",
-  "(paths.stepped = stepped);",
-  "(paths.spline  = monotoneCubic);",
-];
-const smallerUplot = {
-  name: "smaller uPlot",
-  setup(build) {
-    build.onLoad({ filter: /uPlot\.esm\.js$/ }, async ({ path }) => {
-      let contents = await readFile(path, "utf8");
-      for (const line of UNUSED_IN_UPLOT) {
-        if (!contents.includes(line)) throw new Error(`uPlot has no line ${line}`);
-        contents = contents.replace(line, "");
-      }
-      return { contents };
-    });
-  },
-};
-
 const target = process.argv[2];
 if (!target) throw new Error("usage: node build.mjs FOLDER");
 await mkdir(target, { recursive: true });
@@ -47,7 +22,6 @@ const { metafile } = await build({
   splitting: true,
   entryNames: "[name]-[hash]",
   chunkNames: "[name]-[hash]",
-  plugins: [smallerUplot],
   metafile: true,
   target: "es2022",
   jsx: "automatic",

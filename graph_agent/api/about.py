@@ -19,7 +19,7 @@ from graph_agent.policy.rules import ToolRule
 
 router = APIRouter(prefix="/api", tags=["topology"])
 
-_VIEWS = ("chat", "decisions", "replay", "behavior")
+_VIEWS = ("chat", "decisions", "lab", "behavior")
 _HEADING = re.compile(r"^# +(?!constitution\b)(\S.*?) *$", re.IGNORECASE | re.MULTILINE)
 _ROLE = re.compile(r"\bYou are (?:an? |the )?([^.,;:\n]{3,80})")
 

@@ -1,4 +1,4 @@
-"""GET /api/baselines, /api/drift, /api/verify: how the agent behaves, and whether its record is intact.
+"""GET and POST /api/baselines, GET /api/drift, /api/verify: how the agent behaves, and whether its record is intact.
 
 They cover the decisions of all users, so they need the role of an auditor.
 """
@@ -14,7 +14,8 @@ from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.schemas import UUID_FORMAT, errors
+from graph_agent.api.body import read_model
+from graph_agent.api.schemas import UUID_FORMAT, errors, json_body
 from graph_agent.api.services import Auditor, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.drift.baselines import Baseline, BaselineService, DriftReport
@@ -24,6 +25,7 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.verification import verify_installation
 from graph_agent.clock import ignore_result
 from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.models.decision import FilledText
 from graph_agent.record.tamper.violations import VerifyReport
 
 router = APIRouter(prefix="/api", tags=["behavior"])
@@ -54,6 +56,15 @@ class BaselinePage(Frozen):
     has_more: bool
 
 
+class BaselineRequest(Frozen):
+    """A new baseline of the closed decisions from `since` (inclusive) to `until` (exclusive; now if it is left out)."""
+
+    name: FilledText = Field(min_length=1, max_length=255)
+    description: FilledText | None = None
+    since: UtcDatetime | None = None
+    until: UtcDatetime | None = None
+
+
 class DriftQuery(DecisionFilter):
     """The baseline, and the decisions that are compared with it: those after its end, unless `since` says otherwise."""
 
@@ -73,6 +84,20 @@ async def baselines(
     """List the baselines, newest first."""
     found = await BaselineService(services(request).runtime.log_reads).list_baselines(limit + 1, before)
     return BaselinePage(items=[BaselineSummary.of(baseline) for baseline in found[:limit]], has_more=len(found) > limit)
+
+
+@router.post(
+    "/baselines",
+    status_code=201,
+    responses=errors(401, 403, 409, 413, 415, 422, 503),
+    openapi_extra={"requestBody": json_body(BaselineRequest)},
+)
+async def create_baseline(request: Request, _caller: Auditor) -> BaselineSummary:
+    """Create a baseline, with which later decisions can be compared."""
+    asked = await read_model(request, BaselineRequest)
+    runtime = services(request).runtime
+    service = BaselineService(runtime.database, record_key=runtime.tree.key, clock=runtime.clock)
+    return BaselineSummary.of(await service.create_baseline(**dict(asked)))
 
 
 @router.get("/drift", responses=errors(401, 403, 404, 422, 503))

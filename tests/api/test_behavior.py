@@ -167,3 +167,19 @@ async def test_the_record_verifies_and_an_edit_is_found(environment: Environment
     assert (violation["kind"], violation["decision_id"]) == ("projection", edited)
     _, report = (await streamed(client, "/api/verify"))[-1]
     assert (report["intact"], [one["decision_id"] for one in report["violations"]]) == (False, [edited])
+
+
+async def test_an_auditor_creates_a_baseline(
+    environment: Environment, client: httpx.AsyncClient, guarded: httpx.AsyncClient
+) -> None:
+    hours = range(1, 61)
+    store_records(environment.database, *(make_record(hour, at=NOON + timedelta(hours=hour), user="ann") for hour in hours))
+    march = {"name": "march", "until": (NOON + timedelta(hours=31)).isoformat()}
+    refused = await guarded.post("/api/baselines", json=march, headers=headers("ann"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "ACCESS_DENIED")
+    created = await client.post("/api/baselines", json=march)
+    assert (created.status_code, created.json()["name"], created.json()["decisions"]) == (201, "march", 30)
+    assert [one["name"] for one in (await client.get("/api/baselines")).json()["items"]] == ["march"]
+    again = await client.post("/api/baselines", json=march)
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "DUPLICATE_NAME")
+    assert (await client.get("/api/drift", params={"baseline": "march"})).json()["decisions"] == 30

@@ -17,12 +17,13 @@ from tests.chat.environment import Environment, migrated
 from tests.page.history import KEY, with_history
 from tests.page.site import Site, chromium, open_site
 
-SHOWN = {"chat", "decision", "replay", "behavior"}
+SHOWN = {"chat", "decision", "lab", "replay", "behavior"}
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 ASKS_BEFORE_ADDING = ("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
 """A line of the constitution, and the line that replaces it."""
 LONG_TASK = "write the long letter to the landlord about the heating, the stairs, the broken lamp and the noise on Saturdays"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1360, "height": 800}}
+LAPTOP: dict[str, Any] = {"viewport": {"width": 1024, "height": 760}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 780}, "device_scale_factor": 2}
 
 
@@ -81,7 +82,7 @@ def take(site: Site, folder: Path, *, scheme: str, size: dict[str, Any], suffix:
         page.locator(".call").first.wait_for()
         page.locator("[data-state=BUILD_DECISION][data-condition=visited]").wait_for()
         picture(page, folder, "decision", suffix)
-        take_replay(page, folder, suffix)
+        take_lab(page, folder, suffix)
 
 
 def edit_constitution(page: Page, line: str, replacement: str) -> None:
@@ -91,17 +92,21 @@ def edit_constitution(page: Page, line: str, replacement: str) -> None:
     editor.fill(text.replace(line, replacement))
 
 
-def take_replay(page: Page, folder: Path, suffix: str) -> None:
-    """Replay a deletion under a constitution that lets it pass unasked."""
-    page.get_by_role("link", name="Replay", exact=True).last.click()
+def take_lab(page: Page, folder: Path, suffix: str) -> None:
+    """Tighten the rules in the lab, and look at a decision that they change."""
+    page.get_by_role("link", name="Try other rules").click()
     page.locator(".verdict-line.same").wait_for()
     picture(page, folder, "replay-same", suffix)
-    page.get_by_role("link", name="Replay", exact=True).first.click()
-    edit_constitution(page, *ASKS_BEFORE_ADDING)
-    page.get_by_label("Try it on the last").select_option("20")
-    page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.locator(".batch-results [role=status]")).to_have_text(re.compile(r"^\d+ different · \d+ the same$"))
-    picture(page, folder, "replay-last", suffix)
+    page.get_by_role("link", name="Lab", exact=True).click()
+    page.get_by_label("add_task: verdict").select_option("asks")
+    page.get_by_label("complete_task: calls per message").fill("1")
+    page.get_by_label("update_task: add a condition").select_option("the second one needs a yes")
+    expect(page.locator(".flow-sentence")).to_have_text(re.compile(r"^runs → asks: \d+, .*same: \d+$"))
+    page.locator(".possible li").first.wait_for()
+    picture(page, folder, "lab", suffix)
+    page.get_by_role("button", name=re.compile("runs → asks")).click()
+    page.locator(".what-if").first.scroll_into_view_if_needed()
+    picture(page, folder, "lab-band", suffix)
     page.locator(".what-if", has_text="call mom").click()
     page.locator(".verdict-line.different").wait_for()
     picture(page, folder, "replay", suffix)
@@ -113,7 +118,7 @@ def take_behavior(page: Page, folder: Path, suffix: str) -> None:
     page.get_by_role("button", name="Verify the record").click()
     page.get_by_label("Verification").locator(".verdict-line").wait_for()
     page.get_by_label("Drift").locator(".verdict-line").wait_for()
-    page.locator(".plot canvas").nth(3).wait_for()
+    page.locator(".chart").nth(3).wait_for()
     picture(page, folder, "behavior", suffix)
     page.get_by_label("Drift").scroll_into_view_if_needed()
     picture(page, folder, "drift", suffix)
@@ -134,7 +139,9 @@ def main() -> None:
             variants = [
                 ("light", DESKTOP, ""),
                 ("dark", DESKTOP, "-dark"),
+                ("light", LAPTOP, "-1024"),
                 ("light", PHONE, "-phone"),
+                ("dark", PHONE, "-phone-dark"),
             ]
             for scheme, size, suffix in variants if folder else variants[:1]:
                 with open_site(browser, Path(name) / f"site{suffix}", template, with_key) as site:

@@ -123,7 +123,7 @@ def test_the_page_speaks_of_the_server_that_it_has(site: Site) -> None:
         assert "task" not in words(page)
         expect(page.get_by_label("Intent")).to_have_count(0)
         page.get_by_role("link", name="Behavior").click()
-        page.locator(".plot canvas").first.wait_for()
+        page.locator(".chart").first.wait_for()
         expect(page.get_by_role("heading", name="Intents")).to_have_count(0)
     assert not [url for url in asked if "/api/tasks" in url]
 

@@ -32,14 +32,27 @@ def test_figures_drift_and_verification_are_shown(site_with_history: Site) -> No
     with site_with_history.page() as page:
         page.goto(f"{site_with_history.url}/behavior?within=month")
         expect(page.locator(".tile", has_text="Decisions")).to_contain_text("540")
-        expect(page.locator(".plot canvas")).to_have_count(4)
+        expect(page.locator(".chart")).to_have_count(4)
+        outcomes, types = page.get_by_label("Outcomes"), page.get_by_label("Decision types")
+        in_all = types.locator("strong").first.inner_text()
+        page.locator(".plot svg").first.hover()
+        # Every chart points at the same part.
+        expect(page.locator(".chart .pointed")).to_have_count(
+            2 + types.locator("li").count() + page.get_by_label("Intents").locator("li").count()
+        )
+        expect(types.locator("strong").first).not_to_have_text(in_all)
+        page.get_by_role("heading", name="Behavior").hover()
+        expect(types.locator("strong").first).to_have_text(in_all)
+        expect(outcomes.locator(".swatch.accent")).to_have_count(1)
         expect(page.get_by_label("Outcomes").locator("li", has_text="refusal").locator("strong")).not_to_have_text("0")
-        expect(page.locator(".figures th", has_text="add_task")).to_be_visible()
+        expect(page.get_by_role("rowheader", name="add_task", exact=True)).to_be_visible()
 
         drift = page.get_by_label("Drift")
-        expect(drift.locator("option")).to_have_text(f"{BASELINE} (300)")
+        expect(drift.get_by_label("since baseline").locator("option")).to_have_text(f"{BASELINE} (300)")
         expect(drift.locator(".verdict-line.different")).to_contain_text("Drift in 240 decisions")
-        row = drift.locator("tr.different", has_text="intents: ambiguous")
+        row = drift.locator("tr.different", has_text="ask clarification")
+        expect(row).to_have_count(1)
+        expect(row).to_contain_text("ambiguous")
         expect(row.locator("td").last).to_have_text("< 0.001")
 
         page.get_by_role("button", name="Verify the record").click()
@@ -54,11 +67,24 @@ def test_without_decisions_and_baselines_it_says_what_to_do(site: Site) -> None:
     with site.page() as page:
         page.get_by_role("link", name="Behavior").click()
         expect(page.get_by_text("No decision in this time.")).to_be_visible()
-        expect(page.get_by_label("Drift")).to_contain_text("graph-agent baseline create NAME")
+        expect(page.get_by_label("Drift")).to_contain_text("No baseline yet.")
         page.get_by_role("link", name="Chat").click()
         say(page, "show my tasks")
         page.get_by_role("link", name="Behavior").click()
         expect(page.locator(".tile", has_text="Decisions").locator("strong")).to_have_text("1")
+
+
+def test_a_baseline_is_created_and_compared_on_the_page(site_with_history: Site) -> None:
+    with site_with_history.page(refusals=True) as page:
+        page.goto(f"{site_with_history.url}/behavior?within=month")
+        drift = page.get_by_label("Drift")
+        drift.get_by_label("New baseline").fill(BASELINE)
+        drift.get_by_role("button", name="Create").click()
+        expect(drift.get_by_role("alert")).to_contain_text(BASELINE)
+        drift.get_by_label("New baseline").fill("until yesterday")
+        drift.get_by_role("button", name="Create").click()
+        expect(drift.get_by_label("since baseline")).to_have_value("until yesterday")
+        expect(drift.locator(".verdict-line")).to_contain_text("decisions since")
 
 
 def test_a_verification_can_be_cancelled(site: Site) -> None:

@@ -268,8 +268,8 @@ def test_the_page_fits_a_phone(site: Site) -> None:
         page.locator(".panel-toggle").click()
         expect(page.locator("[data-state=EXECUTE_TOOLS]")).to_be_visible()
         decision = page.locator(".message footer a").last.evaluate("link => link.href")
-        paths = [page.url, decision, decision.replace("/decisions/", "/replay/")]
-        for path in [*paths, *(f"{site.url}/{view}" for view in ("decisions", "replay", "behavior"))]:
+        paths = [page.url, decision, decision.replace("/decisions/", "/lab/")]
+        for path in [*paths, *(f"{site.url}/{view}" for view in ("decisions", "lab", "behavior"))]:
             page.goto(path)
             page.locator(".columns, .message, .row, .tiles").first.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -39,7 +39,7 @@ def views(site: Site) -> list[str]:
         say(page, "delete the letter task")
         decision = page.locator(".message footer a").last.evaluate("link => link.pathname")
         chat = page.evaluate("location.pathname")
-    return [chat, "/chat", "/decisions", decision, "/replay", decision.replace("decisions", "replay"), "/behavior", "/help"]
+    return [chat, "/chat", "/decisions", decision, "/lab", decision.replace("decisions", "lab"), "/behavior", "/help"]
 
 
 def ready(page: Page) -> None:

@@ -7,11 +7,12 @@ import { DecisionView } from "./decisions/one";
 import { DecisionsView, prepareDecisions } from "./decisions/list";
 import { BehaviorView } from "./behavior/view";
 import { HelpView } from "./help/view";
-import { ReplayView } from "./replay/view";
+import type { LabView } from "./lab/view";
 import { loadAbout } from "./shared/about";
 import { Account } from "./shared/account";
 import { Brand } from "./shared/brand";
 import { signedIn } from "./shared/client";
+import { Later } from "./shared/later";
 import { follow, navigate, path } from "./shared/router";
 import { SignedOut } from "./shared/sign_in";
 import { OfflineBanner } from "./shared/states";
@@ -20,7 +21,7 @@ import "./style.css";
 const VIEWS: readonly (readonly [name: string, title: string])[] = [
   ["chat", "Chat"],
   ["decisions", "Decisions"],
-  ["replay", "Replay"],
+  ["lab", "Lab"],
   ["behavior", "Behavior"],
 ];
 
@@ -51,12 +52,14 @@ function Page(): VNode {
   );
 }
 
+const loadLab = async (): Promise<typeof LabView> => (await import("./lab/view")).LabView;
+
 function View({ name, id }: { name: string; id: string | null }): VNode {
   switch (name) {
     case "decisions":
       return id === null ? <DecisionsView /> : <DecisionView id={id} />;
-    case "replay":
-      return <ReplayView id={id} />;
+    case "lab":
+      return <Later load={loadLab} id={id} />;
     case "behavior":
       return <BehaviorView />;
     case "help":

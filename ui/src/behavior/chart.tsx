@@ -1,12 +1,7 @@
-// A chart over time, drawn by uPlot; its numbers are in the legend too.
-import { useEffect, useRef, useState } from "preact/hooks";
+// A chart over time. All charts have the same range and point at the same part of it; the legend has the numbers.
+import { signal } from "@preact/signals";
 import type { VNode } from "preact";
-import type uPlot from "uplot";
 import { day, fullTime, timeOfDay } from "../shared/format";
-
-const HEIGHT = 190;
-const BAR_SHARE = 0.72;
-const MAX_BAR = 48;
 
 export interface Series {
   readonly name: string;
@@ -22,53 +17,37 @@ export interface Series {
 
 interface Props {
   readonly title: string;
-  /** The start of each part of the range, and its end. */
+  /** The start of each part of the range. */
   readonly starts: readonly string[];
-  readonly until: string;
   readonly series: readonly Series[];
-  readonly kind: "bars" | "lines";
+  /** Bars are added up; each of the rows has its own bars. */
+  readonly kind: "bars" | "lines" | "rows";
   readonly format: (value: number) => string;
 }
 
-let Plot: typeof uPlot | null = null;
+/** The part of the range that the pointer is at, in every chart. */
+const at = signal<number | null>(null);
 
-/** Load the code of the charts, which no other view needs. It must be loaded before a chart is shown. */
-export async function loadCharts(): Promise<void> {
-  Plot = (await import("uplot")).default;
-}
+const LABELS = 4;
+const DAY_MS = 86_400_000;
 
-export function Chart({ title, starts, until, series, kind, format }: Props): VNode {
-  const place = useRef<HTMLDivElement>(null);
-  const [at, setAt] = useState<number | null>(null);
-  const scheme = useColorScheme();
-  useEffect(() => {
-    const element = place.current;
-    if (!element || !Plot) return undefined;
-    const plot = new Plot(
-      { ...options({ starts, until, series, kind, format }), width: element.clientWidth, height: HEIGHT, hooks: { setCursor: [(own) => setAt(own.cursor.idx ?? null)] } },
-      data(starts, until, series, kind),
-      element,
-    );
-    const resized = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT }));
-    resized.observe(element);
-    return () => {
-      resized.disconnect();
-      plot.destroy();
-    };
-  }, [starts, series, scheme]);
-  const start = at === null ? undefined : starts[at];
+export function Chart(props: Props): VNode {
+  const { title, starts, series, kind, format } = props;
+  const start = at.value === null ? undefined : starts[at.value];
   return (
     <figure class="chart">
       <figcaption>
         <h2>{title}</h2>
         <span class="quiet">{start ? fullTime(start) : ""}</span>
       </figcaption>
-      <div ref={place} class="plot" aria-hidden="true" />
-      <ul class="legend" aria-label={title}>
+      {kind !== "rows" && <Plot {...props} />}
+      <ul class={kind === "rows" ? "legend small-multiples" : "legend"} aria-label={title}>
         {series.map((one) => (
           <li key={one.name}>
-            <span class={`swatch ${one.color}`} aria-hidden="true" />
-            {one.href ? <a href={one.href}>{one.name}</a> : one.name} <strong>{at === null ? one.total : shown(one.values[at], format)}</strong>
+            {kind !== "rows" && <span class={`swatch ${one.color}`} aria-hidden="true" />}
+            {one.href ? <a href={one.href}>{one.name}</a> : <span>{one.name}</span>}{" "}
+            {kind === "rows" && <Bars series={[one]} top={Math.max(...series.flatMap(({ values }) => values.map(Number)), 1)} />}
+            <strong>{at.value === null ? one.total : shown(one.values[at.value], format)}</strong>
           </li>
         ))}
       </ul>
@@ -80,60 +59,94 @@ function shown(value: number | null | undefined, format: (value: number) => stri
   return value === null || value === undefined ? "–" : format(value);
 }
 
-/** The center of each part and the values; those of bars are added up, the highest bar first, so that the others cover it. */
-function data(starts: readonly string[], until: string, series: readonly Series[], kind: Props["kind"]): uPlot.AlignedData {
-  const edges = [...starts, until].map((time) => Date.parse(time) / 1000);
-  const centers = starts.map((_, index) => ((edges[index] ?? 0) + (edges[index + 1] ?? 0)) / 2);
-  if (kind === "lines") return [centers, ...series.map((one) => [...one.values])];
-  const sums = centers.map(() => 0);
-  const stacked = series.map((one) => one.values.map((value, index) => (sums[index] = (sums[index] ?? 0) + (value ?? 0))));
-  return [centers, ...stacked.reverse()];
+function Plot({ starts, series, kind, format }: Props): VNode {
+  const sums = starts.map((_, index) => series.reduce((sum, one) => sum + (one.values[index] ?? 0), 0));
+  const highest = kind === "bars" ? Math.max(...sums) : Math.max(...series.flatMap(({ values }) => values.map((value) => value ?? 0)));
+  const top = ceiling(highest, kind === "bars");
+  return (
+    <div class="plot" aria-hidden="true">
+      <div class="scale">
+        {[1, 0.5, 0].map((share) => (
+          <span key={share}>{format(top * share)}</span>
+        ))}
+      </div>
+      {kind === "bars" ? <Bars series={series} top={top} /> : <Lines series={series} top={top} />}
+      <div class="times">
+        {Array.from({ length: LABELS }, (_, index) => starts[Math.floor((index * starts.length) / LABELS)] ?? "").map((start, index) => (
+          <span key={index}>{tick(start, Date.parse(starts.at(-1) ?? "") - Date.parse(starts[0] ?? ""))}</span>
+        ))}
+      </div>
+    </div>
+  );
 }
 
-function options({ starts, until, series, kind, format }: Omit<Props, "title">): Omit<uPlot.Options, "width" | "height"> {
-  const style = getComputedStyle(document.documentElement);
-  const color = (name: string): string => style.getPropertyValue(`--${name}`).trim();
-  const axis = { stroke: color("soft"), font: "12px system-ui, sans-serif", grid: { stroke: color("line"), width: 1 }, ticks: { show: false } };
-  const drawn = kind === "bars" ? [...series].reverse() : series;
-  const bars = Plot?.paths.bars?.({ size: [BAR_SHARE, MAX_BAR] });
-  return {
-    legend: { show: false },
-    cursor: { y: false, points: { show: kind === "lines" }, drag: { x: false, y: false } },
-    // At the right so much that the last time is not cut.
-    padding: [8, 20, 0, 0],
-    scales: {
-      x: { range: [Date.parse(starts[0] ?? until) / 1000, Date.parse(until) / 1000] },
-      y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.08 : 1] },
-    },
-    axes: [
-      { ...axis, grid: { show: false }, size: 28, values: (_plot, ticks) => ticks.map((tick) => tickTime(tick)) },
-      { ...axis, size: 54, values: (_plot, ticks) => ticks.map((tick) => (kind === "bars" && !Number.isInteger(tick) ? "" : format(tick))) },
-    ],
-    series: [
-      {},
-      ...drawn.map(
-        (one): uPlot.Series =>
-          kind === "bars"
-            ? { fill: color(one.color), stroke: color(one.color), width: 0, points: { show: false }, ...(bars ? { paths: bars } : {}) }
-            : { stroke: color(one.color), width: 2, spanGaps: true, points: { size: 5, fill: color(one.color) } },
-      ),
-    ],
-  };
+/** The upper end of a scale: 1, 2 or 5 with zeros, and of whole numbers an even one, so that its half is whole too. */
+function ceiling(highest: number, isWhole: boolean): number {
+  const least = Math.max(highest, isWhole ? 2 : 1);
+  const power = 10 ** Math.floor(Math.log10(least));
+  const found = ([1, 2, 4, 5, 6, 8, 10].find((step) => step * power >= least) ?? 10) * power;
+  return isWhole && found % 2 ? found + 1 : found;
 }
 
-function tickTime(seconds: number): string {
-  const date = new Date(seconds * 1000);
-  return date.getHours() === 0 && date.getMinutes() === 0 ? day(date) : timeOfDay(date);
+function tick(start: string, span: number): string {
+  return span > DAY_MS ? day(new Date(start)) : timeOfDay(new Date(start));
 }
 
-/** Changes when the color scheme does: a canvas does not follow it by itself. */
-function useColorScheme(): boolean {
-  const query = window.matchMedia("(prefers-color-scheme: dark)");
-  const [dark, setDark] = useState(query.matches);
-  useEffect(() => {
-    const changed = (): void => setDark(query.matches);
-    query.addEventListener("change", changed);
-    return () => query.removeEventListener("change", changed);
-  }, []);
-  return dark;
+interface DrawnProps {
+  readonly series: readonly Series[];
+  readonly top: number;
+}
+
+/** The shapes are as broad as there are parts and as high as the scale; the element gives them their size. */
+function Frame({ parts, top, children }: { parts: number; top: number; children: readonly VNode[] }): VNode {
+  return (
+    <svg
+      viewBox={`0 0 ${parts} ${top}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+      onPointerMove={({ clientX, currentTarget }) => {
+        const { left, width } = currentTarget.getBoundingClientRect();
+        at.value = Math.min(parts - 1, Math.max(0, Math.floor(((clientX - left) / width) * parts)));
+      }}
+      onPointerLeave={() => (at.value = null)}
+    >
+      {at.value !== null && <rect class="pointed" x={at.value} y={0} width={1} height={top} />}
+      {children}
+    </svg>
+  );
+}
+
+function Bars({ series, top }: DrawnProps): VNode {
+  const parts = series[0]?.values.length ?? 1;
+  const below = new Array<number>(parts).fill(0);
+  return (
+    <Frame parts={parts} top={top}>
+      {series.map((one) => (
+        <g key={one.name} style={{ fill: `var(--${one.color})` }}>
+          {one.values.map((value, index) => {
+            if (!value) return null;
+            below[index] = (below[index] ?? 0) + value;
+            return <rect key={index} x={index + 0.14} width={0.72} y={top - (below[index] ?? 0)} height={value} />;
+          })}
+        </g>
+      ))}
+    </Frame>
+  );
+}
+
+function Lines({ series, top }: DrawnProps): VNode {
+  return (
+    <Frame parts={series[0]?.values.length ?? 1} top={top}>
+      {series.map((one) => {
+        const points = one.values.flatMap((value, index) => (value === null ? [] : [`${index + 0.5} ${top - value}`]));
+        return (
+          <g key={one.name} class="line" style={{ stroke: `var(--${one.color})` }}>
+            <path d={`M${points.join("L")}`} />
+            {/* A line of no length with round ends is a point, however the shapes are stretched. */}
+            <path class="points" d={points.map((point) => `M${point}h0`).join("")} />
+          </g>
+        );
+      })}
+    </Frame>
+  );
 }

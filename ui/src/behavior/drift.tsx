@@ -1,14 +1,15 @@
-// The comparison of later decisions with a baseline: every figure then and now, and how likely chance explains the difference.
+// Drift: a baseline is created, and later decisions are compared with it: every figure then and now, and whether chance explains it.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { ApiError, getJson } from "../shared/client";
+import { ApiError, getJson, post, request } from "../shared/client";
 import type { BaselinePage, Comparison, DriftReport, GroupDrift } from "../shared/client";
+import { serverNow } from "../shared/clock";
 import { duration, integer, shortTime, words } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { Visible } from "../shared/text";
 import { FiguresTable } from "./figures_table";
 
-const SHOWN = 12;
+const SHOWN = 10;
 
 export function DriftSection(): VNode {
   const [baselines, setBaselines] = useState<BaselinePage | null>(null);
@@ -18,14 +19,17 @@ export function DriftSection(): VNode {
   const failed = (failure: unknown): void => {
     if (failure instanceof ApiError) setProblem(failure.message);
   };
-  useEffect(() => {
-    const abort = new AbortController();
-    getJson<BaselinePage>("/api/baselines?limit=200", abort.signal)
+  const load = (signal?: AbortSignal): void => {
+    getJson<BaselinePage>("/api/baselines?limit=200", signal)
       .then((page) => {
         setBaselines(page);
         setName(page.items[0]?.name ?? null);
       })
       .catch(failed);
+  };
+  useEffect(() => {
+    const abort = new AbortController();
+    load(abort.signal);
     return () => abort.abort();
   }, []);
   useEffect(() => {
@@ -56,15 +60,13 @@ export function DriftSection(): VNode {
       {problem ? (
         <p class="quiet">{problem}</p>
       ) : baselines && baselines.items.length === 0 ? (
-        <p class="quiet">
-          No baseline yet. <code>graph-agent baseline create NAME</code> stores how the agent behaves now; later decisions are then
-          compared with it here.
-        </p>
+        <p class="quiet">No baseline yet. It stores how the agent behaved until a time; later decisions are then compared with it.</p>
       ) : report ? (
         <Report report={report} />
       ) : (
         <p class="quiet">Comparing…</p>
       )}
+      {baselines && <NewBaseline onCreated={load} />}
     </section>
   );
 }
@@ -92,11 +94,91 @@ function Report({ report }: { report: DriftReport }): VNode {
   );
 }
 
-function Group({ group }: { group: GroupDrift }): VNode {
-  const sorted = [...group.comparisons].sort(
-    (one, other) => Number(other.flagged) - Number(one.flagged) || Math.abs(other.deviation) - Math.abs(one.deviation),
-  );
+const UNTIL: Readonly<Record<string, number>> = { "until now": 0, "until an hour ago": 1, "until a day ago": 24, "until a week ago": 168 };
+const HOUR_MS = 3_600_000;
+
+function NewBaseline({ onCreated }: { onCreated: () => void }): VNode {
+  const [name, setName] = useState("");
+  const [until, setUntil] = useState("until a day ago");
+  const [problem, setProblem] = useState<string | null>(null);
+  const create = async (): Promise<void> => {
+    setProblem(null);
+    const end = new Date(serverNow() - (UNTIL[until] ?? 0) * HOUR_MS).toISOString();
+    try {
+      await request("/api/baselines", post({ name: name.trim(), until: end }));
+      setName("");
+      onCreated();
+    } catch (failure) {
+      if (failure instanceof ApiError) setProblem(failure.message);
+    }
+  };
   return (
+    <form
+      class="new-baseline"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (name.trim()) void create();
+      }}
+    >
+      <label class="inline">
+        New baseline
+        <input type="text" maxLength={255} placeholder="its name" value={name} onInput={(event) => setName(event.currentTarget.value)} />
+      </label>
+      <label class="inline">
+        <span class="visually-hidden">Its decisions</span>
+        <select value={until} onChange={(event) => setUntil(event.currentTarget.value)}>
+          {Object.keys(UNTIL).map((one) => (
+            <option key={one}>{one}</option>
+          ))}
+        </select>
+      </label>
+      <button type="submit" disabled={!name.trim()}>
+        Create
+      </button>
+      {problem && (
+        <p class="failure" role="alert">
+          <Visible text={problem} />
+        </p>
+      )}
+    </form>
+  );
+}
+
+/** Figures that are the same fact: one in each dimension, with equal values. */
+interface Fact {
+  readonly names: readonly string[];
+  readonly one: Comparison;
+}
+
+function factsOf(comparisons: readonly Comparison[]): Fact[] {
+  const found = new Map<string, Fact>();
+  for (const one of comparisons) {
+    if (one.name === "*") continue;
+    const key = one.dimension === "latency" ? one.name : `${one.baseline.toFixed(4)} ${one.current.toFixed(4)}`;
+    const known = found.get(key);
+    const own = nameOf(one);
+    if (!known) found.set(key, { names: [own], one });
+    else found.set(key, { names: known.names.includes(own) ? known.names : [...known.names, own], one: shownOf(known.one, one) });
+  }
+  return [...found.values()].sort(
+    ({ one }, { one: other }) => Number(other.flagged) - Number(one.flagged) || Math.abs(other.deviation) - Math.abs(one.deviation),
+  );
+}
+
+/** The one that is shown: what drifts, else a share rather than calls of a tool. */
+function shownOf(known: Comparison, other: Comparison): Comparison {
+  if (known.flagged !== other.flagged) return known.flagged ? known : other;
+  return known.dimension === "tool_frequency" ? other : known;
+}
+
+function nameOf({ dimension, name }: Comparison): string {
+  return dimension === "latency" ? `latency: ${words(name).replace(/ ms$/, "")}` : dimension === "tool_frequency" ? `tool ${name}` : words(name);
+}
+
+function Group({ group }: { group: GroupDrift }): VNode {
+  const moved = group.comparisons.filter((one) => one.name === "*");
+  return (
+    <>
     <FiguresTable
       caption={
         <>
@@ -105,27 +187,29 @@ function Group({ group }: { group: GroupDrift }): VNode {
         </>
       }
       columns={["Figure", "Then", "Now", "p"]}
-      rows={sorted.slice(0, SHOWN).map((one) => ({
+      rows={factsOf(group.comparisons).slice(0, SHOWN).map(({ names, one }) => ({
         key: `${one.dimension} ${one.name}`,
         name: (
           <>
-            <Visible text={figure(one)} />
+            <Visible text={names.join(" · ")} />
             {one.flagged && <span class="mark">drift</span>}
           </>
         ),
         figures: [
-          one.name === "*" ? "" : value(one, one.baseline),
+          value(one, one.baseline),
           value(one, one.current),
           one.p_value < 0.001 ? "< 0.001" : one.p_value.toFixed(3),
         ],
         different: one.flagged,
       }))}
     />
+      {moved.length > 0 && (
+        <p class="quiet">
+          Moved in all: {moved.map((one) => `${words(one.dimension)} ${percent(one.current)}${one.flagged ? " (drift)" : ""}`).join(", ")}.
+        </p>
+      )}
+    </>
   );
-}
-
-function figure(one: Comparison): string {
-  return one.name === "*" ? `${words(one.dimension)}, moved in all` : `${words(one.dimension)}: ${words(one.name)}`;
 }
 
 function value(one: Comparison, of: number): string {

@@ -11,7 +11,7 @@ import { navigate, query } from "../shared/router";
 import { Searchable } from "../shared/searchable";
 import { ErrorState, Loading } from "../shared/states";
 import { Visible } from "../shared/text";
-import { Chart, loadCharts } from "./chart";
+import { Chart } from "./chart";
 import type { Series } from "./chart";
 import { DriftSection } from "./drift";
 import { FiguresTable } from "./figures_table";
@@ -25,13 +25,15 @@ const RANGES: Readonly<Record<string, { readonly hours: number; readonly parts: 
 };
 const DEFAULT_RANGE = "day";
 
+/** One color means one outcome; what is not an outcome has the color of the text. */
 const CATEGORY_COLORS: Readonly<Record<string, string>> = {
   SUCCESS: "accent",
   AMBIGUITY: "chart-3",
   REFUSAL: "chart-4",
   ERROR: "red",
 };
-const COLORS = ["chart-1", "chart-2", "chart-3", "chart-4", "chart-5", "chart-6"];
+const COUNT = "chart-count";
+const SHOWN = 6;
 
 interface Loaded {
   readonly whole: Metrics;
@@ -83,7 +85,6 @@ async function load(range: string, signal: AbortSignal): Promise<Loaded> {
   const [whole, timeline] = await Promise.all([
     getJson<Metrics>(`/api/metrics?${span}`, signal),
     getJson<readonly Metrics[]>(`/api/metrics/timeline?${span}&parts=${parts}`, signal),
-    loadCharts(),
   ]);
   return { whole, parts: timeline };
 }
@@ -95,7 +96,7 @@ function Figures({ whole, parts, range }: Loaded & { readonly range: string }): 
   const intents = useMemo(() => mix(whole, parts, (one) => one.intents), [parts]);
   const latency = useMemo(() => percentiles(whole, parts), [parts]);
   const refused = Object.values(whole.tools).reduce((sum, tool) => sum + tool.refused, 0);
-  const shared = { starts, until: whole.until ?? "" };
+  const shared = { starts };
   if (whole.total === 0) return <p class="state-text">No decision in this time. Choose a longer one, or write something in the chat.</p>;
   return (
     <>
@@ -117,8 +118,8 @@ function Figures({ whole, parts, range }: Loaded & { readonly range: string }): 
       <div class="charts">
         <Chart title="Outcomes" kind="bars" series={outcomes} format={integer} {...shared} />
         <Chart title="Time per decision" kind="lines" series={latency} format={duration} {...shared} />
-        <Chart title="Decision types" kind="bars" series={types} format={integer} {...shared} />
-        {hasTasks() && <Chart title="Intents" kind="bars" series={intents} format={integer} {...shared} />}
+        <Chart title="Decision types" kind="rows" series={types} format={integer} {...shared} />
+        {hasTasks() && <Chart title="Intents" kind="rows" series={intents} format={integer} {...shared} />}
       </div>
       <Tools whole={whole} />
     </>
@@ -137,7 +138,7 @@ function Tile({ name, value, note }: { name: string; value: string; note: Compon
   );
 }
 
-/** One series for each name, the most frequent first; those beyond the colors are shown together. */
+/** One series for each name, the most frequent first; the last ones are shown together. */
 function mix(
   whole: Metrics,
   parts: readonly Metrics[],
@@ -146,14 +147,14 @@ function mix(
   href?: (name: string) => string,
 ): Series[] {
   const names = Object.keys(counts(whole));
-  const own = names.length > COLORS.length ? names.slice(0, COLORS.length - 1) : names;
+  const own = names.length > SHOWN ? names.slice(0, SHOWN - 1) : names;
   const rest = names.slice(own.length);
   const sum = (one: Metrics, wanted: readonly string[]): number => wanted.reduce((total, name) => total + (counts(one)[name] ?? 0), 0);
   const groups: [string, readonly string[]][] = own.map((name) => [words(name), [name]]);
   if (rest.length > 0) groups.push([`${rest.length} others`, rest]);
-  return groups.map(([name, wanted], index) => ({
+  return groups.map(([name, wanted]) => ({
     name,
-    color: color?.(wanted[0] ?? "") ?? COLORS[index] ?? "soft",
+    color: color?.(wanted[0] ?? "") ?? COUNT,
     values: parts.map((part) => sum(part, wanted)),
     total: integer(sum(whole, wanted)),
     ...(href && { href: href(wanted[0] ?? "") }),
@@ -162,9 +163,9 @@ function mix(
 
 function percentiles(whole: Metrics, parts: readonly Metrics[]): Series[] {
   const kinds = [
-    ["99 %", "p99", "chart-2"],
-    ["95 %", "p95", "chart-3"],
-    ["median", "p50", "accent"],
+    ["99 %", "p99", "time-99"],
+    ["95 %", "p95", "time-95"],
+    ["median", "p50", "time-50"],
   ] as const;
   return kinds.map(([name, field, color]) => ({
     name,

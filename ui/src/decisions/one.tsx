@@ -66,8 +66,8 @@ export function DecisionView({ id }: { id: string }): VNode {
           <Outcome outcome={detail.outcome_category} type={detail.decision_type} />
         </a>
         {detail.status !== "PENDING" && (
-          <a class="button" href={`/replay/${detail.decision_id}`}>
-            Replay
+          <a class="button" href={`/lab/${detail.decision_id}`}>
+            Try other rules
           </a>
         )}
       </header>

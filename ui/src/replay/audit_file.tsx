@@ -6,6 +6,7 @@ import { Answer, Calls, Facts, Findings, ModelCalls } from "../decisions/one";
 import { Outcome, titleOf } from "../decisions/row";
 import { Visible } from "../shared/text";
 import { Comparison } from "./comparison";
+import type { Edit } from "../lab/texts";
 import type { Report } from "./reports";
 
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'";
@@ -17,7 +18,7 @@ interface Props {
   readonly record: string;
   readonly unchanged: Report;
   readonly whatIf: Report | null;
-  readonly edited: string | null;
+  readonly edit: Edit;
 }
 
 /** The text of the file. Everything in it was rendered as text, so it contains no code of users, models or tools. */
@@ -38,7 +39,7 @@ export function auditFile(props: Props): string {
   ].join("\n");
 }
 
-function AuditReport({ detail, constitution, record, unchanged, whatIf, edited }: Props): VNode {
+function AuditReport({ detail, constitution, record, unchanged, whatIf, edit }: Props): VNode {
   return (
     <main>
       <header class="view-title">
@@ -60,12 +61,13 @@ function AuditReport({ detail, constitution, record, unchanged, whatIf, edited }
         </section>
         {whatIf && (
           <section>
-            <h1>With another constitution</h1>
+            <h1>With other rules</h1>
             <Comparison unchanged={unchanged} whatIf={whatIf} />
           </section>
         )}
         <TextBlock title="Constitution" text={constitution} />
-        {edited !== null && <TextBlock title="The other constitution" text={edited} />}
+        {edit.constitution && <TextBlock title="The other constitution" text={edit.constitution} />}
+        {edit.conditions && <TextBlock title="The other conditions" text={edit.conditions} />}
         <TextBlock title="Stored record" text={record} />
       </div>
     </main>

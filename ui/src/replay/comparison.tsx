@@ -12,7 +12,7 @@ import type { Report, Step } from "./reports";
 interface Props {
   /** The replay under the recorded constitution. */
   readonly unchanged: Report;
-  /** The replay under the edited one, if there is one. */
+  /** The replay by the tried rules, if there is one. */
   readonly whatIf: Report | null;
 }
 
@@ -23,7 +23,7 @@ export function Comparison({ unchanged, whatIf }: Props): VNode {
       <Verdict unchanged={unchanged} whatIf={whatIf} />
       <section class="block">
         <h2>Decision</h2>
-        <Decisions report={shown} heading={whatIf ? "Edited constitution" : "Run again"} />
+        <Decisions report={shown} heading={whatIf ? "By these rules" : "Run again"} />
       </section>
       <section class="block">
         <h2>States</h2>
@@ -45,7 +45,7 @@ function Verdict({ unchanged, whatIf }: Props): VNode {
     return (
       <p class="verdict-line same" role="status">
         {whatIf
-          ? "The edited constitution decides the same."
+          ? "These rules decide the same."
           : `Identical: all ${shown.steps.length} states, every request and the decision came out as recorded.`}
       </p>
     );
@@ -55,7 +55,7 @@ function Verdict({ unchanged, whatIf }: Props): VNode {
   const why = shown.departure ?? refused;
   return (
     <p class="verdict-line different" role="status">
-      {refused ? "" : whatIf ? "The edited constitution decides differently. " : "This is not what was recorded. "}
+      {refused ? "" : whatIf ? "These rules decide differently. " : "This is not what was recorded. "}
       {shown.departure && !refused && "It ends early: "}
       {why && <Visible text={`${why}.`} />}
     </p>
@@ -148,7 +148,7 @@ function States({ recorded, states, replayed }: StatesProps): VNode {
             {open === index && (
               <div class="state-changes">
                 {before && <Changes step={before} other={after} title="Recorded" />}
-                {after && <Changes step={after} other={before} title={before ? "Edited constitution" : "Changes"} />}
+                {after && <Changes step={after} other={before} title={before ? "By these rules" : "Changes"} />}
               </div>
             )}
           </li>

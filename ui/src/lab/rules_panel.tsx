@@ -1,0 +1,175 @@
+// The rules as rows, and the texts that they come from. A change of either shows in the other.
+import { useState } from "preact/hooks";
+import type { VNode } from "preact";
+import type { ToolRow } from "../shared/client";
+import { WORDS } from "../shared/meanings";
+import { Searchable } from "../shared/searchable";
+import { Visible } from "../shared/text";
+import { CONDITIONS, readRow, withCondition, withLimit, withoutCondition, withVerdict } from "./edits";
+import type { Verdict } from "./edits";
+import { changedLines } from "./lines";
+import { change, edit, inForce, isEdited, PARTS, problem, rules, textOf, undo } from "./texts";
+import type { Part } from "./texts";
+
+const VERDICTS: readonly Verdict[] = ["runs", "asks", "refused"];
+const TITLES: Readonly<Record<Part, string>> = { constitution: "Constitution", conditions: "Conditions", promises: "Promises" };
+const HINTS: Readonly<Record<Part, string>> = {
+  constitution: "The text that the model reads. Its list of tools is the whitelist.",
+  conditions: "Rules in Cedar that only restrict. The model does not read them.",
+  promises: "forbid rules in Cedar that no permitted call may match. They are checked, not in force.",
+};
+
+export function RulesPanel(): VNode {
+  const rows = rules.value?.tools ?? [];
+  return (
+    <section class="block rules" aria-label="Rules">
+      <div class="panel-title">
+        <h2 title={WORDS["Constitution"]}>Rules</h2>
+        {isEdited() ? (
+          <button type="button" class="plain" onClick={undo}>
+            Undo the changes
+          </button>
+        ) : (
+          <span class="progress-text">in force</span>
+        )}
+      </div>
+      <Searchable label="Search the tools" items={rows} textOf={(row) => row.name}>
+        {(found) => (
+          <ul class="rule-rows">
+            {found.map((row) => (
+              <Row key={row.name} row={row} />
+            ))}
+          </ul>
+        )}
+      </Searchable>
+      <Texts />
+    </section>
+  );
+}
+
+function Row({ row }: { row: ToolRow }): VNode {
+  const text = textOf("constitution");
+  const original = inForce.value?.constitution ?? "";
+  const { verdict, limit } = readRow(text, row.name);
+  const before = readRow(original, row.name);
+  const isChanged = verdict !== before.verdict || limit !== before.limit;
+  return (
+    <li class={isChanged ? "changed" : ""}>
+      <code>
+        <Visible text={row.name} />
+      </code>
+      <select
+        class={`fate-text-${verdict}`}
+        aria-label={`${row.name}: verdict`}
+        value={verdict}
+        onChange={(event) => change("constitution", withVerdict(text, row, event.currentTarget.value as Verdict, original))}
+      >
+        {VERDICTS.map((one) => (
+          <option key={one} value={one}>
+            {one}
+          </option>
+        ))}
+      </select>
+      <label class="limit">
+        at most
+        <input
+          type="number"
+          min={1}
+          max={999}
+          placeholder="any"
+          aria-label={`${row.name}: calls per message`}
+          disabled={verdict === "refused"}
+          value={limit ?? ""}
+          onInput={(event) => {
+            const given = Math.trunc(event.currentTarget.valueAsNumber);
+            change("constitution", withLimit(text, row.name, given >= 1 && given <= 999 ? given : null));
+          }}
+        />
+      </label>
+      <select
+        class="add-condition"
+        aria-label={`${row.name}: add a condition`}
+        value=""
+        onChange={(event) => {
+          const name = event.currentTarget.value;
+          event.currentTarget.value = "";
+          if (name) change("conditions", withCondition(textOf("conditions"), row.name, name));
+        }}
+      >
+        <option value="">+ condition</option>
+        {Object.keys(CONDITIONS)
+          .filter((name) => !row.conditions.some((one) => one.name === `${row.name}: ${name}`))
+          .map((name) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
+      </select>
+      {(row.conditions.length > 0 || (row.why && verdict !== "refused")) && (
+        <ul class="conditions">
+          {row.why && verdict !== "refused" && (
+            <li class="quiet">
+              <Visible text={row.why} />
+            </li>
+          )}
+          {row.conditions.map((one) => (
+            <li key={one.line}>
+              <Visible text={one.name.replace(`${row.name}: `, "")} />
+              <button
+                type="button"
+                class="plain"
+                aria-label={`Remove the condition ${one.name}`}
+                onClick={() => change("conditions", withoutCondition(textOf("conditions"), one.line))}
+              >
+                ×
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+    </li>
+  );
+}
+
+function Texts(): VNode {
+  const [part, setPart] = useState<Part>("constitution");
+  const wrong = problem.value;
+  const original = inForce.value?.[part] ?? "";
+  const changes = edit.value[part] === undefined ? [] : changedLines(original, textOf(part));
+  return (
+    <div class="editor">
+      <div class="ranges" role="group" aria-label="Text">
+        {PARTS.map((one) => (
+          <button key={one} type="button" aria-pressed={one === part} onClick={() => setPart(one)}>
+            {TITLES[one]}
+            {edit.value[one] !== undefined && <span class="visually-hidden"> (edited)</span>}
+            {edit.value[one] !== undefined && <span aria-hidden="true"> •</span>}
+          </button>
+        ))}
+      </div>
+      {wrong && (
+        <p class="failure" role="alert">
+          <Visible text={wrong.message} />
+        </p>
+      )}
+      <textarea
+        aria-label={TITLES[part]}
+        spellcheck={false}
+        placeholder={part === "constitution" ? "" : "none"}
+        value={textOf(part)}
+        onInput={(event) => change(part, event.currentTarget.value)}
+      />
+      {changes.length > 0 ? (
+        <ul class="changed-lines" aria-label="Changed lines">
+          {changes.map((line, index) => (
+            <li key={index} class={line.kind}>
+              <Visible text={line.text || " "} />
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p class="quiet">{HINTS[part]}</p>
+      )}
+    </div>
+  );
+}
