@@ -115,7 +115,10 @@ def root_from(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> byte
 def verify(decision_text: str, proof_text: str, policy_text: str) -> str:
     """Return the sentence that says what is proved. Raises NotProvedError."""
     keys, quorum = read_policy(policy_text)
-    decision = json.loads(decision_text)
+    # As pairs, because of two members with one name another reader may use the other one.
+    members = json.loads(decision_text, object_pairs_hook=list)
+    require([name for name, _ in members] == ["salt", "record"], "the decision has other members than salt and record")
+    decision = dict(members)
     salt = decode(decision["salt"])
     require(len(salt) == 32, "the salt does not have 32 bytes")
     commitment = sha256(salt, decision["record"].encode("utf-8", "surrogatepass"))

@@ -33,6 +33,14 @@ OPEN_ROWS: Mapping[str, str] = {
         "SELECT t.id FROM turns t LEFT JOIN messages m ON m.decision_id = t.id GROUP BY t.id "
         "HAVING count(*) FILTER (WHERE m.role = 'user') <> 1 OR count(*) FILTER (WHERE m.role = 'assistant') <> 1"
     ),
+    "decisions that are not in the tree exactly once": (
+        "SELECT d.decision_id FROM decision_logs d LEFT JOIN record_leaves l ON l.item = d.decision_id AND l.kind = 'decision' "
+        "GROUP BY d.decision_id HAVING count(l.n) <> 1"
+    ),
+    "leaves without a place, or twice in the tree": (
+        "SELECT min(t.n) FROM tree_leaves t LEFT JOIN record_leaves l ON l.n = t.n AND l.kind = t.kind "
+        "GROUP BY t.commitment HAVING count(*) <> 1 OR count(l.n) <> 1"
+    ),
     "doubled keys": "SELECT user_id, idem_key FROM turns GROUP BY user_id, idem_key HAVING count(*) > 1",
 }
 """What may not exist -> the query that finds it."""

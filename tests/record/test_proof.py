@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import string
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -68,22 +69,41 @@ def without_line(proof: DecisionProof, start: str) -> DecisionProof:
     return proof.replace(proof="\n".join(kept))
 
 
-def flipped(proof: DecisionProof, position: int) -> DecisionProof:
+def flipped(proof: DecisionProof, position: int, byte: int = -1) -> DecisionProof:
     """Return the proof with one bit changed in the base64 of a line."""
     changed = lines(proof)
     head, _, last = changed[position].rpartition(" ")
     raw = bytearray(base64.b64decode(last))
-    raw[-1] ^= 1
+    raw[byte] ^= 1
     changed[position] = f"{head}{' ' if head else ''}{base64.b64encode(raw).decode()}"
     return proof.replace(proof="\n".join(changed))
 
 
-def signed_by_forger(proof: DecisionProof, policy: str) -> tuple[DecisionProof, str]:
-    """Return a proof of a tree with one leaf, the record, signed by a key with the name of the log."""
+def with_hashes(proof: DecisionProof, change: Callable[[list[str]], list[str]]) -> DecisionProof:
+    end = lines(proof).index("")
+    return proof.replace(proof="\n".join([*lines(proof)[:2], *change(lines(proof)[2:end]), *lines(proof)[end:]]))
+
+
+def not_canonical(hashes: list[str]) -> list[str]:
+    """Return hashes of which the first is written in base64 that means the same bytes."""
+    alphabet = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+    last = alphabet[alphabet.index(hashes[0][-2]) + 1]
+    changed = f"{hashes[0][:-2]}{last}="
+    assert base64.b64decode(changed) == base64.b64decode(hashes[0])
+    return [changed, *hashes[1:]]
+
+
+def signed_alone(proof: DecisionProof, kind: str, key: SigningKey) -> DecisionProof:
+    """Return a proof of a tree with one leaf, the record, signed by one key."""
     tree = Frontier()
-    tree.push(leaf_hash(leaf_entry("decision", commitment(proof.salt, proof.record))))
-    note = sign(Checkpoint(LOG_KEY.verifier.name, 1, tree.root()).to_text(), [FORGER])
-    return proof.replace(proof=format_proof(0, [], note)), policy
+    tree.push(leaf_hash(leaf_entry(kind, commitment(proof.salt, proof.record))))
+    note = sign(Checkpoint(LOG_KEY.verifier.name, 1, tree.root()).to_text(), [key])
+    return proof.replace(proof=format_proof(0, [], note))
+
+
+def signed_by_forger(proof: DecisionProof, policy: str) -> tuple[DecisionProof, str]:
+    """Return a proof that is signed by a key with the name of the log."""
+    return signed_alone(proof, "decision", FORGER), policy
 
 
 CUT = "\n\n"
@@ -113,12 +133,44 @@ FORGERIES: dict[str, Forgery] = {
     "no key": lambda one, _: (one, ""),
     "an extension line": lambda one, _: (edit(one, f"{CUT}— ", f"\nmore{CUT}— "), POLICY),
     "a file that is no proof": lambda one, _: (one.replace(proof="nothing"), POLICY),
+    "a record with other spaces": lambda one, _: (one.replace(record=json.dumps(json.loads(one.record))), POLICY),
+    "a salt with a line break": lambda one, _: (one.replace(salt=f"{one.salt}\n"), POLICY),
+    "two indexes": lambda one, _: (edit(one, "index 1", "index 1 2"), POLICY),
+    "a negative index": lambda one, _: (edit(one, "index 1", "index -1"), POLICY),
+    "a hexadecimal index": lambda one, _: (edit(one, "index 1", "index 0x1"), POLICY),
+    "an index under another name": lambda one, _: (edit(one, "index 1", "Index 1"), POLICY),
+    "another version": lambda one, _: (edit(one, "@v1", "@v2"), POLICY),
+    "a byte order mark": lambda one, _: (one.replace(proof=f"\ufeff{one.proof}"), POLICY),
+    "other line breaks": lambda one, _: (one.replace(proof=one.proof.replace("\n", "\r\n")), POLICY),
+    "an empty line among the hashes": lambda one, _: (edit(one, lines(one)[2], f"{lines(one)[2]}\n"), POLICY),
+    "hashes in another order": lambda one, _: (with_hashes(one, lambda hashes: hashes[::-1]), POLICY),
+    "a hash with a space": lambda one, _: (with_hashes(one, lambda hashes: [f"{hashes[0]} ", *hashes[1:]]), POLICY),
+    "a hash without its padding": lambda one, _: (with_hashes(one, lambda hashes: [hashes[0][:-1], *hashes[1:]]), POLICY),
+    "a hash whose last bits are not zero": lambda one, _: (with_hashes(one, not_canonical), POLICY),
+    "a size with a sign": lambda one, _: (edit(one, "\n5\n", "\n+5\n"), POLICY),
+    "a control character in the origin": lambda one, _: (edit(one, "\ntasks.example/log\n", "\ntasks.example/log\0\n"), POLICY),
+    "another checkpoint after the proof": lambda one, _: (one.replace(proof=one.proof + one.proof.partition(CUT)[2]), POLICY),
+    "a time that the witness has not signed": lambda one, _: (flipped(one, len(lines(one)) - 2, 8), POLICY),
+    "the signature of the log under another id": lambda one, _: (flipped(one, len(lines(one)) - 3, 0), POLICY),
+    "a cosignature under another name": lambda one, _: (edit(one, "— auditor.example/w1", "— auditor.example/w2"), POLICY),
+    "a second signature of the log, which is changed": lambda one, _: (
+        edit(one, "— auditor", f"{lines(flipped(one, len(lines(one)) - 3))[-3]}\n— auditor"),
+        POLICY,
+    ),
+    "a line without a dash": lambda one, _: (edit(one, "— auditor", "- auditor"), POLICY),
+    "a statement as a decision": lambda one, _: (signed_alone(one, "statement", LOG_KEY), f"log {LOG_KEY.verifier}\n"),
+    "a cosignature as the signature of the log": lambda one, _: (
+        signed_alone(one, "decision", WITNESS_KEY),
+        f"log {LOG_KEY.verifier}\nwitness {WITNESS_KEY.verifier}\nquorum 0\n",
+    ),
 }
 
 
-def run_program(folder: Path, proof: DecisionProof, policy: str) -> subprocess.CompletedProcess[str]:
+def run_program(
+    folder: Path, proof: DecisionProof, policy: str, decision: str | None = None
+) -> subprocess.CompletedProcess[str]:
     folder.mkdir(exist_ok=True)
-    for name, text in proof.files(policy).items():
+    for name, text in (proof.files(policy) | ({} if decision is None else {"decision.json": decision})).items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
     # -I: neither this folder nor this package is on the path of the program.
     command = [sys.executable, "-I", "verify_proof.py", "decision.json", "decision.tlog-proof", "policy.txt"]
@@ -138,6 +190,24 @@ def test_the_program_proves_a_decision_and_refuses_every_forgery(proofs: list[De
         refused = run_program(tmp_path / "forged", *forge(one, other))
         assert (refused.returncode, refused.stdout, refused.stderr[:12]) == (1, "", "NOT PROVED: "), (name, refused)
         assert refused.stderr.count("\n") == 1, name
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{{"salt": {salt}, "record": "another", "record": {record}}}',
+        '{{"salt": {salt}, "record": {record}, "approved": true}}',
+        "[{salt}, {record}]",
+        '{{"salt": {salt}, "record": {record}}} {{}}',
+        '{{"salt": 7, "record": {record}}}',
+    ],
+)
+def test_the_program_refuses_a_file_that_says_more_than_is_proved(
+    proofs: list[DecisionProof], tmp_path: Path, form: str
+) -> None:
+    text = form.format(salt=json.dumps(proofs[0].salt), record=json.dumps(proofs[0].record))
+    refused = run_program(tmp_path, proofs[0], POLICY, text)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1), refused
 
 
 def test_the_program_says_that_no_witness_has_signed_if_none_is_required(proofs: list[DecisionProof], tmp_path: Path) -> None:
