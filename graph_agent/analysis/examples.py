@@ -77,7 +77,7 @@ def _small_model(solver: z3.Solver, call: SymbolicCall) -> z3.ModelRef:
         solver.pop()
         return False
 
-    prefer(call.user == z3.StringVal("ann"))
+    any(prefer(call.user == z3.StringVal(name)) for name in ("ann", "bob"))
     for wish in _wishes(call):
         prefer(wish)
     for name, term in call.variables.items():
@@ -129,7 +129,7 @@ class _Reader:
         self._context: dict[str, Any] = context
         self.arguments = self._arguments(context)
         self.roles = tuple(sorted(name for name, bit in call.roles.items() if self._holds(bit)))
-        self.user = text_of(model.eval(call.user, model_completion=True)) or "ann"
+        self.user = text_of(model.eval(call.user, model_completion=True))
         self.facts, self.past = self._circumstances(context)
 
     @property

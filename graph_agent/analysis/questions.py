@@ -50,6 +50,7 @@ class Change(StrEnum):
     NEEDS_YES = "now needs a yes"
     REFUSED = "no longer possible"
     DECIDES_NOTHING = "decides nothing"
+    COUNTED = "its budget begins at 0: no rule counted it before"
 
     @property
     def loosens(self) -> bool:
@@ -187,6 +188,11 @@ def compare(old: Policy, new: Policy, seconds: float) -> list[Finding]:
         for change in _DIFFERENCES:
             found = _known_or_not(partial(_changed, analysis, old, new, facts, change), tool)
             findings += [] if found is None else [found]
+    findings += [
+        Finding(name, Change.COUNTED)
+        for name in analysis.tools
+        if name in old.rules and _is_counted(new, name) and not _is_counted(old, name)
+    ]
     return [*findings, *(Finding(name, Change.DECIDES_NOTHING) for name in _idle_rules(analysis, new))]
 
 
@@ -289,6 +295,10 @@ def _known_or_not(ask: Callable[[str], F], name: str) -> F | Finding:
         return Finding(name, Answer.UNKNOWN, why=str(exc))
     except z3.Z3Exception:
         return Finding(name, Answer.UNKNOWN, why="a rule is not encoded")
+
+
+def _is_counted(policy: Policy, tool: str) -> bool:
+    return policy.conditions is not None and policy.conditions.counts(tool)
 
 
 def rules_of(policy: Policy) -> Rules:

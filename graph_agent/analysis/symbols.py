@@ -80,7 +80,7 @@ class SymbolicCall:
         self.roles: dict[str, Any] = {}
         self.variables: dict[str, Any] = {}
         """The terms and sets by their path, in the order in which an example is made small."""
-        self.facts: list[Any] = []
+        self.facts: list[Any] = [self.user != z3.StringVal("")]
         self._tools = sorted({*tools})
         self._literals = literals
         self.context = self._value("context", action.context)

@@ -79,6 +79,9 @@ def explained_conditions(policy: Policy) -> Iterator[str]:
         yield f"{grant.name} (server '{action.server}'): {', '.join(about) or 'no rule permits it'}{marker}"
         for path, why in action.arguments.hidden():
             yield f"  rules cannot see '{path}' ({why})"
+        for name, _, required in action.numbers:
+            if name in conditions.summed[grant.name] and not required:
+                yield f"  a call without '{name}' adds 0 to its sum, whatever the tool takes then"
         if action.open:
             yield "  rules cannot see arguments that its schema does not declare"
     for rule in rules:

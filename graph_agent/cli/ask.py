@@ -21,7 +21,20 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.files import with_files
-from graph_agent.cli.running import FAILED, AsJson, Conversation, Model, Run, User, open_file, option, print_stderr, wrong_usage
+from graph_agent.cli.running import (
+    FAILED,
+    AsJson,
+    Conversation,
+    Model,
+    Roles,
+    Run,
+    User,
+    known_roles,
+    open_file,
+    option,
+    print_stderr,
+    wrong_usage,
+)
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import json_line, print_answer, stdout_console, whole_action
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
@@ -60,6 +73,7 @@ def ask(
         ),
     ] = None,
     user: User = LOCAL_USER,
+    role: Roles = None,
     conversation: Conversation = None,
     go_on: Continue = False,
     yes: Annotated[
@@ -106,7 +120,7 @@ def ask(
     elif go_on and not (conversation is None and answers is None):
         wrong_usage("--continue finds the conversation and its question itself: leave out --conversation, --yes and --no")
     else:
-        before = last_shown(settings)
+        before, roles = last_shown(settings), known_roles(settings, role)
         named = verbose or before is None
         with open_command_runtime(settings, model=model, timeout=timeout, announce=named) as (runtime, run):
             content = _from_stdin() if text == "-" else text
@@ -114,9 +128,8 @@ def ask(
                 conversation = run(_last_conversation(runtime.chat, user, before))
             # A yes answers the question of this terminal, and no later one of another client.
             shown = None if before is None else before.question_in(user, conversation)
-            sending = send_with_key(
-                runtime.chat, user, content, conversation_id=conversation, answers=answers, shown=shown, dry_run=dry_run
-            )
+            asked = {"conversation_id": conversation, "answers": answers, "shown": shown, "dry_run": dry_run}
+            sending = send_with_key(runtime.chat, user, content, **asked, roles=roles)
             answer = _ask_one(run, sending, as_json=as_json)
             pending = answer.decision.pending_action
             remember(settings, ShownConversation(user_id=user, conversation_id=answer.conversation_id, pending=pending))

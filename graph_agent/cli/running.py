@@ -22,6 +22,7 @@ import typer
 from graph_agent.cli import log_lines
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.reply.text import visible
+from graph_agent.settings import Settings
 
 T = TypeVar("T")
 
@@ -55,6 +56,7 @@ User = Annotated[str, option("--user", "ID", "Act as this user.", "the local use
 Conversation = Annotated[str | None, option("--conversation", "ID", "Continue this conversation (default: a new one).")]
 Mcp = Annotated[Path | None, option("--mcp", "FILE", "Use the MCP servers that this file lists.", "the task server")]
 ConstitutionFile = Annotated[Path | None, option("--constitution", "FILE", "Use this constitution.", "the shipped one")]
+Roles = Annotated[list[str] | None, option("--role", "ROLE", "Act with this role, which rules can name; may be repeated.")]
 PolicyFile = Annotated[Path | None, option("--policy", "FILE", "Use these conditions in Cedar.", "none")]
 NoToken = Annotated[
     bool, typer.Option("--no-token", help="Require no launch token: for a container, where no other account reaches the port.")
@@ -112,6 +114,14 @@ def read_text(path: Path, limit: int = -1) -> str:
             return str(file.read(limit))
     except (OSError, UnicodeDecodeError):
         wrong_usage(f"the file {path} cannot be read")
+
+
+def known_roles(settings: Settings, roles: list[str] | None) -> tuple[str, ...]:
+    """Return the roles of `--role`. A role that no rule can name is a usage error."""
+    for role in roles or ():
+        if role not in settings.role_names:
+            wrong_usage(f"there is no role '{role}': GRAPH_AGENT_ROLES names the roles that count, such as groups={role}")
+    return tuple(roles or ())
 
 
 def wrong_usage(text: str) -> NoReturn:

@@ -20,7 +20,18 @@ from graph_agent.bootstrap.toolbox import problems, served_policy
 from graph_agent.bootstrap.tools_app import tools_app
 from graph_agent.cli.files import with_files
 from graph_agent.cli.mcp_serving import Http, McpServing, Url, serve_mcp
-from graph_agent.cli.running import FAILED, AsJson, NoToken, User, open_in_loop, print_error, print_stderr, wrong_usage
+from graph_agent.cli.running import (
+    FAILED,
+    AsJson,
+    NoToken,
+    Roles,
+    User,
+    known_roles,
+    open_in_loop,
+    print_error,
+    print_stderr,
+    wrong_usage,
+)
 from graph_agent.cli.show import json_line, stdout_console, whole_action
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, ToolErrorCode
 from graph_agent.models.decision import AgentDecision
@@ -60,6 +71,7 @@ def call(
     name: Annotated[str, typer.Argument(help="Call this tool, named as by `tools list`.")],
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="Pass these arguments, one JSON object.")] = "{}",
     user: User = LOCAL_USER,
+    role: Roles = None,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm the call, for a tool that needs it.")] = False,
     *,
     settings: Settings,
@@ -75,10 +87,11 @@ def call(
         given = None
     if not isinstance(given, dict):
         wrong_usage("the arguments must be one JSON object")
+    roles = known_roles(settings, role)
     with open_in_loop(open_agent_services(settings)) as (services, run):
         run(services.tools.start())
         engine = services.calling_engine()
-        finished: FinishedTurn = run(engine.call(user, [FunctionCall(name, given)]))
+        finished: FinishedTurn = run(engine.call(user, [FunctionCall(name, given)], roles=roles))
         if finished.decision.pending_action is not None:
             finished = run(engine.answer(finished, yes=yes or _confirm(finished.decision)))
         down = problems(services.tools)

@@ -126,14 +126,21 @@ class LLMAgentEngine:
         assert finished is not None, "a run that starts from a context has a record"
         return finished
 
-    async def call(self, user_id: str, called: Sequence[FunctionCall], *, conversation_id: str | None = None) -> FinishedTurn:
+    async def call(
+        self,
+        user_id: str,
+        called: Sequence[FunctionCall],
+        *,
+        conversation_id: str | None = None,
+        roles: tuple[str, ...] = (),
+    ) -> FinishedTurn:
         """Make a decision without a model: the guard judges the calls as one batch, and everything is recorded as usual.
 
         A call that needs confirmation ends the decision with its question; see `answer`. Raises `ServiceError` VALIDATION_ERROR
         for arguments that are not plain JSON.
         """
         try:
-            context = DecisionContext.for_calls(user_id, called, conversation_id or self._ports.ids.new())
+            context = DecisionContext.for_calls(user_id, called, conversation_id or self._ports.ids.new(), roles)
         except (ValueError, TypeError, RecursionError) as exc:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The calls cannot be recorded.") from exc
         return await self.run(context)
@@ -148,6 +155,7 @@ class LLMAgentEngine:
                 user_id=context.user_id,
                 message="Yes." if yes else "No.",
                 conversation_id=context.conversation_id,
+                roles=context.roles,
                 pending_confirmation=pending,
                 # The caller has given the arguments of the call, so it has all of them.
                 answers=ConfirmationAnswer(pending_action=pending.id, yes=yes, read=pending.whole_digest),

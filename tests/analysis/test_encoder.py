@@ -81,6 +81,8 @@ LISTS = (
     '["a", "b"].contains({s})',
     "[].containsAny({l})",
     "[{s}, 1].contains(1)",
+    "[{s}, 2].contains(1)",
+    "{s} == {n}",
 )
 TIMES = (
     'context.time.now < datetime("2026-11-23T12:00:00Z")',
@@ -101,6 +103,10 @@ TIMES = (
     'context.arguments has v && context.arguments.v has string && {v}.string == "a"',
     "context.arguments has r && {r} has i && {r}.i > 1",
     "context.arguments has r.i",
+    "{r} has i",
+    "{r} has i || true",
+    "context.arguments.zz == 1",
+    "context.confirmed || context.arguments.zz == 1",
     "context.confirmed || {n} > 5",
     "principal is Server || resource is Server",
     "context.hidden.isEmpty()",

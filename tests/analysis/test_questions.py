@@ -77,6 +77,14 @@ def test_a_planted_mistake_in_a_policy_is_shown(right: str, wrong: str, expected
     assert any(line.startswith(expected) for line in changed(right, wrong)), changed(right, wrong)
 
 
+def test_a_budget_that_begins_at_0_is_named() -> None:
+    day = 'forbid (principal, action == Action::"refund", resource) when { context.used.day.calls > 9 };'
+    hour = day.replace("day", "hour")
+    before, after = policy_of([REFUND], PERMIT), policy_of([REFUND], PERMIT + day)
+    assert [one.name for one in compare(before, after, SECONDS) if one.answer is Change.COUNTED] == ["refund"]
+    assert [one for one in compare(after, policy_of([REFUND], PERMIT + hour), SECONDS) if one.answer is Change.COUNTED] == []
+
+
 def test_a_removed_marker_and_a_removed_rule_are_shown() -> None:
     without_marker = [tool._replace(marker="") if tool.name == "delete_customer" else tool for tool in SHOP]
     expected = ['newly possible without a yes: delete_customer(customer="") (asks -> runs)']

@@ -138,3 +138,17 @@ def test_a_budget_is_kept_shown_and_explained(cli: Cli, policy: Path, monkeypatc
     shown = json.loads(cli("budget", "--json").out)
     assert (shown["tool"], shown["used"]["day"], shown["unsettled"]) == ("add_task", {"calls": 2, "sum": {}}, 0)
     assert cli("budget", "--user", "bob").out == "Nothing that a rule counts was used today.\n"
+
+
+def test_rules_about_roles_can_be_tried_locally(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_ROLES", "groups=support,manager")
+    rule = '@id("only support adds") forbid (principal, action == Action::"add_task", resource)'
+    policy.write_text(f'{PERMIT}{rule} unless {{ principal in Role::"support" }};', encoding="utf-8")
+    for arguments in (["ask", "add a task to call mom"], ["tools", "call", "add_task", '{"description": "call mom"}']):
+        command = [*arguments, "--policy", str(policy)]
+        for roles, refused in (([], True), (["--role", "manager"], True), (["--role", "manager", "--role", "support"], False)):
+            ended = cli(*command, *roles)
+            assert ("only support adds" in (ended.out + ended.err).lower()) is refused
+        unknown = cli(*command, "--role", "suport")
+        assert unknown.code == 2
+        assert "there is no role 'suport': GRAPH_AGENT_ROLES names the roles that count" in unknown.err

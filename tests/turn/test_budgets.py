@@ -57,6 +57,7 @@ def service(
     rules: str = DAY,
     clock: ManualClock | None = None,
     tools: Sequence[ShopTool] = TOOLS,
+    config: AgentEngineConfig = SHORT,
     crash_after: int | None = None,
 ) -> LLMAgentEngine:
     """Return the engine of one of several services on the same log."""
@@ -64,7 +65,7 @@ def service(
     writer = DatabaseAuditWriter(log, clock=clock)
     audit = writer if crash_after is None else CrashingWriter(writer, crash_after)
     ports = {"audit": audit, "clock": clock, "ids": RandomIds(), "signer": Signer(SECRET)}
-    settings = grouped(**ports, conditions=ConditionsFile(rules, time_zone="Europe/Berlin"), config=SHORT)
+    settings = grouped(**ports, conditions=ConditionsFile(rules, time_zone="Europe/Berlin"), config=config)
     return LLMAgentEngine(ScriptedAdapter(list(script)), server, constitution_of(tools), **settings)
 
 
@@ -166,6 +167,38 @@ async def test_reads_are_counted_if_a_rule_counts_them(log: Database) -> None:
         run = service(log, server, calls(("list_tasks", {})), says("Done."), rules=rules, tools=tools)
         found += dispositions(await run.run(asks()))
     assert found == [EXECUTED, CallDisposition.REFUSED, CallDisposition.REFUSED]
+
+
+async def test_another_limit_or_argument_counts_what_was_done_before(log: Database) -> None:
+    parts = {"type": "number"}
+    tools = [ShopTool("pay", schema("amount", "fee", "tip", amount=parts, fee=parts, tip=parts))]
+
+    async def paid(rule: str, **arguments: float) -> CallDisposition:
+        rules = f'{PERMIT} forbid (principal, action == Action::"pay", resource) when {{ {rule} }};'
+        script = [calls(("pay", {"amount": 1, "fee": 1, "tip": 0, **arguments})), says("Done.")]
+        (found,) = dispositions(
+            await service(log, TableServer(served=declarations_of(tools)), *script, rules=rules, tools=tools).run(asks())
+        )
+        return found
+
+    many = 'context.used.{}.sum.{}.greaterThan(decimal("{}.0"))'
+    # A number that Cedar does not have, and that no rule reads.
+    assert await paid(many.format("day", "amount", 10), amount=5, fee=7.5, tip=0.123456) is EXECUTED
+    assert await paid(many.format("day", "amount", 5)) is CallDisposition.REFUSED
+    assert await paid(many.format("day", "fee", 8)) is CallDisposition.REFUSED
+    assert await paid(many.format("day", "fee", 9)) is EXECUTED
+    # Of what it cannot count it takes the most.
+    assert await paid(many.format("day", "tip", 1_000_000)) is CallDisposition.REFUSED
+
+
+async def test_a_counted_read_that_fails_is_not_sent_again(log: Database) -> None:
+    tools = [ShopTool("list_tasks", schema(), reads=True)]
+    for window, sent in (("day", 1), ("message", 2)):
+        rules = f"{PERMIT} forbid (principal, action, resource) when {{ context.used.{window}.calls > 5 }};"
+        server = TableServer(served=declarations_of(tools), answers={"list_tasks": failed(ToolErrorCode.TOOL_EXECUTION_ERROR)})
+        script, config = [calls(("list_tasks", {})), says("Done.")], SHORT.model_copy(update={"read_retries": 1})
+        await service(log, server, *script, rules=rules, tools=tools, config=config).run(asks())
+        assert len(server.sent) == sent
 
 
 @pytest.mark.parametrize("asking", [False, True])

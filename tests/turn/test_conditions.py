@@ -10,6 +10,7 @@ import pytest
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.decision import ConfirmationAnswer, DecisionType, OutcomeCategory
+from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, EntryKind, RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.memory import MemoryAuditWriter
@@ -151,3 +152,14 @@ async def test_a_turn_continues_only_under_the_same_conditions(then: str | None,
 async def test_rules_that_cannot_be_kept_stop_the_start(rules: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         await engine(rules).prepare()
+
+
+async def test_a_call_without_a_model_keeps_its_roles_until_the_answer() -> None:
+    support = '@id("only support") forbid (principal, action, resource) unless { principal in Role::"support" };'
+    server = TableServer()
+    run = engine(ASK + support, roles=("support",), server=server)
+    for roles, sent in (((), 0), (("support",), 1)):
+        asked = await run.call("ann", [FunctionCall(name=ADD[0], arguments=ADD[1])], roles=roles)
+        if asked.decision.pending_action is not None:
+            await run.answer(asked, yes=True)
+        assert len(server.sent) == sent

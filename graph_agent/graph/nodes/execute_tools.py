@@ -135,7 +135,12 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
         if judgement.verdict is Verdict.AWAITING:
             return await _ask_user(runtime, judgement)
         if judgement.authorized is not None:
-            retries = runtime.snapshot.config.read_retries
+            # A counted read that is repeated would be counted once.
+            retries = (
+                0
+                if _is_counted(runtime.snapshot.policy.conditions, judgement.tool_name)
+                else runtime.snapshot.config.read_retries
+            )
             result = await run_authorized(judgement.authorized, runtime.ports, read_retries=retries)
             return _Processed(CallDisposition.EXECUTED, result)
     if judgement.error_code is not None:

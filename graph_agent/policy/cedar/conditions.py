@@ -90,6 +90,8 @@ class Conditions(Protocol):
     """The rules as Cedar's syntax trees, for the analysis."""
     names: Mapping[str, str]
     """The name of each rule in reasons, by the same keys."""
+    summed: Mapping[str, Mapping[str, Any]]
+    """The arguments of each tool whose sums rules read."""
     reads_facts: bool
     reads_uses: bool
     """True if a rule reads `used.hour`, `used.day` or `called`: an earlier turn may decide."""
@@ -109,7 +111,7 @@ class Conditions(Protocol):
         ...
 
     def use(self, tool_name: str, arguments: dict[str, Any], at: datetime) -> PastUse:
-        """Return what a call adds to the sums that rules read. Raises `Unconvertible`."""
+        """Return the amounts of a call. Raises `Unconvertible` for one whose sum rules read."""
         ...
 
     def facts(self, now: datetime, past: PastUses) -> Facts:

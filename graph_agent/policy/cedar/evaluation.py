@@ -67,6 +67,7 @@ class CedarConditions:
         self.names: Mapping[str, str] = self._names_of_rules()
         self.reads = Reads(rule.clauses for rule in self.rules.values())
         self._counted = self._counted_tools()
+        self.summed: Mapping[str, Mapping[str, Kind]] = {action.name: self._summed_numbers(action) for action in actions}
         self.reads_uses = self.reads.has("called") or _reads_windows(self.reads)
         self.reads_facts = self.reads.has("time") or self.reads_uses
         self.text = recorded or canonical_json(
@@ -111,21 +112,33 @@ class CedarConditions:
                 found.update(name for name, action in self.actions.items() if action.writes)
         return found
 
+    def _summed_numbers(self, action: ToolAction) -> dict[str, Kind]:
+        """Return the arguments of a tool whose sums rules read."""
+        read = [one for one in action.numbers if any(self.reads.has("used", window, "sum", one.name) for window in WINDOWS)]
+        return {one.name: one.type.kind for one in read}
+
     def use(self, tool_name: str, arguments: dict[str, Any], at: datetime) -> PastUse:
-        """Return what a call adds to the sums that rules read. Raises `Unconvertible`."""
-        kinds = {name: part.kind for name, part, _ in self.actions[tool_name].numbers}
-        amounts = self._amounts(tool_name, arguments).items()
-        shown = {name: one if kinds[name] is Kind.LONG else values.decimal_text(one) for name, one in amounts}
-        return PastUse(tool_name, shown, at)
+        """Return the amounts of a call. Raises `Unconvertible` for one whose sum rules read."""
+        amounts: dict[str, int | str] = {}
+        # All numbers, so that a rule that sums another argument from tomorrow on does not begin at 0.
+        for name, part, _ in self.actions[tool_name].numbers:
+            if (value := arguments.get(name)) is None:
+                continue
+            try:
+                amount = max(0, values.scaled(part.kind, value, name))
+                amounts[name] = amount if part.kind is Kind.LONG else values.decimal_text(amount)
+            except Unconvertible:
+                if name in self.summed[tool_name]:
+                    raise
+                amounts[name] = str(value)
+        return PastUse(tool_name, amounts, at)
 
     def _amounts(self, tool_name: str, arguments: Mapping[str, Any]) -> dict[str, int]:
         """Return the numbers in `arguments` whose sums rules read, as in `ToolUse.sums`."""
-        if (action := self.actions.get(tool_name)) is None:
-            return {}
-        numbers = [(name, part.kind) for name, part, _ in action.numbers if arguments.get(name) is not None]
-        read = [one for one in numbers if any(self.reads.has("used", window, "sum", one[0]) for window in WINDOWS)]
+        summed = self.summed.get(tool_name, {}).items()
+        given = [(name, kind) for name, kind in summed if arguments.get(name) is not None]
         # A negative amount counts as 0: it must not make room for another call.
-        return {name: max(0, values.scaled(kind, arguments[name], name)) for name, kind in read}
+        return {name: max(0, values.scaled(kind, arguments[name], name)) for name, kind in given}
 
     def facts(self, now: datetime, past: PastUses) -> Facts:
         """Return the facts at `now` after the uses since the day began."""

@@ -6,6 +6,7 @@ Nothing of a call is passed on as it came: Cedar would read `{"__entity": ...}` 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -21,6 +22,9 @@ AMBIGUOUS = "?"
 # One address and nothing else: no user information, no second address, no character that parsers treat differently.
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://(?P<host>[^\s/?#\\@:\[\]%]+)(?::\d+)?(?:[/?#][^\s\\]*)?", re.IGNORECASE)
 _MAIL = re.compile(r"[^\s@,;:<>\"()\\\[\]%]+@(?P<host>[^\s@,;:<>\"()\\/\[\]%?#]+)")
+# A browser reads `https:evil.org` as it reads `https://evil.org`, and passes over spaces before it and tabs in it.
+_ADDRESS = re.compile(r"@|//|\\|^[\x00-\x20]*(?:https?|wss?|ftp|file):", re.IGNORECASE)
+_IGNORED = dict.fromkeys(map(ord, "\t\r\n"))
 _HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?")
 
 IsRead = Callable[..., bool]
@@ -99,12 +103,15 @@ def hosts(value: Any) -> list[str]:
 def _host(text: str) -> str:
     match = _URL.fullmatch(text) or _MAIL.fullmatch(text)
     if match is None:
-        return AMBIGUOUS if "@" in text or "//" in text or "\\" in text else ""
+        return AMBIGUOUS if _ADDRESS.search(unicodedata.normalize("NFKC", text.translate(_IGNORED))) else ""
+    name = "".join(one.lower() if one.isascii() else one for one in match["host"].removesuffix("."))
     try:
-        host = match["host"].removesuffix(".").lower().encode("idna").decode()
+        host = name.encode("idna").decode()
+        # Letters that the standards of 2003 and 2008 read differently, such as ß, do not come back.
+        unchanged = host == name or host.encode().decode("idna") == name
     except UnicodeError:
         return AMBIGUOUS
-    return host if _HOST.fullmatch(host) else AMBIGUOUS
+    return host if unchanged and _HOST.fullmatch(host) else AMBIGUOUS
 
 
 def unseen(type_: CedarType, arguments: dict[str, Any]) -> list[str]:
