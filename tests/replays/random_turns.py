@@ -105,6 +105,9 @@ class CrashingWriter:
 
         return method if name in ("load", "texts") else written
 
+    def leave_open(self, decision_id: str) -> None:
+        """A process that crashes remembers nothing."""
+
     # As methods of the class, by which the engine sees that the writer counts.
     async def past_uses(self, *arguments: Any) -> Any:
         return await self.__getattr__("past_uses")(*arguments)
