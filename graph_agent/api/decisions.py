@@ -25,7 +25,7 @@ from graph_agent.chat.service import well_formed_id
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision
-from graph_agent.models.record import DecisionRecord, ToolInvocation
+from graph_agent.models.record import CallState, DecisionRecord, ToolInvocation
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import Violation
@@ -70,6 +70,10 @@ class DecisionDetail(LoggedDecision):
     """The decision as the client got it, with its receipts; None while the turn runs."""
     tool_invocations: list[ToolInvocation]
     llm_calls: list[LoggedModelCall]
+    state_ends_us: list[int]
+    """When each of `states` ended, in microseconds after the turn began; empty while the turn runs."""
+    operations: dict[int, CallState]
+    """The states of the calls that may change something, by their sequence."""
     violations: list[Violation] | None
     """Differences between the decision and its seal: empty if the seal verifies, None while the turn runs."""
 
@@ -114,6 +118,8 @@ async def decision(request: Request, caller: AuthenticatedCaller, decision_id: I
         result=None if trace.record is None else trace.record.decision,
         tool_invocations=trace.tool_invocations,
         llm_calls=[_without_adapter_text(call) for call in trace.llm_calls],
+        state_ends_us=[] if trace.record is None else trace.record.state_ends_us,
+        operations=trace.operations,
         violations=violations,
     )
 

@@ -11,7 +11,8 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Table, case, func,
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.llm import LLMResponse, TokenUsage
-from graph_agent.models.record import DecisionRecord, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
+from graph_agent.models.record import CallState, DecisionRecord, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
+from graph_agent.record.operations import states_of
 from graph_agent.record.settlements import Settlement, settlements_of
 from graph_agent.record.tables import REFUSED, decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
 
@@ -127,6 +128,8 @@ class DecisionTrace(Frozen):
     entries: list[RecordEntry] = Field(default_factory=list)
     policy: PolicyInForce | None = None
     settlements: list[Settlement] = Field(default_factory=list)
+    operations: dict[int, CallState] = Field(default_factory=dict)
+    """The states of the calls that may change something, by their sequence."""
 
 
 def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None:
@@ -146,6 +149,7 @@ def read_trace(connection: Connection, decision_id: str) -> DecisionTrace | None
         entries=_open_entries(connection, decision_id),
         policy=None if row["constitution"] is None else _policy(connection, row["constitution"]),
         settlements=settlements_of(connection, decision_id),
+        operations=states_of(connection, decision_id),
     )
 
 

@@ -14,7 +14,7 @@ from graph_agent.chat.service import ChatService
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord, OpenTurn
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.events import EventKind, TurnEvent, opening_event, progress_event, step_events
+from graph_agent.turn.events import EventKind, TurnEvent, call_event, opening_event, progress_event, step_events
 from graph_agent.turn.handle import TurnHandle
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class NumberedEvent:
     """An event and its number in its turn, from 1; the number is the same live and from the log."""
 
     number: int | None
-    """None for progress, which is shown while a call runs and is not part of the record."""
+    """None for a running call and its progress, which are shown while it runs and are not part of the record."""
     event: TurnEvent
     more: bool = False
     """True if the next event is there already, so that both can be sent at once."""
@@ -72,7 +72,7 @@ class TurnStream:
     async def follow(self, run: TurnHandle[object], after: int = 0) -> AsyncIterator[NumberedEvent]:
         """Yield the events of a turn while it runs. Raises what the turn raised."""
         snapshot = await self._engine.prepare()
-        number, shown = 0, None
+        number, shown, call = 0, None, None
         async with aclosing(run.stream_batches(BATCH_SECONDS)) as batches:
             async for steps in batches:
                 events = [event for step in steps for event in step_events(step, snapshot)]
@@ -81,6 +81,9 @@ class TurnStream:
                 numbers = range(number + 1, number + len(events) + 1)
                 number += len(events)
                 found = [NumberedEvent(*one, more=True) for one in zip(numbers, events, strict=True) if one[0] > after]
+                if (running := run.progress.call) is not None and running is not call:
+                    call = running
+                    found.append(NumberedEvent(None, call_event(running, snapshot), more=True))
                 if (latest := run.progress.latest) is not None and latest is not shown:
                     shown = latest
                     found.append(NumberedEvent(None, progress_event(latest)))

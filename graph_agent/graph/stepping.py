@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from langgraph.errors import GraphRecursionError
@@ -14,6 +14,7 @@ from graph_agent.graph.build import CompiledGraph, builder_of
 from graph_agent.graph.edges import declared_edges
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START
+from graph_agent.models.record import RecordEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,10 @@ class Step:
     turn: Turn
     entered: str = END
     """The next state."""
+    ended_us: int = field(default=0, compare=False)
+    """When the node ended, in microseconds after the turn began."""
+    entries: Sequence[RecordEntry] = field(default=(), compare=False)
+    """The answers that the ports gave to the node."""
 
     @property
     def changed(self) -> dict[str, Any]:

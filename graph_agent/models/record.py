@@ -27,7 +27,8 @@ RECORD_VERSION = 4
 
 Since version 3 notices name the calls that code refused, and a pending action has the whole text of its object. Version 4 shows
 hidden characters and whole arguments in the texts that people read, which left them out before, and names who wrote each text.
-It can have conditions as a fifth text, the facts that they read, and the verdicts of reservations.
+It has the times of its states. It can have conditions as a fifth text, the facts that they read, and the verdicts of
+reservations.
 """
 
 READABLE_VERSIONS = frozenset({1, 2, 3, RECORD_VERSION})
@@ -248,6 +249,9 @@ class DecisionRecord(Frozen):
     entries: list[RecordEntry]
     status: RecordStatus
     states: list[str]
+    # Left out of the JSON if there are none, as in records that do not have them.
+    state_ends_us: list[int] = Field(default_factory=list, exclude_if=not_)
+    """When each of `states` ended, in microseconds after the turn began; some states take less than a millisecond."""
     iterations: int = Field(ge=0)
     usage: TokenUsage | None = None
     decision: AgentDecision

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from graph_agent.db.prepared import PreparedStatement, insert_into
 from graph_agent.models.record import (
@@ -31,6 +31,7 @@ _INTEND = PreparedStatement(
     lambda dialect: insert_into(call_operations, dialect).on_conflict_do_nothing().returning(call_operations.c.sequence)
 )
 _SETTLE = PreparedStatement(update(call_operations).where(_OF_CALL))
+_STATES = select(call_operations.c.sequence, call_operations.c.state).where(_OF_DECISION)
 _VOID = PreparedStatement(
     update(call_operations).where(_OF_DECISION, call_operations.c.state == CallState.INTENDED).values(state=CallState.VOID)
 )
@@ -68,6 +69,11 @@ def close(connection: Connection, record: DecisionRecord) -> None:
         # Also outcomes that were stored with their invocations: such a commit may have failed.
         settle(connection, record.header.decision_id, record.invocations)
         _VOID.run(connection, {"decision": record.header.decision_id})
+
+
+def states_of(connection: Connection, decision_id: str) -> dict[int, CallState]:
+    """Return the states of a decision's calls by their sequence; those that read have none."""
+    return {row.sequence: row.state for row in connection.execute(_STATES, {"decision": decision_id})}
 
 
 def state_of(success: bool, error_code: str | None) -> CallState:

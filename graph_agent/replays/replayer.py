@@ -176,7 +176,8 @@ class Replayer:
         steps, departure = await self._walk(record, snapshot, recorder)
         if departure is not None or steps[-1].turn.decision is None:
             return ReplayReport(record, _explained(record, compare_paths(record, steps)), departure, steps), recorder
-        replayed = compose_record(recorder, self._graph, steps, record.ended_at)
+        # The times are no part of a replay.
+        replayed = compose_record(recorder, self._graph, steps, record.ended_at).replace(state_ends_us=record.state_ends_us)
         differences = compare_records(record, replayed)
         if not recorder.finished:
             unused = record.entries[len(recorder.recorded)]
@@ -246,6 +247,9 @@ def _invalid_fields(record: DecisionRecord) -> tuple[Difference, ...]:
         wrong.append(Difference("header.version", str(record.header.version), str(RECORD_VERSION)))
     if numbers != list(range(len(numbers))):
         wrong.append(Difference("the numbers of the entries", str(numbers), f"0 to {len(numbers) - 1}"))
+    ends = record.state_ends_us
+    if ends and (len(ends) != len(record.states) or ends != sorted(ends)):
+        wrong.append(Difference("the times of the states", str(ends), f"{len(record.states)} rising times"))
     return tuple(wrong)
 
 

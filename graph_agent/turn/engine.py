@@ -245,7 +245,7 @@ class LLMAgentEngine:
         Raises `RecordError` at the first step that this version of the graph takes differently.
         """
         recorder = Recorder(record.header, snapshot, clock=self._ports.clock, replayed=record.entries)
-        async for step in self._setup.walk(recorder):
+        async for step in self._setup.walk(recorder, ends_us=record.state_ends_us):
             yield step
 
     async def aclose(self) -> None:

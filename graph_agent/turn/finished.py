@@ -44,6 +44,7 @@ def compose_record(recorder: Recorder, graph: CompiledGraph, steps: Sequence[Ste
         entries=recorder.recorded,
         status=RecordStatus.INTERRUPTED if recorder.interrupted else RecordStatus.COMPLETED,
         states=[step.state for step in steps],
+        state_ends_us=[step.ended_us for step in steps],
         iterations=turn.iterations,
         usage=turn.usage,
         decision=turn.decision,

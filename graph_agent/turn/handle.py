@@ -11,10 +11,11 @@ from typing import Any, Generic, TypeVar
 from graph_agent.clock import ignore_result
 from graph_agent.graph.stepping import Step
 from graph_agent.graph.topology import END
+from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import InterruptReason
 from graph_agent.models.tools import ToolResult
 from graph_agent.tools.progress import ToolProgress
-from graph_agent.turn.hooks import HookList, TurnHook
+from graph_agent.turn.hooks import HookList, ToolCallMode, TurnHook
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -22,14 +23,41 @@ PROGRESS_SECONDS = 0.2
 """The shortest time between two reports that are shown."""
 
 
+class RunningCall:
+    """A call to the model, or to the tool `tool_name`, that has just begun."""
+
+    def __init__(self, tool_name: str | None, mode: ToolCallMode | None) -> None:
+        self.tool_name = tool_name
+        self.mode = mode
+        self._began = asyncio.get_running_loop().time()
+
+    @property
+    def ms(self) -> int:
+        """The milliseconds until now."""
+        return round((asyncio.get_running_loop().time() - self._began) * 1000)
+
+
 class LatestProgress(TurnHook):
-    """Keeps what the server of the running call has reported last."""
+    """Keeps the call that is running, and what its server has reported last."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
         self._shown_at = -inf
+        self.call: RunningCall | None = None
+        """None while no call runs."""
         self.latest: ToolProgress | None = None
         """None while no call runs that has reported any."""
+
+    def before_model_call(self, request: LLMRequest) -> None:  # noqa: ARG002 (the interface has it)
+        self.call = RunningCall(None, None)
+        self._on_change()
+
+    def after_model_call(self, outcome: LLMResponse | BaseException) -> None:  # noqa: ARG002 (the interface has it)
+        self.call = None
+
+    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None:
+        self.call = RunningCall(tool_name, mode)
+        self._on_change()
 
     def tool_progress(self, progress: ToolProgress) -> None:
         now = asyncio.get_running_loop().time()
@@ -39,7 +67,7 @@ class LatestProgress(TurnHook):
             self._on_change()
 
     def after_tool_call(self, outcome: ToolResult | BaseException) -> None:  # noqa: ARG002 (the interface has it)
-        self._shown_at, self.latest = -inf, None
+        self._shown_at, self.latest, self.call = -inf, None, None
 
 
 class TurnHandle(Generic[T_co]):

@@ -277,7 +277,7 @@ class TurnRun(TurnHandle[T]):
         """Walk the turn and report each step; return the steps of this walk."""
         steps: list[Step] = []
         self.hooks.notify(TurnHook.before_node, START)
-        async for step in self._setup.walk(recorder):
+        async for step in self._setup.walk(recorder, self.arrived_at):
             steps.append(step)
             self.add_step(step)
             if self.requested is not None:
@@ -316,7 +316,8 @@ class TurnRun(TurnHandle[T]):
         while True:
             again = self._recorder(recorder.header, recorder.snapshot, entries, recorder.saved)
             try:
-                steps = [step async for step in self._setup.walk(again)]
+                ends_us = [step.ended_us for step in self.steps]
+                steps = [step async for step in self._setup.walk(again, self.arrived_at, ends_us)]
                 break
             except Exception:
                 _log.exception("a turn could not be walked over its record")

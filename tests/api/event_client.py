@@ -27,8 +27,11 @@ class Heard:
     data: dict[str, Any]
 
 
-async def hear(answer: httpx.Response) -> AsyncIterator[Heard]:
-    """Yield the events of a stream as they arrive, without comments."""
+async def hear(answer: httpx.Response, *, running: bool = False) -> AsyncIterator[Heard]:
+    """Yield the events of a stream as they arrive, without comments.
+
+    Those of running calls are left out unless `running`, because a quick call ends before it is seen.
+    """
     fields: dict[str, str] = {}
     async for line in answer.aiter_lines():
         if line.startswith(":"):
@@ -37,7 +40,8 @@ async def hear(answer: httpx.Response) -> AsyncIterator[Heard]:
             name, _, value = line.partition(": ")
             fields[name] = value
         elif fields:
-            yield Heard(fields.get("id"), fields["event"], json.loads(fields["data"]))
+            if running or fields["event"] != "call":
+                yield Heard(fields.get("id"), fields["event"], json.loads(fields["data"]))
             fields = {}
 
 

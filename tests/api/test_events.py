@@ -49,10 +49,17 @@ async def test_a_stream_has_every_state_and_call_and_ends_with_the_answer(
 ) -> None:
     events = await _stream(client, "add a task to call mom")
     *way, end = events
+    ends = [one.data.pop("at_ms") for one in way if one.event == "state"]
+    assert ends[0] == 0
+    assert ends == sorted(ends)
+    times = [one.data.pop("ms") for one in way if "ms" in one.data]
+    assert len(times) == 3
+    assert min(times) >= 0
+    of_model = {"error": None, "finish_reason": "tool_calls", "tokens": None}
     assert [(one.event, one.data) for one in way] == [
         _state("BUILD_REQUEST"),
         _state("INVOKE_LLM"),
-        ("model_call", {"finish_reason": "tool_calls", "error": None, "calls": ["Add task"]}),
+        ("model_call", {**of_model, "calls": ["Add task"], "arguments": [{"description": "call mom"}]}),
         _state("CHECK_RESPONSE"),
         _state("EXECUTE_TOOLS"),
         (
@@ -61,16 +68,19 @@ async def test_a_stream_has_every_state_and_call_and_ends_with_the_answer(
                 "sequence": 1,
                 "tool_name": "add_task",
                 "title": "Add task",
+                "arguments": {"description": "call mom"},
                 "disposition": "executed",
+                "rule": None,
                 "success": True,
                 "error_code": None,
+                "operation": "done",
             },
         ),
         ("receipt", {"sequence": 1, "text": "added 'call mom'"}),
         _state("APPEND_RESULTS"),
         _state("CHECK_ITERATIONS"),
         _state("INVOKE_LLM", 2),
-        ("model_call", {"finish_reason": "tool_calls", "error": None, "calls": ["Answer"]}),
+        ("model_call", {**of_model, "calls": ["Answer"], "arguments": [None]}),
         _state("CHECK_RESPONSE", 2),
         _state("BUILD_DECISION", 2),
     ]
@@ -303,7 +313,8 @@ async def test_an_interrupted_turn_is_streamed_to_its_end(environment: Environme
         "BUILD_DECISION",
         "decision",
     ]
-    assert events[2].data == {"finish_reason": "error", "error": "TIMEOUT", "calls": []}
+    without_calls: dict[str, Any] = {"calls": [], "arguments": [], "tokens": None, "ms": 0}
+    assert events[2].data == {"finish_reason": "error", "error": "TIMEOUT", **without_calls}
     assert events == await _recorded(client, events[-1].data["decision_id"])
     assert [status for _, _, status in await environment.decisions()] == ["interrupted"]
     model.released.set()
@@ -337,7 +348,9 @@ async def test_a_turn_that_breaks_off_says_so_and_the_same_key_goes_on_with_it(
     *way, end = events
     assert (end.event, end.id, end.data["error"]["code"]) == ("error", None, "OUTCOME_UNKNOWN")
     again = await _stream(served(environment.runtime(ScriptedAdapter([says("Added.")]))), "add milk", keyed)
-    assert again[: len(way)] == way
+    # The times are those of the later attempt.
+    untimed = {"at_ms": 0, "ms": 0}
+    assert [{**one.data, **untimed} for one in again[: len(way)]] == [{**one.data, **untimed} for one in way]
     assert again[-1].data["reply"] == "Added."
     assert again == await _recorded(served(environment.runtime()), again[-1].data["decision_id"])
     assert await environment.descriptions("local") == ["milk"]
