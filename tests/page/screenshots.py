@@ -79,7 +79,7 @@ def take(site: Site, folder: Path, *, scheme: str, size: dict[str, Any], suffix:
         page.go_back()
         page.locator(".row").first.wait_for()
         page.locator(".row", has_text="delete the groceries task").first.click()
-        page.locator(".call").first.wait_for()
+        page.locator(".lane").first.wait_for()
         page.locator("[data-state=BUILD_DECISION][data-condition=visited]").wait_for()
         picture(page, folder, "decision", suffix)
         take_lab(page, folder, suffix)

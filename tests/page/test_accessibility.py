@@ -38,7 +38,7 @@ def test_no_view_has_a_barrier(site: Site, scheme: str) -> None:
         page.locator(".row").first.wait_for()
         found["decisions"] = findings(page)
         page.goto(f"{site.url}{decision}")
-        page.locator(".call summary").first.click()
+        page.locator(".notes button", has_text="delete task").click()
         page.locator("[data-state=BUILD_DECISION][data-condition=visited]").wait_for()
         found["decision"] = findings(page)
         page.goto(f"{site.url}/lab")

@@ -1,13 +1,15 @@
 // The state machine beside the chat, with the round and the details of a state.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { StateDetails } from "../machine/details";
 import { label } from "../machine/layout";
 import { loadTopology, Machine, topology } from "../machine/machine";
 import { endingOf } from "../machine/path";
+import { Score } from "../machine/score";
 import type { Recorded } from "./recorded";
 import { outcomeWords } from "../shared/format";
 import { WORDS } from "../shared/meanings";
+import { select, selection } from "../shared/router";
 import { visible } from "../shared/text";
 import type { ToolProgress } from "./turn";
 
@@ -22,10 +24,16 @@ interface Props extends Recorded {
 }
 
 export function TurnPanel({ path, outcome, type, running, progress, decisionId, turn }: Props): VNode {
-  const [selected, setSelected] = useState<string | null>(null);
   const [expanded, setExpanded] = useState(false);
   useEffect(() => void loadTopology().catch(() => undefined), []);
-  useEffect(() => setSelected(null), [turn]);
+  const shown = useRef(turn);
+  useEffect(() => {
+    // What was selected in another turn is not selected in this one.
+    if (shown.current !== null && shown.current !== turn) select(null);
+    shown.current = turn;
+  }, [turn]);
+  const selected = selection.value;
+  const state = topology.value?.states.includes(selected) ? selected : null;
   return (
     <aside class={`panel ${expanded ? "expanded" : ""}`} aria-label="Turn" tabindex={0}>
       <button type="button" class="panel-toggle" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>
@@ -40,21 +48,15 @@ export function TurnPanel({ path, outcome, type, running, progress, decisionId, 
           visits={path}
           ending={endingOf(path, outcome)}
           running={running}
-          selected={selected}
-          onSelect={(state) => setSelected(state === selected ? null : state)}
+          selected={state}
+          onSelect={(name) => select(name === selected ? null : name)}
         />
         {running && progress && <Report progress={progress} />}
-        {selected ? (
-          <StateDetails state={selected} visits={path} decisionId={decisionId} />
-        ) : (
-          <p class="quiet hint">
-            {!topology.value
-              ? "Loading the state machine…"
-              : path.length > 0
-                ? "Select a state to see what was done there."
-                : "A message runs through these states."}
-          </p>
+        {state && <StateDetails state={state} visits={path} decisionId={decisionId} />}
+        {path.length === 0 && (
+          <p class="quiet hint">{topology.value ? "A message runs through these states." : "Loading the state machine…"}</p>
         )}
+        <Score visits={path} running={running} reached={path.length} selected={selected} onSelect={select} />
       </div>
     </aside>
   );
@@ -66,7 +68,8 @@ function Progress({ path, running, outcome, type }: Recorded & { running: boolea
   return (
     <span class={`progress-text ${running ? "live" : ""}`} role="status" title={WORDS["Round"]}>
       {running ? `${label(last.state)} · ` : outcome ? `${outcomeWords(outcome, type)} · ` : ""}
-      round {last.iteration} of {last.cap}
+      round {last.round}
+      {last.cap !== null && ` of ${last.cap}`}
     </span>
   );
 }

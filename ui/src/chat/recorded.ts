@@ -1,10 +1,10 @@
 // The path and the outcome of a decision, from its record.
 import { useEffect, useState } from "preact/hooks";
-import { visitsOf } from "../machine/path";
+import { topology } from "../machine/machine";
+import { visitsOfRecord } from "../machine/path";
 import type { Visit } from "../machine/path";
-import type { ChatReply } from "../shared/client";
-import { decisionEvents } from "../shared/events";
-import type { ServerEvent } from "../shared/events";
+import { getJson } from "../shared/client";
+import type { ChatReply, DecisionDetail } from "../shared/client";
 
 export interface Recorded {
   readonly path: readonly Visit[];
@@ -19,21 +19,22 @@ export function recordedOf(path: readonly Visit[], reply: ChatReply | null): Rec
   return { path, outcome: reply?.decision.outcome_category ?? null, type: reply?.decision.decision_type ?? null };
 }
 
-/** The path of a decision; empty until it is known, and for null. */
+/** The path of a closed decision; until it is known, and for null, the path is empty. */
 export function useRecorded(decisionId: string | null): Recorded {
   const [found, setFound] = useState<Recorded>(UNKNOWN);
   useEffect(() => {
     setFound(UNKNOWN);
     if (decisionId === null) return undefined;
     const abort = new AbortController();
-    const read = async (): Promise<void> => {
-      const received: ServerEvent[] = [];
-      for await (const event of decisionEvents(decisionId, abort.signal)) received.push({ ...event, at: null });
-      const last = received.at(-1);
-      setFound(recordedOf(visitsOf(received), last?.type === "decision" ? (last.data as ChatReply) : null));
-    };
-    // Without the record, which may have been pruned, the picture stays empty.
-    read().catch(() => undefined);
+    getJson<DecisionDetail>(`/api/decisions/${encodeURIComponent(decisionId)}`, abort.signal).then(
+      (detail) => {
+        const path = visitsOfRecord(detail, topology.value?.max_iterations ?? null);
+        // The row of a turn that still runs has no path yet.
+        if (detail.result) setFound({ path, outcome: detail.outcome_category, type: detail.decision_type });
+      },
+      // Without the record, which may have been pruned, the picture stays empty.
+      () => undefined,
+    );
     return () => abort.abort();
   }, [decisionId]);
   return found;

@@ -1,7 +1,9 @@
 // The messages of a conversation. The lines that code composes (receipts, notices) differ from the model's words.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { endingOf } from "../machine/path";
+import { endingOf, SIGNS, verdictOf } from "../machine/path";
+import type { Visit } from "../machine/path";
+import { brief } from "../machine/score";
 import { Disclosure } from "../shared/about";
 import { Authored, byline } from "../shared/authored";
 import type { Conversation, StoredMessage } from "../shared/client";
@@ -99,6 +101,7 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
       {isFailed && <Cause decisionId={answered.decision_id} onRetry={canRetry ? () => onRetry(asked.content) : null} />}
       {running && (
         <div class="running">
+          {turn && <Begun visits={ended.path} />}
           <p class="working" role="status">
             Working
           </p>
@@ -117,6 +120,46 @@ export function Thread({ conversation, turn, running, ended, onRetry, chosen, on
       )}
       <div ref={end} />
     </div>
+  );
+}
+
+/** What the model has asked for in the running turn, as it happens: with its arguments, its verdict, and the receipt of a change. */
+function Begun({ visits }: { visits: readonly Visit[] }): VNode | null {
+  const calls = visits.flatMap((visit, index) => {
+    // The guard judges a batch as a whole; until then its calls are those of the model.
+    const isJudged = visits.slice(index).some(({ state }) => state === "APPEND_RESULTS");
+    const asked = (isJudged ? [] : (visit.model?.asks ?? [])).map((ask) => ({ ...ask, sign: SIGNS.running, kind: "running", reason: null }));
+    const judged = visit.calls.map((call) => ({ ...call, sign: SIGNS[verdictOf(call)], kind: verdictOf(call) }));
+    return [...asked, ...judged, ...visit.receipts];
+  });
+  if (calls.length === 0) return null;
+  return (
+    <ul class="begun" aria-label="Actions of this turn">
+      {calls.map((call, index) =>
+        typeof call === "string" ? (
+          <li key={index} class="receipt">
+            <Visible text={call} />
+          </li>
+        ) : (
+          <li key={index} class={`note-item ${call.kind}`}>
+            <span class="sign" aria-hidden="true">
+              {call.sign}
+            </span>
+            <span>
+              <Visible text={call.title} />{" "}
+              <span class="quiet">
+                <Visible text={brief(call.arguments)} />
+              </span>
+              {call.reason && (
+                <span class="note-reason">
+                  <Visible text={call.reason} />
+                </span>
+              )}
+            </span>
+          </li>
+        ),
+      )}
+    </ul>
   );
 }
 

@@ -148,6 +148,10 @@ function receive(event: ServerEvent): void {
   if (event.type === "error") throw toError(event);
   // It has no id, because it is not part of the record: a stream that is continued begins after the last event that is.
   if (event.type === "progress") return update({ progress: event.data as ToolProgress });
+  const last = current.events.at(-1);
+  if (!event.id && !last) return;
+  // The id of a call that runs is that of the event before it, for the same reason.
+  if (!event.id) event = { ...event, id: last?.id ?? "" };
   const next = { decisionId: event.id.split(":")[0] ?? null, events: [...current.events, event], progress: null };
   update(event.type === "decision" ? { ...next, reply: event.data as ChatReply } : next);
 }

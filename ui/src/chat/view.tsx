@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { about, Disclosure, hasTasks } from "../shared/about";
 import { ErrorState, Loading } from "../shared/states";
 import { shortTime } from "../shared/format";
-import { navigate } from "../shared/router";
+import { navigate, query } from "../shared/router";
 import { Visible, visible } from "../shared/text";
 import { loadTopology } from "../machine/machine";
 import { Composer } from "./composer";
@@ -31,7 +31,8 @@ export async function prepareChat(signal: AbortSignal): Promise<void> {
 export function ChatView({ id }: { id: string | null }): VNode {
   const [listShown, setListShown] = useState(false);
   // An earlier decision whose path is shown instead of the latest one.
-  const [chosen, setChosen] = useState<string | null>(null);
+  const chosen = query.value.get("path");
+  const choose = (decision: string | null): void => navigate(`/chat/${id}${decision ? `?path=${decision}` : ""}`, true);
   useEffect(() => {
     if (!isPrepared) void loadConversations().catch(() => undefined);
     isPrepared = false;
@@ -44,7 +45,9 @@ export function ChatView({ id }: { id: string | null }): VNode {
     else void open(id);
   }, [id]);
   const conversation = id !== null && opened.value?.id === id ? opened.value : null;
-  useEffect(() => setChosen(null), [id, turn.value?.key]);
+  useEffect(() => {
+    if (chosen !== null && running.value) choose(null);
+  }, [turn.value?.key]);
   const last = conversation?.messages.at(-1);
   useEffect(() => {
     // A message without an answer: its turn runs, in another tab or on another device.
@@ -62,9 +65,9 @@ export function ChatView({ id }: { id: string | null }): VNode {
   // Another tab may have gone on with the conversation: then the picture shows its turn.
   const overtaken = shown?.reply != null && latest !== null && latest !== shown.decisionId;
   const own = overtaken || chosen !== null ? null : shown;
-  const recorded = useRecorded(own ? null : (chosen ?? latest));
-  const known = own ? recordedOf(visits.value, own.reply) : recorded;
   const decisionId = own ? (own.reply?.decision_id ?? null) : (chosen ?? latest);
+  const recorded = useRecorded(decisionId);
+  const known = own && recorded.path.length === 0 ? recordedOf(visits.value, own.reply) : recorded;
   const isLost = failure.value?.status === 403 || failure.value?.status === 404;
   const submit = (message: Message): void => {
     const shown = message.content && conversation ? { shown: { pending_action: conversation.pending_action?.id ?? null } } : {};
@@ -98,7 +101,7 @@ export function ChatView({ id }: { id: string | null }): VNode {
             ended={{ ...known, decisionId }}
             onRetry={(content) => submit({ content })}
             chosen={chosen}
-            onChoose={(decision) => setChosen(decision === latest ? null : decision)}
+            onChoose={(decision) => choose(decision === latest ? null : decision)}
             onAnswer={(yes) => {
               const pending = conversation?.pending_action;
               if (pending) submit({ content: answerTo(pending, yes), answers: { pending_action: pending.id, yes, ...(pending.by_id_only && { read: pending.whole_digest }) } });

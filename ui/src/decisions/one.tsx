@@ -1,4 +1,4 @@
-// One decision: why it came out as it did, its path through the states, and every call with the guard's verdict.
+// One decision: why it came out as it did, and its path with every call.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { Authored, byline } from "../shared/authored";
@@ -12,7 +12,7 @@ import { WORDS } from "../shared/meanings";
 import { ErrorState, Loading } from "../shared/states";
 import { Json, Visible } from "../shared/text";
 import { loadTopology, topology } from "../machine/machine";
-import { visitsOf } from "../machine/path";
+import { visitsOf, visitsOfRecord } from "../machine/path";
 import { Related } from "./related";
 import { listAddress } from "./list";
 import { Outcome, titleOf } from "./row";
@@ -34,16 +34,15 @@ export function DecisionView({ id }: { id: string }): VNode {
       setError(null);
       await loadTopology();
       const found = await getJson<DecisionDetail>(url, abort.signal);
-      const isRunning = found.status === "PENDING";
-      if (isRunning) setDetail(found);
+      setDetail(found);
+      if (found.status !== "PENDING") return;
       const received: ServerEvent[] = [];
       for await (const event of decisionEvents(id, abort.signal)) {
-        received.push({ ...event, at: null });
-        if (isRunning) setHeard([...received]);
+        received.push(event);
+        setHeard([...received]);
       }
-      setHeard(received);
-      // The stream of a running turn ends with it: then the row is complete. A closed decision is shown with its steps at once.
-      setDetail(isRunning ? await getJson<DecisionDetail>(url, abort.signal) : found);
+      // The stream of a running turn ends with it: then the row is complete.
+      setDetail(await getJson<DecisionDetail>(url, abort.signal));
     };
     load().catch((failure: unknown) => {
       if (failure instanceof ApiError) setError(failure);
@@ -53,6 +52,7 @@ export function DecisionView({ id }: { id: string }): VNode {
 
   if (error && !detail) return <ErrorState error={error} retry={() => setAttempt(attempt + 1)} />;
   if (!detail) return <Loading what="the decision" />;
+  const isRunning = detail.status === "PENDING";
   return (
     <main class="decision" tabindex={0}>
       <header class="view-title">
@@ -73,17 +73,15 @@ export function DecisionView({ id }: { id: string }): VNode {
       </header>
       <div class="columns">
         <Steps
-          visits={visitsOf(heard)}
+          visits={isRunning ? visitsOf(heard) : visitsOfRecord(detail, topology.value?.max_iterations ?? null)}
           outcome={detail.outcome_category}
-          decisionId={detail.status === "PENDING" ? null : id}
+          decisionId={isRunning ? null : id}
           nothing={withoutSteps(detail)}
         />
         <div class="facts">
           <Answer detail={detail} />
           <Related detail={detail} />
           <Findings found={detail.findings} />
-          <Calls invocations={detail.tool_invocations} />
-          <ModelCalls calls={detail.llm_calls} />
           <Facts detail={detail} />
         </div>
       </div>
@@ -94,7 +92,7 @@ export function DecisionView({ id }: { id: string }): VNode {
 /** Why no step is shown. */
 function withoutSteps(detail: DecisionDetail): string {
   if (detail.status === "PENDING") return "The turn is running. Its steps appear here as they are made.";
-  return detail.states?.length ? "This version cannot walk the record." : "The message was refused before the first state.";
+  return "The message was refused before the first state.";
 }
 
 export function Answer({ detail }: { detail: DecisionDetail }): VNode | null {

@@ -1,14 +1,15 @@
-// The states of a recorded turn, replayed on the picture: by a slider, by the list, or by itself.
+// The path of a decision, step by step: forwards and backwards, or by itself. The step and what is selected are in the address.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { StateDetails } from "../machine/details";
 import { label } from "../machine/layout";
-import { Machine } from "../machine/machine";
+import { Machine, topology } from "../machine/machine";
 import { endingOf } from "../machine/path";
 import type { Visit } from "../machine/path";
+import { Player } from "../machine/player";
+import { Score } from "../machine/score";
 import { WORDS } from "../shared/meanings";
-
-const STEP_MS = 450;
+import { navigate, path, query, select, selection } from "../shared/router";
 
 interface Props {
   readonly visits: readonly Visit[];
@@ -20,19 +21,12 @@ interface Props {
 }
 
 export function Steps({ visits, outcome, decisionId, nothing }: Props): VNode {
-  const [step, setStep] = useState(0);
   const [playing, setPlaying] = useState(false);
-  const [selected, setSelected] = useState<string | null>(null);
-  useEffect(() => setStep(visits.length), [visits.length]);
-  useEffect(() => {
-    if (!playing) return undefined;
-    if (step >= visits.length) {
-      setPlaying(false);
-      return undefined;
-    }
-    const timer = window.setTimeout(() => setStep(step + 1), STEP_MS);
-    return () => window.clearTimeout(timer);
-  }, [playing, step, visits.length]);
+  const wanted = Number(query.value.get("step"));
+  const step = wanted >= 1 && wanted < visits.length ? Math.floor(wanted) : visits.length;
+  const selected = selection.value;
+  const state = topology.value?.states.includes(selected) ? selected : null;
+  useEffect(() => setPlaying(false), [decisionId]);
 
   if (visits.length === 0) {
     return (
@@ -42,59 +36,40 @@ export function Steps({ visits, outcome, decisionId, nothing }: Props): VNode {
       </section>
     );
   }
-  const current = visits[Math.max(0, step - 1)];
+  const goTo = (next: number): void => {
+    const asked = new URLSearchParams(query.value);
+    if (next < visits.length) asked.set("step", String(next));
+    else asked.delete("step");
+    navigate(`${path.value}${asked.size > 0 ? `?${asked}` : ""}${window.location.hash}`, true);
+  };
+  const current = visits[step - 1];
+  const runs = decisionId === null;
   return (
     <section class="steps">
       <div class="panel-title">
         <h2>Steps</h2>
         <span class="progress-text" title={WORDS["Round"]}>
           {step} of {visits.length}
-          {current && ` · round ${current.iteration} of ${current.cap}`}
+          {current && ` · round ${current.round}${current.cap === null ? "" : ` of ${current.cap}`}`}
         </span>
       </div>
       <Machine
         visits={visits.slice(0, step)}
         ending={endingOf(visits.slice(0, step), step < visits.length ? null : outcome)}
-        running={step < visits.length || decisionId === null}
-        selected={selected}
-        onSelect={(state) => setSelected(state === selected ? null : state)}
+        running={step < visits.length || runs}
+        selected={state}
+        onSelect={(name) => select(name === selected ? null : name)}
       />
-      <div class="player">
-        <button
-          type="button"
-          onClick={() => {
-            if (!playing && step >= visits.length) setStep(1);
-            setPlaying(!playing);
-          }}
-        >
-          {playing ? "Pause" : "Play"}
-        </button>
-        <input
-          type="range"
-          min={1}
-          max={visits.length}
-          value={step}
-          aria-label="Step"
-          aria-valuetext={current ? `${step}: ${label(current.state)}` : ""}
-          onInput={(event) => {
-            setPlaying(false);
-            setStep(Number(event.currentTarget.value));
-          }}
-        />
-      </div>
-      {selected ? (
-        <StateDetails state={selected} visits={visits} decisionId={decisionId} />
-      ) : (
-        <ol class="step-list">
-          {visits.map((visit, index) => (
-            <li key={index} class={index < step ? "done" : ""}>
-              <button type="button" onClick={() => setStep(index + 1)} {...(index === step - 1 ? { "aria-current": "step" as const } : {})}>
-                <span class="number">{index + 1}</span> {label(visit.state)}
-              </button>
-            </li>
-          ))}
-        </ol>
-      )}
+      <Player
+        steps={visits.length}
+        step={step}
+        text={current ? label(current.state) : ""}
+        playing={playing}
+        onPlay={setPlaying}
+        onStep={goTo}
+      />
+      {state && <StateDetails state={state} visits={visits} decisionId={decisionId} />}
+      <Score visits={visits} running={runs && step === visits.length} reached={step} selected={selected} onSelect={select} />
     </section>
   );
 }

@@ -8,7 +8,7 @@ import { duration, words } from "../shared/format";
 import { Searchable } from "../shared/searchable";
 import { Json, Visible } from "../shared/text";
 import { label } from "./layout";
-import type { Action, Visit } from "./path";
+import type { ModelCall, ToolCall, Visit } from "./path";
 
 const PURPOSES: Readonly<Record<string, string>> = {
   BUILD_REQUEST: "Opens the record, reads an answer to a pending action, and builds the request to the model.",
@@ -41,20 +41,21 @@ export function StateDetails({ state, visits, decisionId }: Props): VNode {
       {own.length === 0 && <p class="quiet">Not entered in this turn.</p>}
       {own.map((visit, index) => {
         const found = recorded[index];
-        // The time in the record is that of the calls alone; the page sees when events arrive.
-        const ms = found?.duration_ms ?? visit.ms;
         return (
           <div class="visit" key={index}>
             <p class="quiet">
-              round {visit.iteration} of {visit.cap}
-              {ms !== null && ` · ${duration(ms)}`}
+              round {visit.round}
+              {visit.cap !== null && ` of ${visit.cap}`}
+              {visit.ms !== null && ` · ${duration(visit.ms)}`}
             </p>
             {found?.request && <Request request={found.request} />}
-            {visit.actions
-              .filter((action) => !found || action.kind === "receipt")
-              .map((action, number) => (
-                <ActionLine key={number} action={action} />
-              ))}
+            {!found && visit.model && <ModelLine call={visit.model} />}
+            {!found && visit.calls.map((call) => <CallLine key={call.sequence} call={call} />)}
+            {visit.receipts.map((text, number) => (
+              <p key={number} class="receipt">
+                <Visible text={text} />
+              </p>
+            ))}
             {found?.response && (
               <Fold title="Response" end={words(found.response.error ?? found.response.finish_reason)}>
                 <Json value={Object.fromEntries(Object.entries(found.response).filter(([, value]) => value !== null))} />
@@ -157,36 +158,28 @@ function Call({ call }: { call: JudgedCall }): VNode {
   );
 }
 
-function ActionLine({ action }: { action: Action }): VNode {
-  switch (action.kind) {
-    case "model_call":
-      return (
-        <p>
-          Response: {words(action.finish_reason)}
-          {action.error && <> · {words(action.error)}</>}
-          {action.calls.length > 0 && (
-            <>
-              {" · "}
-              <Visible text={action.calls.join(", ")} />
-            </>
-          )}
-        </p>
-      );
-    case "tool_call":
-      return (
-        <p>
-          <Visible text={action.title} />{" "}
-          <span class={`verdict ${action.disposition}`}>
-            {words(action.disposition)}
-            {action.error_code && ` · ${words(action.error_code)}`}
-          </span>
-        </p>
-      );
-    case "receipt":
-      return (
-        <p class="receipt">
-          <Visible text={action.text} />
-        </p>
-      );
-  }
+function ModelLine({ call }: { call: ModelCall }): VNode {
+  return (
+    <p>
+      Response: {words(call.error ?? call.finish_reason)}
+      {call.asks.length > 0 && (
+        <>
+          {" · "}
+          <Visible text={call.asks.map(({ title }) => title).join(", ")} />
+        </>
+      )}
+    </p>
+  );
+}
+
+function CallLine({ call }: { call: ToolCall }): VNode {
+  return (
+    <p>
+      <Visible text={call.title} />{" "}
+      <span class={`verdict ${call.disposition}`}>
+        {words(call.disposition)}
+        {call.error_code && ` · ${words(call.error_code)}`}
+      </span>
+    </p>
+  );
 }

@@ -4,7 +4,10 @@ import type { VNode } from "preact";
 import { getJson } from "../shared/client";
 import type { Topology } from "../shared/client";
 import { HEIGHT, label, NODE, PLACES, ROUTES, WIDTH } from "./layout";
+import { countsOf } from "./path";
 import type { Ending, Visit } from "./path";
+import { useNow } from "./score";
+import { duration } from "../shared/format";
 
 export const topology = signal<Topology | null>(null);
 
@@ -25,10 +28,12 @@ interface Props {
 
 export function Machine({ visits, ending, running, selected, onSelect }: Props): VNode | null {
   const machine = topology.value;
+  const now = useNow(running);
   if (!machine) return null;
   const travelled = new Set(visits.slice(1).map((visit, index) => `${visits[index]?.state}>${visit.state}`));
   const lastEdge = visits.length > 1 ? `${visits.at(-2)?.state}>${visits.at(-1)?.state}` : "";
-  const current = running ? visits.at(-1)?.state : undefined;
+  const current = running ? visits.at(-1) : undefined;
+  const seconds = now !== null && current && current.since !== null ? duration(Math.max(0, now - current.since)) : "";
   const edges = new Map<string, string[]>();
   for (const edge of machine.edges) {
     const name = `${edge.source}>${edge.target}`;
@@ -62,8 +67,9 @@ export function Machine({ visits, ending, running, selected, onSelect }: Props):
         <State
           key={state}
           state={state}
-          visits={visits.filter((visit) => visit.state === state).length}
-          running={state === current}
+          visits={visits.filter((visit) => visit.state === state)}
+          running={state === current?.state}
+          seconds={seconds}
           selected={state === selected}
           onSelect={onSelect}
         />
@@ -74,17 +80,21 @@ export function Machine({ visits, ending, running, selected, onSelect }: Props):
 
 interface StateProps {
   readonly state: string;
-  readonly visits: number;
+  readonly visits: readonly Visit[];
   readonly running: boolean;
+  /** How long the running state has been running. */
+  readonly seconds: string;
   readonly selected: boolean;
   readonly onSelect: (state: string) => void;
 }
 
-function State({ state, visits, running, selected, onSelect }: StateProps): VNode | null {
+function State({ state, visits, running, seconds, selected, onSelect }: StateProps): VNode | null {
   const place = PLACES[state];
   if (!place) return null;
-  const condition = running ? "running" : visits > 0 ? "visited" : "idle";
-  const times = visits > 1 ? `, ${visits} times` : "";
+  const condition = running ? "running" : visits.length > 0 ? "visited" : "idle";
+  const times = visits.length > 1 ? `, ${visits.length} times` : "";
+  const badge = running ? seconds : countsOf(visits);
+  const width = 10 + 6.2 * badge.length;
   return (
     <g
       class={`state ${condition} ${selected ? "selected" : ""}`}
@@ -106,11 +116,11 @@ function State({ state, visits, running, selected, onSelect }: StateProps): VNod
       <text x={NODE.width / 2} y={NODE.height / 2 + 4} text-anchor="middle">
         {label(state)}
       </text>
-      {visits > 1 && (
-        <g class="count" transform={`translate(${NODE.width - 4},2)`} aria-hidden="true">
-          <circle r="9" />
-          <text y="3.5" text-anchor="middle">
-            {visits}
+      {badge && (
+        <g class="count" transform={`translate(${NODE.width + 4 - width},-8)`} aria-hidden="true">
+          <rect width={width} height="17" rx="8.5" />
+          <text x={width / 2} y="12" text-anchor="middle">
+            {badge}
           </text>
         </g>
       )}

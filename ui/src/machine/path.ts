@@ -1,63 +1,178 @@
-// The path of a turn through the state machine, from its events.
+// The path of a turn through the state machine with everything that was done on it, from its events or from its record.
+import type { LLMResponse, ToolInvocation } from "../shared/client";
 import type { ServerEvent } from "../shared/events";
+import { words } from "../shared/format";
 
+/** A call of the model. */
 export interface ModelCall {
-  readonly kind: "model_call";
   readonly finish_reason: string;
   readonly error: string | null;
-  readonly calls: readonly string[];
+  readonly tokens: number | null;
+  readonly ms: number;
+  /** The tools that it asks for, with their arguments. */
+  readonly asks: readonly { readonly title: string; readonly arguments: unknown }[];
+  /** Its words, if the record is known. */
+  readonly text: string | null;
 }
 
-export interface ToolCallEvent {
-  readonly kind: "tool_call";
+/** A requested call of a tool. */
+export interface ToolCall {
+  /** Its number in the turn, from 1. */
   readonly sequence: number;
   readonly title: string;
+  readonly arguments: unknown;
   readonly disposition: string;
   readonly success: boolean;
   readonly error_code: string | null;
+  /** Why it was not made, or its error. */
+  readonly reason: string | null;
+  /** What became of a change: done, void or unknown. */
+  readonly operation: string | null;
+  /** Null if it was not sent. */
+  readonly ms: number | null;
+  readonly result: unknown;
 }
 
-export interface Receipt {
-  readonly kind: "receipt";
-  readonly sequence: number;
-  readonly text: string;
+/** A call that runs, or has run in a state that is not over yet: its verdict comes with the end of the state. */
+export interface BegunCall {
+  readonly title: string | null;
+  /** By this browser's clock. */
+  readonly since: number;
 }
 
-export type Action = ModelCall | ToolCallEvent | Receipt;
-
-/** One visit of a state, with what was done there. */
+/** One visit of a state. Times are in milliseconds. */
 export interface Visit {
   readonly state: string;
-  readonly iteration: number;
-  readonly cap: number;
-  readonly actions: readonly Action[];
-  /** Milliseconds in the state as seen by this page; null if it was read from the record or is still running. */
+  readonly round: number;
+  /** Null if it is not known. */
+  readonly cap: number | null;
+  /** Since the turn began. */
+  readonly start: number;
+  /** Null while it runs, and if it is not recorded. */
   readonly ms: number | null;
+  /** When the page heard of it, by this browser's clock; null in a record. */
+  readonly since: number | null;
+  readonly model: ModelCall | null;
+  readonly calls: readonly ToolCall[];
+  readonly begun: readonly BegunCall[];
+  readonly receipts: readonly string[];
 }
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 interface StateData {
   readonly state: string;
   readonly iteration: number;
   readonly max_iterations: number;
+  readonly at_ms: number;
+}
+
+interface ModelData extends Omit<ModelCall, "asks" | "text"> {
+  readonly calls: readonly string[];
+  readonly arguments: readonly unknown[];
+}
+
+interface ToolData extends Omit<ToolCall, "title" | "reason" | "result"> {
+  readonly tool_name: string;
+  readonly rule: string | null;
 }
 
 /** The visits of a turn, in order; an event that follows a state belongs to its visit. */
 export function visitsOf(events: readonly ServerEvent[]): Visit[] {
-  const visits: { state: string; iteration: number; cap: number; actions: Action[]; ms: number | null; at: number | null }[] = [];
-  for (const event of events) {
+  const visits: Mutable<Visit>[] = [];
+  for (const { type, data, at } of events) {
     const last = visits.at(-1);
-    if (event.type === "state" || event.type === "decision") {
-      if (last && last.at !== null && event.at !== null) last.ms = event.at - last.at;
-    }
-    if (event.type === "state") {
-      const data = event.data as StateData;
-      const { state, iteration, max_iterations: cap } = data;
-      visits.push({ state, iteration, cap, actions: [], ms: null, at: event.at });
-    } else if (last && (event.type === "model_call" || event.type === "tool_call" || event.type === "receipt")) {
-      last.actions.push({ kind: event.type, ...(event.data as object) } as Action);
+    if (type === "state") {
+      const { state, iteration: round, max_iterations: cap, at_ms: start } = data as StateData;
+      if (last) last.ms = start - last.start;
+      visits.push({ state, round, cap, start, ms: null, since: at, model: null, calls: [], begun: [], receipts: [] });
+    } else if (type === "decision" && last && at !== null && last.since !== null) {
+      last.ms = at - last.since;
+    } else if (type === "call" && last && at !== null) {
+      const { title, ms } = data as { title: string | null; ms: number };
+      last.begun = [...last.begun, { title: title && words(title), since: at - ms }];
+      // A page that comes later learns from the call how long the state has been running.
+      last.since = Math.min(last.since ?? at, at - ms);
+    } else if (type === "model_call" && last) {
+      const { calls, arguments: given, ...model } = data as ModelData;
+      const asks = calls.map((title, index) => ({ title: words(title), arguments: given[index] ?? null }));
+      last.model = { ...model, asks: asks.filter((one) => one.arguments !== null), text: null };
+    } else if (type === "tool_call" && last) {
+      const { tool_name: name, rule: reason, ...call } = data as ToolData;
+      last.calls = [...last.calls, { ...call, title: words(name), reason, result: null }];
+    } else if (type === "receipt" && last) {
+      last.receipts = [...last.receipts, (data as { text: string }).text];
     }
   }
   return visits;
+}
+
+/** What the record of a closed decision has about its path. */
+export interface RecordedTurn {
+  readonly states: readonly string[] | null;
+  readonly state_ends_us: readonly number[];
+  readonly llm_calls: readonly { readonly response: LLMResponse; readonly duration_ms: number }[];
+  readonly tool_invocations: readonly ToolInvocation[];
+  /** The states of the changes, by the sequence of the call; a record alone does not name the changes. */
+  readonly operations?: Readonly<Record<string, string>>;
+}
+
+const FORMS = ["answer", "ask_user", "decline"];
+
+/** The visits of a closed decision. */
+export function visitsOfRecord(turn: RecordedTurn, cap: number | null): Visit[] {
+  const ends = turn.state_ends_us;
+  const models = [...turn.llm_calls];
+  const left = [...turn.tool_invocations];
+  const visits: Visit[] = [];
+  let batch = Infinity;
+  let round = 1;
+  for (const [index, state] of (turn.states ?? []).entries()) {
+    if (state === "INVOKE_LLM" && visits.at(-1)?.state === "CHECK_ITERATIONS") round += 1;
+    const before = visits.at(-1);
+    const start = before ? before.start + (before.ms ?? 0) : 0;
+    const end = ends[index];
+    let model: ModelCall | null = null;
+    // An interrupted turn enters the state without asking the model, but asks it never again.
+    const answered = state === "INVOKE_LLM" ? models.shift() : undefined;
+    if (answered) {
+      const { response, duration_ms: ms } = answered;
+      const asked = (response.function_calls ?? []).filter(({ name }) => !FORMS.includes(name));
+      batch = asked.length;
+      model = {
+        finish_reason: response.finish_reason,
+        error: response.error ?? null,
+        tokens: response.usage?.total_tokens ?? null,
+        ms,
+        asks: asked.map(({ name, arguments: given }) => ({ title: words(name), arguments: given })),
+        text: response.content ?? null,
+      };
+    }
+    // Without a call of the model it is the confirmed one, or all of a decision without a model.
+    const made = state === "EXECUTE_TOOLS" ? left.splice(0, batch) : [];
+    const calls = made.map((call) => toolCall(call, turn.operations?.[call.sequence] ?? null));
+    // A record of an earlier version has only the times of the calls.
+    const least = calls.reduce((sum, call) => sum + (call.ms ?? 0), model?.ms ?? 0);
+    const ms = end === undefined ? least : end / 1000 - start;
+    visits.push({ state, round, cap, start, ms, since: null, model, calls, begun: [], receipts: [] });
+  }
+  return visits;
+}
+
+function toolCall(call: ToolInvocation, operation: string | null): ToolCall {
+  const disposition = call.disposition ?? "executed";
+  return {
+    sequence: call.sequence,
+    title: words(call.tool_name),
+    arguments: call.parameters,
+    disposition,
+    success: call.success,
+    error_code: call.error_code ?? null,
+    reason: call.error_message ?? null,
+    operation: disposition === "executed" ? operation : null,
+    ms: disposition === "executed" ? (call.duration_ms ?? 0) : null,
+    result: call.result ?? null,
+  };
 }
 
 /** How a turn came out: `cap` if its rounds were used up, `refused` if code or the model refused something. */
@@ -68,6 +183,41 @@ export function endingOf(path: readonly Visit[], outcome: string | null): Ending
   const passed = (state: string): boolean => path.some((visit) => visit.state === state);
   if (passed("TIMEOUT_RESPONSE")) return "cap";
   if (passed("ERROR_RESPONSE") || outcome?.startsWith("ERROR:")) return "failed";
-  const isRefused = path.some(({ actions }) => actions.some((one) => one.kind === "tool_call" && one.disposition === "refused"));
+  const isRefused = path.some(({ calls }) => calls.some((one) => one.disposition === "refused"));
   return isRefused || outcome?.startsWith("REFUSAL:") ? "refused" : "good";
+}
+
+/** How a call came out, as one of few: it has one sign and one color everywhere. */
+export type Verdict = "done" | "failed" | "refused" | "awaiting" | "unknown" | "skipped" | "running";
+
+export function verdictOf({ disposition, success, operation, error_code: code }: ToolCall): Verdict {
+  if (disposition === "executed") {
+    // A record alone does not say which calls are changes: a call without an answer is not known.
+    const isUnknown = operation ? operation === "unknown" : !success && UNKNOWN_CODES.includes(code ?? "");
+    return success || operation === "done" ? "done" : isUnknown ? "unknown" : "failed";
+  }
+  return disposition === "repeated" ? "skipped" : (disposition as Verdict);
+}
+
+const UNKNOWN_CODES = ["TIMEOUT_ERROR", "UNKNOWN_ERROR", "TOOL_REPORTED_FAILURE"];
+
+export const SIGNS: Readonly<Record<Verdict, string>> = {
+  done: "✓",
+  failed: "✗",
+  refused: "✗",
+  awaiting: "⏸",
+  unknown: "?",
+  skipped: "–",
+  running: "…",
+};
+
+/** The calls of a state by their signs: `✓2 ✗1 ⏸1`. Without a call its visits, if there are several: `×3`. */
+export function countsOf(visits: readonly Visit[]): string {
+  const signs = visits.flatMap((visit) => [
+    ...(visit.model ? [SIGNS[visit.model.error ? "failed" : "done"]] : []),
+    ...visit.calls.map((call) => SIGNS[verdictOf(call)]),
+  ]);
+  const counts = [...new Set(Object.values(SIGNS))].map((sign) => [sign, signs.filter((one) => one === sign).length] as const);
+  const text = counts.filter(([, count]) => count > 0).map(([sign, count]) => `${sign}${count}`);
+  return text.join(" ") || (visits.length > 1 ? `×${visits.length}` : "");
 }

@@ -23,6 +23,7 @@ export type VisitedState = Schemas["VisitedState"];
 export type JudgedCall = Schemas["JudgedCall"];
 export type ModelRequest = Schemas["ModelRequest"];
 export type LLMMessage = Schemas["LLMMessage"];
+export type LLMResponse = Schemas["LLMResponse"];
 export type ToolInvocation = Schemas["ToolInvocation"];
 export type ConstitutionText = Schemas["ConstitutionText"];
 export type Rules = Schemas["Rules"];

@@ -1,7 +1,7 @@
 // The address bar as a signal. Every view has a URL, so the back button and deep links work.
 import { computed, signal } from "@preact/signals";
 
-const location_ = signal({ path: window.location.pathname, query: window.location.search });
+const location_ = signal({ path: window.location.pathname, query: window.location.search, hash: window.location.hash });
 
 /** True if the user has come to this address by the back or the forward button. */
 export let isReturn = false;
@@ -12,15 +12,22 @@ window.addEventListener("popstate", () => {
 });
 
 function read(): void {
-  location_.value = { path: window.location.pathname, query: window.location.search };
+  location_.value = { path: window.location.pathname, query: window.location.search, hash: window.location.hash };
 }
 
 export const path = computed(() => location_.value.path);
 export const query = computed(() => new URLSearchParams(location_.value.query));
+/** What is selected in the view: the part behind `#`, empty if nothing is. */
+export const selection = computed(() => location_.value.hash.slice(1));
 
-/** Go to `url`, a path with an optional query; `replace` leaves no entry in the history. */
+/** Select something in the view, or nothing. It leaves no entry in the history. */
+export function select(name: string | null): void {
+  navigate(`${window.location.pathname}${window.location.search}${name ? `#${name}` : ""}`, true);
+}
+
+/** Go to `url`, a path with an optional query and selection; `replace` leaves no entry in the history. */
 export function navigate(url: string, replace = false): void {
-  if (url === window.location.pathname + window.location.search) return;
+  if (url === window.location.pathname + window.location.search + window.location.hash) return;
   isReturn = false;
   if (replace) window.history.replaceState(null, "", url);
   else window.history.pushState(null, "", url);
@@ -33,5 +40,5 @@ export function follow(event: MouseEvent): void {
   const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
   if (!link || !plain || link.origin !== window.location.origin || link.hasAttribute("download")) return;
   event.preventDefault();
-  navigate(link.pathname + link.search);
+  navigate(link.pathname + link.search + link.hash);
 }
