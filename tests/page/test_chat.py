@@ -224,7 +224,7 @@ def test_markup_in_a_task_is_text(site: Site) -> None:
         expect(page.locator(".receipt")).to_have_text(f"added '{markup}'")
         assert page.locator(".thread img, .thread b").count() == 0
         page.get_by_role("link", name="Decision", exact=True).click()
-        expect(page.locator(".call").first).to_be_visible()
+        expect(page.locator(".note-item").first).to_be_visible()
         assert page.locator("main img, main b").count() == 0
 
 

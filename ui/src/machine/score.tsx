@@ -112,7 +112,7 @@ function Note({ bar, ahead, open, onToggle }: { bar: Bar; ahead: boolean; open: 
         </span>
         {shown && <span class={`verdict ${verdict ?? ""}`}>{words(shown)}</span>}
         <span class="quiet end">{call && call.ms === null ? "" : duration(bar.ms)}</span>
-        {call && call.disposition !== "executed" && call.reason && (
+        {verdict === "refused" && call?.reason && (
           <span class="note-reason">
             <Visible text={call.reason} />
           </span>
@@ -124,7 +124,7 @@ function Note({ bar, ahead, open, onToggle }: { bar: Bar; ahead: boolean; open: 
             <Fact name="verdict" value={permission} />
             <Fact name="operation" value={call.operation} />
             <Fact name="code" value={call.error_code && words(call.error_code)} />
-            <Fact name="reason" value={call.disposition === "executed" ? call.reason : null} />
+            <Fact name="reason" value={verdict === "refused" ? null : call.reason} />
           </dl>
           <h3>Arguments</h3>
           <Json value={call.arguments} />
