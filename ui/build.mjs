@@ -37,8 +37,23 @@ const document = (await readFile("index.html", "utf8"))
 await writeFile(join(target, "index.html"), document);
 await copyFile("icon.png", join(target, "icon.png"));
 
+// The film in the file of a proof: one script, with the page's style for its shadow root.
+const FILM = "film.js";
+const common = { bundle: true, minify: true, write: false, legalComments: "none", logLevel: "warning" };
+const style = await build({ ...common, entryPoints: ["src/style.css"] });
+const film = await build({
+  ...common,
+  entryPoints: ["src/film/main.tsx"],
+  format: "iife",
+  target: "es2022",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  define: { FILM_STYLE: JSON.stringify(style.outputFiles[0].text.replaceAll(":root", ":host")) },
+});
+await writeFile(join(target, FILM), film.outputFiles[0].text);
+
 const imports = Object.values(metafile.outputs).flatMap((output) => output.imports);
-const parts = new Set(imports.filter(({ kind }) => kind === "dynamic-import").map(({ path }) => basename(path)));
+const parts = new Set([FILM, ...imports.filter(({ kind }) => kind === "dynamic-import").map(({ path }) => basename(path))]);
 const bytes = { "first load": 0, "all parts": 0 };
 for (const name of await readdir(target)) {
   const content = await readFile(join(target, name));

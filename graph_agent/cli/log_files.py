@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
+from importlib import resources
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -14,11 +15,14 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.record_tree import record_tree
 from graph_agent.bootstrap.secret import record_keys
+from graph_agent.cli.files import other_rules
 from graph_agent.cli.filters import filter_by, open_log, open_queries
 from graph_agent.cli.running import FAILED, AsJson, import_extra, open_file, option, print_error, print_stderr, wrong_usage
 from graph_agent.cli.show import escape_json, json_line
 from graph_agent.clock import SystemClock
 from graph_agent.record.tree.proof import read_proof
+from graph_agent.replays import replay
+from graph_agent.replays.sources import load_from_log
 from graph_agent.settings import read_settings
 
 _CHUNK = 1 << 20
@@ -34,6 +38,12 @@ def export_decisions(
     proof: Annotated[
         str | None, option("--proof", "DECISION_ID", "Write the proof of this decision to the folder --out.")
     ] = None,
+    constitution: Annotated[
+        Path | None, option("--constitution", "FILE", "With --proof: show what this constitution would have decided.")
+    ] = None,
+    policy: Annotated[
+        Path | None, option("--policy", "FILE", "With --proof: show what these conditions in Cedar would have decided.")
+    ] = None,
     *,
     filters: DecisionFilter,
 ) -> None:
@@ -42,11 +52,15 @@ def export_decisions(
     Another installation can import and replay them. With --format parquet, write tables for analyses to DIR instead, one file
     for each day; a second export writes only the days that have changed.
 
-    With --proof, write files by which anyone can check that one decision is in the log: a program, and a page for a browser.
+    With --proof, write files by which anyone can check that one decision is in the log: a program, and a page for a browser,
+    which also plays the turn.
     """
+    rules = [one for one in (constitution, policy) if one is not None]
     if proof is not None:
-        _write_proof(proof, Path("." if file == "-" else file))
+        _write_proof(proof, Path("." if file == "-" else file), other_rules(constitution, policy), rules)
         return
+    if rules:
+        wrong_usage(f"{rules[0]}: other rules are shown in the proof of one decision: --proof DECISION_ID")
     if form == "parquet":
         if directory is None or file != "-":
             wrong_usage("--format parquet writes to a directory: graph-agent log export --format parquet DIR")
@@ -80,18 +94,27 @@ def import_decisions(
         raise typer.Exit(FAILED)
 
 
-def _write_proof(decision_id: str, folder: Path) -> None:
+def _write_proof(decision_id: str, folder: Path, other: dict[str, Any], rules: list[Path]) -> None:
     settings = read_settings()
     with open_log(writes=True) as (database, run):
         tree = record_tree(settings, database, SystemClock())
         run(tree.seal())
         run(tree.push())
         found = run(read_proof(database, decision_id))
+        report = None
+        if rules:
+            loaded = run(load_from_log(database, decision_id))
+            assert loaded.record is not None
+            played = run(replay(loaded.record, loaded.texts, **other)).to_json()
+            report = {"rules": [one.name for one in rules], **played}
         keys = [f"log {key}" for key in tree.keys.verifiers(run(tree.origin()))]
     policy = "".join(f"{line}\n" for line in (*keys, *(f"witness {witness.key}" for witness in tree.witnesses)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in found.files(policy).items():
+        # Without the built page there is no film.
+        film = resources.files("graph_agent") / "api" / "page" / "film.js"
+        script = film.read_text(encoding="utf-8") if film.is_file() else ""
+        for name, text in found.files(policy, script, report).items():
             (folder / name).write_text(text, encoding="utf-8", newline="")
     except OSError as exc:
         wrong_usage(f"the folder {folder} cannot be written: {exc.strerror}")

@@ -16,17 +16,16 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.time_slices import TimeSlice, split_log
 from graph_agent.bootstrap.adapters import open_adapter
-from graph_agent.bootstrap.toolbox import conditions_of
 from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
-from graph_agent.cli.files import command_settings
+from graph_agent.cli.files import other_rules
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.progress import progress_bar
-from graph_agent.cli.running import DONE, FAILED, AsJson, Model, Run, option, print_stderr, read_text, wrong_usage
+from graph_agent.cli.running import DONE, FAILED, AsJson, Model, Run, option, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, print_answer, stdout_console
 from graph_agent.cli.step import print_step
 from graph_agent.cli.trace import shorten
 from graph_agent.db import Database
-from graph_agent.policy.constitution import MAX_CHARACTERS, Constitution
+from graph_agent.policy.constitution import Constitution
 from graph_agent.replays import Replayer, ReplayReport
 from graph_agent.replays.pool import ReplayJob, replay_slice
 from graph_agent.replays.report import unreadable_report
@@ -77,9 +76,7 @@ def replay(
     division = Division(workers, dask, checkpoint)
     if division and (not everything or steps):
         wrong_usage("--workers, --dask and --checkpoint are for --all, without --step")
-    other = None if constitution is None else read_text(constitution, MAX_CHARACTERS + 1)
-    settings = command_settings(policy=policy) if policy is not None else None
-    what_if: dict[str, Any] = {"policy": other, "conditions": None if settings is None else conditions_of(settings)}
+    what_if = other_rules(constitution, policy)
     with _open_source(target) as (run, database):
         printer = _Printer(steps, as_json, alone=target is not None and database is not None)
         if division:

@@ -12,12 +12,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from graph_agent.models.record import DecisionRecord, EntryKind
-from tests.page.long_turn import ROUNDS, long_turn
+from graph_agent.reply.forms import REPLY_FORMS
+from tests.page.long_turn import long_turn
 from tests.page.screenshots import say
 from tests.page.site import Site, open_site
 from tests.page.test_accessibility import findings
 
-_BARS = """score => [...score.querySelectorAll(".beat")].map((bar) => [
+BARS = """score => [...score.querySelectorAll(".beat")].map((bar) => [
   bar.dataset.bar,
   Math.round(parseFloat(bar.style.left) * score.dataset.scale * 10) / 1000,
   Math.round(parseFloat(bar.style.width) * score.dataset.scale * 10) / 1000,
@@ -39,7 +40,7 @@ def chat(site: Site) -> str:
     with site.page() as page:
         say(page, "plan my week")
         page.wait_for_url(re.compile("/chat/.+"))
-        return page.evaluate("location.pathname")
+        return str(page.evaluate("location.pathname"))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def decision(site: Site, chat: str) -> str:
     """The address of the decision about the long turn."""
     with site.page() as page:
         page.goto(f"{site.url}{chat}")
-        return page.get_by_role("link", name="Decision", exact=True).evaluate("link => link.pathname")
+        return str(page.get_by_role("link", name="Decision", exact=True).evaluate("link => link.pathname"))
 
 
 def record_of(site: Site, page: Page, decision: str) -> DecisionRecord:
@@ -61,7 +62,7 @@ def bars_of(record: DecisionRecord) -> list[tuple[str, float, float]]:
     models = iter(entry for entry in record.entries if entry.kind is EntryKind.MODEL)
     calls = iter(record.invocations)
     ends = [0, *record.state_ends_us]
-    number, begin = 0, 0.0
+    number, begin, batch = 0, 0.0, 0
     for state, start, end in zip(record.states, ends, ends[1:], strict=False):
         if state == "INVOKE_LLM":
             begin = 0.0 if number == 0 else start / 1000
@@ -69,8 +70,10 @@ def bars_of(record: DecisionRecord) -> list[tuple[str, float, float]]:
         lane, at = f"round{max(1, number)}.", start / 1000 - begin
         bars.append((lane + state.lower(), at, (end - start) / 1000))
         if state == "INVOKE_LLM":
-            bars.append((f"{lane}model", at, next(models).ms))
-        for _ in ROUNDS[number - 1] if state == "EXECUTE_TOOLS" else []:
+            entry = next(models)
+            batch = sum(call["name"] not in REPLY_FORMS for call in entry.result["function_calls"] or [])
+            bars.append((f"{lane}model", at, entry.ms))
+        for _ in range(batch if state == "EXECUTE_TOOLS" else 0):
             call = next(calls)
             bars.append((f"{lane}call{call.sequence}", at, call.duration_ms))
             at += call.duration_ms
@@ -88,7 +91,7 @@ def test_each_bar_is_that_of_the_record(site: Site, chat: str, decision: str) ->
             (place, pytest.approx(start, abs=0.01), pytest.approx(ms, abs=0.01)) for place, start, ms in bars_of(record)
         ]
         score = page.locator(".score")
-        assert [tuple(bar) for bar in score.evaluate(_BARS)] == expected
+        assert [tuple(bar) for bar in score.evaluate(BARS)] == expected
         assert len(expected) == len(record.states) + 5 + 12
         notes = page.locator(".note-item[id*=call]")
         shown: list[Any] = []
@@ -105,7 +108,7 @@ def test_each_bar_is_that_of_the_record(site: Site, chat: str, decision: str) ->
         expect(page.locator(".lane-title .quiet").first).to_have_text("1.5 s · 400 tokens")
         page.goto(f"{site.url}{chat}")
         expect(page.locator(".lane")).to_have_count(5)
-        assert [tuple(bar) for bar in score.evaluate(_BARS)] == expected
+        assert [tuple(bar) for bar in score.evaluate(BARS)] == expected
 
 
 def test_a_link_leads_to_a_call_a_state_and_a_step(site: Site, decision: str) -> None:

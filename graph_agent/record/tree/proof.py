@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from importlib import resources
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -33,8 +34,11 @@ class DecisionProof(Frozen):
         # ASCII: a record may contain lone surrogates.
         return json.dumps({"salt": self.salt, "record": self.record})
 
-    def files(self, policy: str) -> dict[str, str]:
-        """Return the files of a proof by name; `policy` are the keys that are proposed to the reader."""
+    def files(self, policy: str, film: str = "", what_if: dict[str, Any] | None = None) -> dict[str, str]:
+        """Return the files of a proof by name; `policy` are the keys that are proposed to the reader.
+
+        `film` is the script that plays the turn, and `what_if` the report of a replay by other rules, which it shows.
+        """
         raw = self.record.encode("utf-8", "surrogatepass")
         data = {
             "record": base64.b64encode(raw).decode(),
@@ -42,9 +46,11 @@ class DecisionProof(Frozen):
             "proof": self.proof,
             "policy": policy,
             "decision": base64.b64encode(self.decision_json().encode()).decode(),
+            "what_if": what_if,
         }
         folder = resources.files("graph_agent.tlog")
-        page = (folder / "proof_page.html").read_text(encoding="utf-8")
+        # The data last, so that nothing in it is replaced.
+        page = (folder / "proof_page.html").read_text(encoding="utf-8").replace("@@FILM@@", film)
         return {
             "decision.json": self.decision_json(),
             "decision.tlog-proof": self.proof,

@@ -1,0 +1,153 @@
+// The film in the file of a proof: the turn played from its record, and the difference to a what-if. It needs no server.
+import { render } from "preact";
+import { useState } from "preact/hooks";
+import type { VNode } from "preact";
+import { label, PLACES, ROUTES } from "../machine/layout";
+import { Machine, topology } from "../machine/machine";
+import { endingOf, visitsOfRecord } from "../machine/path";
+import { Player } from "../machine/player";
+import { Score } from "../machine/score";
+import type { LLMResponse, ToolInvocation } from "../shared/client";
+import { Visible } from "../shared/text";
+
+/** The style sheet of the page, for a shadow root; the build puts it here. */
+declare const FILM_STYLE: string;
+
+interface DecisionRecord {
+  readonly states: readonly string[];
+  readonly state_ends_us?: readonly number[];
+  readonly entries: readonly { readonly kind: string; readonly ms?: number; readonly result: unknown }[];
+  readonly invocations?: readonly ToolInvocation[];
+  readonly decision: { readonly outcome_category: string | null };
+}
+
+/** The report of a replay by other rules. */
+interface WhatIf {
+  /** The files of the other rules. */
+  readonly rules: readonly string[];
+  readonly states: readonly string[];
+  readonly departure: string | null;
+  readonly differences: readonly { readonly what: string; readonly recorded: string; readonly replayed: string }[];
+}
+
+interface Props {
+  readonly record: DecisionRecord;
+  readonly whatIf: WhatIf | null;
+}
+
+function Film({ record, whatIf }: Props): VNode {
+  const visits = visitsOfRecord(
+    {
+      states: record.states,
+      state_ends_us: record.state_ends_us ?? [],
+      llm_calls: record.entries
+        .filter(({ kind }) => kind === "model")
+        .map(({ result, ms }) => ({ response: result as LLMResponse, duration_ms: ms ?? 0 })),
+      tool_invocations: record.invocations ?? [],
+    },
+    null,
+  );
+  const [step, setStep] = useState(visits.length);
+  const [playing, setPlaying] = useState(false);
+  const [selected, setSelected] = useState<string | null>(null);
+  if (visits.length === 0) return <p class="quiet">The message was refused before the first state.</p>;
+  const current = visits[step - 1];
+  return (
+    <div class="film">
+      <div class="columns">
+        <div>
+          <Machine
+            visits={visits.slice(0, step)}
+            ending={endingOf(visits.slice(0, step), step < visits.length ? null : record.decision.outcome_category)}
+            running={step < visits.length}
+            selected={null}
+            onSelect={(state) => {
+              const last = visits.findLastIndex((visit) => visit.state === state);
+              if (last >= 0) setStep(last + 1);
+            }}
+          />
+          <Player
+            steps={visits.length}
+            step={step}
+            text={current ? label(current.state) : ""}
+            playing={playing}
+            onPlay={setPlaying}
+            onStep={setStep}
+          />
+        </div>
+        <div>
+          <Score visits={visits} running={false} reached={step} selected={selected} onSelect={setSelected} />
+        </div>
+      </div>
+      {whatIf && <Difference states={record.states} whatIf={whatIf} />}
+    </div>
+  );
+}
+
+function Difference({ states, whatIf }: { states: readonly string[]; whatIf: WhatIf }): VNode {
+  const parting = whatIf.states.findIndex((state, index) => state !== states[index]);
+  const isSame = whatIf.differences.length === 0 && whatIf.departure === null;
+  return (
+    <section class="difference">
+      <h2>With other rules: {whatIf.rules.map((rules) => <Visible text={rules} />)}</h2>
+      <p class={`verdict-line ${isSame ? "same" : "different"}`}>
+        {isSame
+          ? "They decide the same."
+          : parting >= 0
+            ? `The path is the same up to step ${parting}; then ${label(whatIf.states[parting] ?? "")} instead of ${label(states[parting] ?? "the end")}.`
+            : "They decide differently."}
+        {whatIf.departure && <Visible text={` It ends there: ${whatIf.departure}.`} />}
+      </p>
+      {whatIf.differences.length > 0 && (
+        <table class="compare">
+          <thead>
+            <tr>
+              <th scope="col">Field</th>
+              <th scope="col">Recorded</th>
+              <th scope="col">With other rules</th>
+            </tr>
+          </thead>
+          <tbody>
+            {whatIf.differences.map((one, index) => (
+              <tr key={index}>
+                {[one.what, one.recorded, one.replayed].map((text, column) => (
+                  <td key={column}>
+                    <Visible text={text} />
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      <p class="quiet">
+        This part is not proved: whoever made this file ran the decision again. To check it, run it yourself from an export of the
+        log: graph-agent replay FILE --constitution OTHER --policy OTHER.
+      </p>
+    </section>
+  );
+}
+
+topology.value = {
+  start: "BUILD_REQUEST",
+  end: "END",
+  states: Object.keys(PLACES),
+  edges: Object.keys(ROUTES).map((route) => {
+    const [source = "", target = ""] = route.split(">");
+    return { source, target, outcome: "" };
+  }),
+  max_iterations: 0,
+};
+
+/** Show the film of a record in `host`; nothing for a record that is not proved. */
+function play(host: HTMLElement, record: DecisionRecord | null, whatIf: WhatIf | null): void {
+  const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
+  const style = new CSSStyleSheet();
+  style.replaceSync(FILM_STYLE);
+  root.adoptedStyleSheets = [style];
+  // Another record begins another film.
+  render(null, root);
+  if (record) render(<Film record={record} whatIf={whatIf} />, root);
+}
+
+Object.assign(globalThis, { playFilm: play });
