@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import secrets
+import shlex
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -187,3 +189,38 @@ def test_a_typed_yes_is_listed_as_the_action(site: Site) -> None:
             say(page, text)
         page.get_by_role("link", name="Decisions", exact=True).click()
         expect(page.locator(".row").first).to_contain_text("Confirmed: Delete 'call mom'")
+
+
+def test_the_list_and_the_search_have_keys(site: Site) -> None:
+    with site.page() as page:
+        for text in ("hello", "show my tasks"):
+            say(page, text)
+        page.get_by_role("link", name="Decisions", exact=True).click()
+        rows = page.locator(".row")
+        expect(rows).to_have_count(2)
+        for key, focused in (("j", 0), ("j", 1), ("j", 1), ("k", 0)):
+            page.keyboard.press(key)
+            expect(rows.nth(focused)).to_be_focused()
+        decision = (rows.nth(1).get_attribute("href") or "").rpartition("/")[2]
+        page.keyboard.press("/")
+        # A letter that is written is no key.
+        page.keyboard.type("jk")
+        search = page.get_by_label("Decision id")
+        expect(search).to_have_value("jk")
+        search.fill(decision)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("hello")
+
+
+def test_ids_and_the_request_are_copied(site: Site) -> None:
+    with site.page(permissions=["clipboard-read", "clipboard-write"]) as page:
+        say(page, "what's new?")
+        page.get_by_role("link", name="Decision", exact=True).click()
+        page.get_by_role("button", name="Decision id").click()
+        expect(page.get_by_text("Decision id copied.")).to_be_visible()
+        assert page.evaluate("navigator.clipboard.readText()") == page.url.rpartition("/")[2]
+        page.get_by_role("button", name="Request as curl").click()
+        expect(page.get_by_text("Request as curl copied.")).to_be_visible()
+        command = shlex.split(page.evaluate("navigator.clipboard.readText()"))
+        assert command[:3] == ["curl", "-s", f"{site.url}/api/chat"]
+        assert json.loads(command[-1]) == {"content": "what's new?"}

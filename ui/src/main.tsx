@@ -13,6 +13,7 @@ import { Account } from "./shared/account";
 import { Brand } from "./shared/brand";
 import { signedIn } from "./shared/client";
 import { Later } from "./shared/later";
+import "./shared/keys";
 import { follow, navigate, path } from "./shared/router";
 import { SignedOut } from "./shared/sign_in";
 import { OfflineBanner } from "./shared/states";

@@ -59,6 +59,17 @@ export function Filters(): VNode {
       {(hasTasks() || !about.value) && <Choice name="intent_type" label="Intent" options={INTENTS} pending={!about.value} />}
       <Choice name="refused" label="Calls" options={["true", "false"]} show={(value) => (value === "true" ? "some refused" : "none refused")} />
       <Choice name="within" label="Within" options={Object.keys(HOURS)} />
+      <label>
+        Decision id
+        <input
+          type="search"
+          placeholder="paste and press Enter"
+          onKeyDown={(event) => {
+            const id = event.currentTarget.value.trim();
+            if (event.key === "Enter" && id) navigate(`/decisions/${encodeURIComponent(id)}`);
+          }}
+        />
+      </label>
       {query.value.has("conversation_id") && <span class="chip">one conversation</span>}
       {filtered() && <a href="/decisions">Clear</a>}
     </form>

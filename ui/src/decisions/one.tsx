@@ -13,6 +13,7 @@ import { ErrorState, Loading } from "../shared/states";
 import { Json, Visible } from "../shared/text";
 import { loadTopology, topology } from "../machine/machine";
 import { visitsOf, visitsOfRecord } from "../machine/path";
+import { CopyButtons } from "./copying";
 import { Related } from "./related";
 import { listAddress } from "./list";
 import { Outcome, titleOf } from "./row";
@@ -83,6 +84,7 @@ export function DecisionView({ id }: { id: string }): VNode {
           <Related detail={detail} />
           <Findings found={detail.findings} />
           <Facts detail={detail} />
+          <CopyButtons detail={detail} />
         </div>
       </div>
     </main>
