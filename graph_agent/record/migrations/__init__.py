@@ -1,4 +1,4 @@
-"""How the tables of the record are created, on PostgreSQL with their partitions."""
+"""Creation of the tables of the record, on PostgreSQL with their partitions."""
 
 from __future__ import annotations
 

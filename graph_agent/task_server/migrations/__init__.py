@@ -1,4 +1,4 @@
-"""How the tables of tasks and operations are created."""
+"""Creation of the tables of tasks and operations."""
 
 from __future__ import annotations
 

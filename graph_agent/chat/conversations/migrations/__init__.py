@@ -1,4 +1,4 @@
-"""How the tables of conversations are created."""
+"""Creation of the tables of conversations."""
 
 from __future__ import annotations
 
