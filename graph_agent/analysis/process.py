@@ -43,6 +43,7 @@ async def analyze(old: PolicySnapshot, new: PolicySnapshot, promises: Conditions
     finally:
         if process.returncode is None:
             process.kill()
+            await process.wait()
     if process.returncode:
         raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, "The process that analyzes policies has failed.")
     found: dict[str, Any] = json.loads(answer)

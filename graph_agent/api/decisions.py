@@ -71,7 +71,7 @@ class DecisionDetail(LoggedDecision):
     tool_invocations: list[ToolInvocation]
     llm_calls: list[LoggedModelCall]
     state_ends_us: list[int]
-    """When each of `states` ended, in microseconds after the turn began; empty while the turn runs."""
+    """The time when each of `states` ended, in microseconds after the turn began; empty while the turn runs."""
     operations: dict[int, CallState]
     """The states of the calls that may change something, by their sequence."""
     violations: list[Violation] | None

@@ -120,7 +120,7 @@ def ask(
     elif go_on and not (conversation is None and answers is None):
         wrong_usage("--continue finds the conversation and its question itself: leave out --conversation, --yes and --no")
     else:
-        before, roles = last_shown(settings), known_roles(settings, role)
+        before, roles = last_shown(settings), known_roles(settings.role_names, role)
         named = verbose or before is None
         with open_command_runtime(settings, model=model, timeout=timeout, announce=named) as (runtime, run):
             content = _from_stdin() if text == "-" else text

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import wraps
 from importlib import import_module
@@ -22,7 +22,6 @@ import typer
 from graph_agent.cli import log_lines
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.reply.text import visible
-from graph_agent.settings import Settings
 
 T = TypeVar("T")
 
@@ -116,10 +115,10 @@ def read_text(path: Path, limit: int = -1) -> str:
         wrong_usage(f"the file {path} cannot be read")
 
 
-def known_roles(settings: Settings, roles: list[str] | None) -> tuple[str, ...]:
-    """Return the roles of `--role`. A role that no rule can name is a usage error."""
+def known_roles(known: Collection[str], roles: list[str] | None) -> tuple[str, ...]:
+    """Return the roles of `--role`. One that is not among the `known` ones, which rules can name, is a usage error."""
     for role in roles or ():
-        if role not in settings.role_names:
+        if role not in known:
             wrong_usage(f"there is no role '{role}': GRAPH_AGENT_ROLES names the roles that count, such as groups={role}")
     return tuple(roles or ())
 

@@ -87,7 +87,7 @@ def call(
         given = None
     if not isinstance(given, dict):
         wrong_usage("the arguments must be one JSON object")
-    roles = known_roles(settings, role)
+    roles = known_roles(settings.role_names, role)
     with open_in_loop(open_agent_services(settings)) as (services, run):
         run(services.tools.start())
         engine = services.calling_engine()

@@ -28,7 +28,7 @@ class Step:
     entered: str = END
     """The next state."""
     ended_us: int = field(default=0, compare=False)
-    """When the node ended, in microseconds after the turn began."""
+    """The time when the node ended, in microseconds after the turn began."""
     entries: Sequence[RecordEntry] = field(default=(), compare=False)
     """The answers that the ports gave to the node."""
 

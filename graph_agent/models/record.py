@@ -251,7 +251,7 @@ class DecisionRecord(Frozen):
     states: list[str]
     # Left out of the JSON if there are none, as in records that do not have them.
     state_ends_us: list[int] = Field(default_factory=list, exclude_if=not_)
-    """When each of `states` ended, in microseconds after the turn began; some states take less than a millisecond."""
+    """The time when each of `states` ended, in microseconds after the turn began; some states take less than a millisecond."""
     iterations: int = Field(ge=0)
     usage: TokenUsage | None = None
     decision: AgentDecision

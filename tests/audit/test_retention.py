@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
 from sqlalchemy import Table, func, select
 
+from graph_agent.audit import retention
 from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.audit.drift.compare import MIN_DECISIONS
 from graph_agent.audit.queries import LogQueryService
@@ -84,7 +86,9 @@ async def test_baselines_and_reports_stay(log: Database) -> None:
     assert (await baselines.get_baseline("before")).decisions == MIN_DECISIONS
 
 
-async def test_writers_can_write_between_two_batches(log: Database) -> None:
+async def test_writers_can_write_between_two_batches(log: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Many short batches, so that one is still to come when a slow write has ended.
+    monkeypatch.setattr(retention, "BATCH", 4)
     store_records(log, *(make_record(number, at=NOON - MONTH + timedelta(seconds=number)) for number in range(1, 6 * BATCH)))
     order: list[str] = []
 

@@ -106,8 +106,9 @@ def test_verify_names_what_was_changed(cli: Cli, decision: str, home: Path) -> N
     change(home, "UPDATE decision_logs SET user_id = 'eve'")
     ended = cli("log", "verify", "--json")
     assert ended.code == 1
-    (violation,) = ended.json()["violations"]
-    assert (violation["kind"], violation["decision_id"]) == ("projection", decision)
+    violations = ended.json()["violations"]
+    assert {violation["decision_id"] for violation in violations} == {decision}
+    assert "projection" in {violation["kind"] for violation in violations}
 
 
 def test_a_log_with_pruned_and_imported_decisions_verifies(cli: Cli, decision: str, tmp_path: Path, home: Path) -> None:

@@ -19,7 +19,10 @@ export const rules = signal<Rules | null>(null);
 /** The last edit that could be used: the one that is tried on recorded decisions. Null until there is an answer. */
 export const tried = signal<Edit | null>(null);
 /** Why the texts cannot be used, and which one. */
-export const problem = signal<{ readonly text: string; readonly message: string } | null>(null);
+export const problem = signal<Problem | null>(null);
+type Problem = { readonly text: string; readonly message: string };
+/** Why the edit of the address cannot be read; it is said until there is another edit. */
+let unreadable: Problem | null = null;
 
 whenSignedOut(() => {
   inForce.value = rules.value = tried.value = null;
@@ -36,6 +39,7 @@ export function isEdited(): boolean {
 
 /** Try another text; the one in force is no edit. */
 export function change(part: Part, text: string): void {
+  unreadable = null;
   const { [part]: _former, ...others } = edit.value;
   edit.value = text === (inForce.value?.[part] ?? "") ? others : { ...others, [part]: text };
 }
@@ -74,7 +78,7 @@ async function check(wanted: Edit): Promise<void> {
     const response = await request("/api/rules", { ...post(texts), signal: own.signal });
     const found = (await response.json()) as Rules;
     if (own.signal.aborted) return;
-    problem.value = found.problem;
+    problem.value = found.problem ?? unreadable;
     if (found.problem) return;
     rules.value = found;
     tried.value = wanted;
@@ -87,8 +91,9 @@ async function readAddress(): Promise<void> {
   if (!window.location.hash.startsWith(NAME)) return;
   try {
     edit.value = JSON.parse(await unpacked(window.location.hash.slice(NAME.length))) as Edit;
+    unreadable = null;
   } catch {
-    problem.value = { text: "", message: "The edit in the address cannot be read: the link is not complete." };
+    problem.value = unreadable = { text: "", message: "The edit in the address cannot be read: the link is not complete." };
   }
 }
 
