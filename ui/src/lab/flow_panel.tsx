@@ -26,7 +26,7 @@ export function FlowPanel(): VNode {
   }, [wanted, last]);
   const band = (selected && current?.bands.find((one) => same(one, selected))) ?? null;
   return (
-    <section class="block panel-block" aria-label="Recorded decisions">
+    <section class="block panel-block recorded" aria-label="Recorded decisions">
       <div class="panel-title">
         <h2>Recorded decisions</h2>
         <label class="inline">
@@ -70,7 +70,7 @@ function Result({ current, selected, onSelect }: ResultProps): VNode {
   const stay = bands.filter((band) => !isChange(band));
   return (
     <>
-      {state === "running" && <progress max={total ?? 1} value={done} aria-label="Replayed decisions" />}
+      <progress max={total ?? 1} value={done} aria-label="Replayed decisions" aria-hidden={state !== "running"} />
       {failure && <p class="failure">{failure}</p>}
       <p class="flow-sentence" role="status">
         <Sentence current={current} />
