@@ -19,9 +19,9 @@ from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, Situatio
 from graph_agent.policy.cedar.evaluation import CedarConditions
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, scaled
-from graph_agent.policy.guard import PastCall
+from graph_agent.policy.guard import PastCall, Verdict
 from graph_agent.policy.rules import Policy
-from tests.policy.cedar_shop import TEXT, ShopTool, policy_of, schema
+from tests.policy.cedar_shop import TEXT, ShopTool, facts, judge, policy_of, schema
 
 LONG_MAX = 2**63 - 1
 INTEGER = {"type": "integer"}
@@ -95,6 +95,26 @@ def compare_with_cedar(
         found.effects[effect] = found.effects.get(effect, 0) + 1
         if encoded is not effect:
             found.different.append(f"{conditions.file.text} {arguments} {situation}: Cedar {effect}, encoder {encoded}")
+
+
+def compare_with_guard(policy: Policy, calls: Iterable[tuple[dict[str, Any], int]], encode: Any = outcomes) -> Iterator[str]:
+    """Yield the calls of the tool `t`, each after so many others of the message, that guard and encoder judge differently."""
+    conditions = EVERYTHING.conditions
+    assert isinstance(conditions, CedarConditions)
+    call = Analysis(policy, seconds=4).call("t")
+    silent, accepted = encode(call, policy)
+    for arguments, before in calls:
+        # About other objects: the guard does not ask about one that the message has changed already.
+        past = [PastCall(number, "t", {"n": -number, "s": f"other {number}", "d": -number}) for number in range(1, before + 1)]
+        verdict = judge(policy, "t", arguments, past, facts=facts()).verdict
+        # The yes to a call that waits comes with another message.
+        before_it = [] if verdict is Verdict.AWAITING else past
+        situation = Situation("ann", (), facts(), before_it)
+        given = list(_values(call.context, conditions.context(call.action, arguments, situation)))
+        decided = [z3.is_true(z3.simplify(z3.substitute(term, *given))) for term in (silent, accepted)]
+        encoded = Verdict.PERMITTED if decided[0] else Verdict.AWAITING if decided[1] else Verdict.REFUSED
+        if verdict is not encoded:
+            yield f"{arguments} after {before} others: guard {verdict}, encoder {encoded}"
 
 
 def excluded(calls: Iterable[tuple[dict[str, Any], Situation]]) -> Iterator[str]:

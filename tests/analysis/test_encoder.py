@@ -13,11 +13,23 @@ import pytest
 from graph_agent.analysis import encoding
 from graph_agent.models.facts import Facts
 from graph_agent.policy.cedar.conditions import ConditionsFile, Situation
-from tests.analysis.random_policies import BASE, LONG_MAX, Compared, RandomPolicies, compare_with_cedar, excluded
+from tests.analysis.random_policies import (
+    BASE,
+    LONG_MAX,
+    TOOLS,
+    Compared,
+    RandomPolicies,
+    compare_with_cedar,
+    compare_with_guard,
+    excluded,
+)
+from tests.policy.cedar_shop import policy_of
 
 CALLS = 2_000
 HERE = "context.arguments."
 FORBID = "permit (principal, action, resource); forbid (principal, action, resource) when { %s };"
+BIG = f'permit (principal, action, resource);\nforbid (principal, action == Action::"t", resource) when {{ {HERE}n > 5 }}%s;'
+MARKERS = ("(requires confirmation)", "(at most 2 per message)")
 LIKE = ("a*", "*b", "a*b", "*a*", "*", "ab", "", "a*b*", "*a*b", "aba*aba", "\\*a*", "*é", "a**b", "*ab*b*")
 TEXTS = (
     "",
@@ -177,6 +189,21 @@ def compare_random(outcomes: Any, calls: int, seed: int) -> Compared:
     return found
 
 
+def compare_markers(outcomes: Any) -> list[str]:
+    """Return the calls that encoder and guard judge differently, by the markers of the constitution alone and with rules."""
+    found: list[str] = []
+    for marker in ("", *MARKERS, " ".join(MARKERS)):
+        for rules in (None, BIG % "", BIG % " unless { context.confirmed }"):
+            policy = policy_of([TOOLS[0]._replace(marker=marker), *TOOLS[1:]], rules)
+            calls = [(call(n=n), before) for n in (0, 9) for before in range(4)]
+            found += compare_with_guard(policy, calls, outcomes)
+    return found
+
+
+def test_markers_of_the_constitution_decide_as_in_the_guard() -> None:
+    assert compare_markers(encoding.outcomes) == []
+
+
 def test_random_rules_decide_as_cedar_does() -> None:
     found = compare_random(encoding.outcomes, CALLS, seed=4)
     assert found.different == []
@@ -223,6 +250,10 @@ PLANTED = {
     "every declared argument is present": ("holds = z3.And(holds, present)", "holds = TRUE"),
     "groups are ignored": ("z3.BoolVal(name in self._call.action.groups)", "FALSE"),
     "roles are ignored": ("found.append(self._call.role(str(name)))", "pass"),
+    "a limit of the constitution is ignored": ("TRUE if limit is None else", "TRUE if True else"),
+    "a limit counts the call before": ('call.used("message", "calls") <= limit', 'call.used("message", "calls") <= limit + 1'),
+    "a marker is ignored": ("FALSE if rule.grant.requires_confirmation else", "FALSE if False else"),
+    "a call that needs a yes is refused": ("z3.And(accepted, without), accepted)", "z3.And(accepted, without), without)"),
     "permits do not add up": ("z3.And(disjunction(permits), z3.Not", "z3.And(conjunction(permits), z3.Not"),
 }  # fmt: skip
 
@@ -240,6 +271,7 @@ def test_a_planted_mistake_is_found(mistake: str) -> None:
     finally:
         del sys.modules[planted.__name__]
     assert (
-        compare_random(planted.outcomes, 200, seed=1).different
+        compare_markers(planted.outcomes)
+        or compare_random(planted.outcomes, 200, seed=1).different
         or compare_targeted(planted.outcomes, until_different=True).different
     )
