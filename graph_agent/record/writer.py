@@ -97,6 +97,10 @@ class JoinedTurn(Protocol):
         ...
 
 
+def _continued(decision_id: str) -> str:
+    return f"decision {decision_id} was continued by another process"
+
+
 class DatabaseAuditWriter(AuditWriter):
     """Writes decisions to the log database; every method is one transaction."""
 
@@ -110,6 +114,8 @@ class DatabaseAuditWriter(AuditWriter):
         """Set when a decision was closed, which the tree then waits for."""
         self._touched: dict[str, datetime] = {}
         self._left_open: dict[str, None] = {}
+        self._loaded: dict[str, int] = {}
+        """The stored entries that this process knows of decisions that another one may still run."""
         self._joined: JoinedTurn | None = None
 
     def joined_with(self, turn: JoinedTurn) -> Self:
@@ -195,7 +201,9 @@ class DatabaseAuditWriter(AuditWriter):
             _ENTRY.run_for_each(connection, rows)
             return operation is None or operations.intend(connection, decision_id, attempt, operation, now)
 
-        return await self._write(work, f"decision {decision_id} was continued by another process")
+        free = await self._write(work, _continued(decision_id))
+        self._has_stored(decision_id, len(rows))
+        return free
 
     async def reserve(
         self, decision_id: str, reservation: Reservation, *, responses: Sequence[LLMCall], entries: Sequence[RecordEntry]
@@ -211,7 +219,13 @@ class DatabaseAuditWriter(AuditWriter):
             _ENTRY.run_for_each(connection, [_entry_row(decision_id, entry) for entry in (*entries, verdict)])
             return verdict, not runs or operations.intend(connection, decision_id, attempt, operation, reservation.at)
 
-        return await self._write(work, f"decision {decision_id} was continued by another process")
+        verdict, free = await self._write(work, _continued(decision_id))
+        self._has_stored(decision_id, len(entries) + 1)
+        return verdict, free
+
+    def _has_stored(self, decision_id: str, entries: int) -> None:
+        if decision_id in self._loaded:
+            self._loaded[decision_id] += entries
 
     async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
         return await self._read(lambda connection: uses.find_tokens(connection, user_id, since, without=decision_id))
@@ -253,7 +267,10 @@ class DatabaseAuditWriter(AuditWriter):
                 insert_or_replace(connection, tool_invocation_logs, invocations)
                 insert_or_replace(connection, llm_call_logs, calls)
                 operations.close(connection, record)
-                _DELETE_ENTRIES.run(connection, {"decision": decision_id})
+                deleted = _DELETE_ENTRIES.run(connection, {"decision": decision_id})
+                if joined is None and deleted > self._loaded.get(decision_id, deleted):
+                    # Of a process that runs it, which only its age by a wrong clock made look abandoned.
+                    raise TurnTakenOverError(_continued(decision_id))
                 leaf.store(connection)
                 self._forget_hours_if_late(connection, decision_id, record.header.started_at)
             else:
@@ -265,6 +282,7 @@ class DatabaseAuditWriter(AuditWriter):
 
         with closing_writes():
             stored_text = await self._write(work, f"decision {decision_id} was closed by another process")
+        self._loaded.pop(decision_id, None)
         self.closed.set()
         return record if stored_text is text else DecisionRecord.model_validate_json(stored_text)
 
@@ -285,6 +303,7 @@ class DatabaseAuditWriter(AuditWriter):
             return DecisionRecord.model_validate_json(row.record)
         if row.header is None:
             return None
+        self._loaded[decision_id] = len(entries)
         return OpenTurn(
             header=RecordHeader.model_validate_json(row.header),
             entries=[RecordEntry.model_validate(entry) for entry in entries],

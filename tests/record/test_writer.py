@@ -10,7 +10,7 @@ from sqlalchemy import select
 from graph_agent import AuditWriter
 from graph_agent.clock import RandomIds
 from graph_agent.db import Database
-from graph_agent.errors import ToolErrorCode
+from graph_agent.errors import ToolErrorCode, TurnTakenOverError
 from graph_agent.models.record import (
     CallDisposition,
     CallOperation,
@@ -19,6 +19,7 @@ from graph_agent.models.record import (
     DecisionRecord,
     EntryKind,
     InterruptReason,
+    OpenTurn,
     RecordEntry,
     RecordStatus,
 )
@@ -133,6 +134,21 @@ async def test_an_outcome_whose_commit_failed_is_stored_when_the_decision_is_clo
     record = make_record(1, calls=({"tool_name": "add_task"},)).replace(entries=[entry])
     await intend_and_close(log, record, sequence=1)
     assert [state for *_, state in _operations(log)] == [CallState.DONE]
+
+
+async def test_a_decision_that_another_process_has_continued_is_not_closed(log: Database) -> None:
+    record = make_record(1)
+    first, second = (RecordEntry(n=n, kind=EntryKind.EXECUTE, result={"success": True}) for n in range(2))
+    running, other = DatabaseAuditWriter(log), DatabaseAuditWriter(log)
+    await running.write_opening(DecisionOpening.of(record.header, {}))
+    decision_id = record.header.decision_id
+    await running.write_entries(decision_id=decision_id, entries=[first])
+    await other.load(decision_id)
+    await running.write_entries(decision_id=decision_id, entries=[second])
+    with pytest.raises(TurnTakenOverError):
+        await other.close_decision_log(record)
+    assert isinstance(await other.load(decision_id), OpenTurn)
+    assert await other.close_decision_log(record) == record
 
 
 async def intend_and_close(log: Database, record: DecisionRecord, *, sequence: int) -> None:
