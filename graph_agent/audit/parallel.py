@@ -67,7 +67,11 @@ def run_in_order(
                 future = executor.submit(run_part, work, job, part) if stored is None else _completed_future(stored)
                 queued.append((part, future))
             part, future = queued[0]
-            lines = future.result()
+            try:
+                lines = future.result()
+            except ValueError:
+                # Dask's executor raises it if a worker dies while the result of its finished part is read. No part raises it.
+                lines = executor.submit(run_part, work, job, part).result()
             queued.popleft()
             if checkpoint:
                 checkpoint.store(part, lines)

@@ -8,7 +8,7 @@ import pickle
 import signal
 import stat
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from itertools import pairwise
@@ -160,6 +160,24 @@ def test_a_dask_cluster_reports_what_one_process_reports_although_a_worker_is_ki
         for more in finished:
             reports = reports + more
     assert reports == replay_one_by_one(url, DecisionFilter())
+
+
+class LosingExecutor(CountingExecutor):
+    """An executor that loses the first result, as Dask's does if a worker dies while it is read."""
+
+    def submit(self, *arguments: Any, **named: Any) -> Any:
+        if self.submitted:
+            return super().submit(*arguments, **named)
+        self.submitted += 1
+        lost: Future[str] = Future()
+        lost.set_exception(ValueError("too many values to unpack (expected 3)"))
+        return lost
+
+
+def test_a_slice_whose_result_is_lost_is_replayed_again(url: str) -> None:
+    with LosingExecutor(1) as executor:
+        assert replay_with(executor, url, DecisionFilter(), None) == replay_one_by_one(url, DecisionFilter())
+        assert executor.submitted == len(split(url)) + 1
 
 
 def test_a_replay_continues_from_its_checkpoint(url: str, threads: CountingExecutor, tmp_path: Path) -> None:
