@@ -13,9 +13,11 @@ from pydantic import SecretStr
 from graph_agent.api import oidc
 from graph_agent.api.app import create_app
 from graph_agent.bootstrap.runtime import Runtime
+from graph_agent.clock import ManualClock
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from tests.api.oidc_server import Issuer, oidc_issuer
 from tests.chat.environment import Environment
+from tests.frozen_clock import freeze_loop_time
 
 Served = Callable[[Runtime], httpx.AsyncClient]
 
@@ -116,6 +118,8 @@ async def test_a_code_without_the_cookie_of_its_sign_in_reaches_no_issuer(client
 async def test_junk_of_many_clients_keeps_nobody_from_signing_in(
     issuer: Issuer, environment: Environment, with_cookies: bool
 ) -> None:
+    # Junk that waits for its turn is refused after a while; on a busy machine that would be before the issuer answers.
+    freeze_loop_time(ManualClock())
     app = create_app(environment.runtime(settings=issuer.settings))
 
     def client_at(address: str) -> httpx.AsyncClient:

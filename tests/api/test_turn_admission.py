@@ -12,6 +12,7 @@ from graph_agent.chat.answer import ChatAnswer
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.turn.handle import TurnHandle
+from tests.frozen_clock import freeze_loop_time
 
 Begin = Callable[[], Awaitable[TurnHandle[ChatAnswer]]]
 
@@ -51,6 +52,8 @@ class Turns:
 
 
 def _admission(deadline: float = 20.0) -> tuple[TurnAdmission, ManualClock]:
+    # The waits of turns take no time of the machine; another clock measures how long the starts take.
+    freeze_loop_time(ManualClock())
     clock = ManualClock()
     return TurnAdmission(deadline, seconds=clock.monotonic), clock
 
@@ -149,11 +152,15 @@ async def test_bursts_at_an_idle_server_are_admitted_although_a_batch_of_starts_
 
 async def test_a_turn_that_could_not_start_in_time_is_refused_and_takes_no_place() -> None:
     admission, clock = _admission(deadline=2.0)
+    waits = freeze_loop_time(ManualClock())
     turns = Turns(clock)
     stuck = [asyncio.create_task(admission.start(f"user {number}", turns.begin)) for number in range(MAX_STARTING)]
     await asyncio.sleep(0)
+    late = asyncio.create_task(admission.start("late", turns.begin))
+    await asyncio.sleep(0)
+    waits.advance(seconds=2)
     with pytest.raises(ServiceError, match="SERVICE_UNAVAILABLE"):
-        await admission.start("late", turns.begin)
+        await late
     assert (admission.in_flight.total, admission.waiting.total) == (MAX_STARTING, 0)
     turns.may_begin.set()
     turns.may_end.set()

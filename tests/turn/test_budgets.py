@@ -36,7 +36,10 @@ from tests.policy.cedar_shop import PERMIT, SHOP, ShopTool, constitution_of, dec
 from tests.replays.random_turns import CrashingWriter
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
 
+LONG = AgentEngineConfig(timeout_seconds=600)
+"""No test waits for this deadline, and a busy machine does not reach it."""
 SHORT = AgentEngineConfig(timeout_seconds=8)
+"""The deadline of turns in processes that crash, on a clock that advances by itself."""
 EXECUTED = CallDisposition.EXECUTED
 LOST = failed(ToolErrorCode.TIMEOUT_ERROR)
 TOOLS = [tool for tool in SHOP if tool.name in ("refund", "ship", "find_order", "read_private", "send_mail")]
@@ -57,7 +60,7 @@ def service(
     rules: str = DAY,
     clock: ManualClock | None = None,
     tools: Sequence[ShopTool] = TOOLS,
-    config: AgentEngineConfig = SHORT,
+    config: AgentEngineConfig = LONG,
     crash_after: int | None = None,
 ) -> LLMAgentEngine:
     """Return the engine of one of several services on the same log."""
@@ -196,7 +199,7 @@ async def test_a_counted_read_that_fails_is_not_sent_again(log: Database) -> Non
     for window, sent in (("day", 1), ("message", 2)):
         rules = f"{PERMIT} forbid (principal, action, resource) when {{ context.used.{window}.calls > 5 }};"
         server = TableServer(served=declarations_of(tools), answers={"list_tasks": failed(ToolErrorCode.TOOL_EXECUTION_ERROR)})
-        script, config = [calls(("list_tasks", {})), says("Done.")], SHORT.model_copy(update={"read_retries": 1})
+        script, config = [calls(("list_tasks", {})), says("Done.")], LONG.model_copy(update={"read_retries": 1})
         await service(log, server, *script, rules=rules, tools=tools, config=config).run(asks())
         assert len(server.sent) == sent
 
@@ -268,13 +271,14 @@ async def test_crashes_and_retries_leave_the_budget_equal_to_the_effects(log: Da
         """Two refunds, in a process that crashes before one of its commits, and another process that ends or continues it."""
         amounts = [chance.randrange(60, 240) for _ in range(2)]
         script = [calls(*(refund(amount, f"{number}-{amount}") for amount in amounts)), *[says("Done.")] * 3]
-        first = service(log, till, *script, clock=clock, crash_after=chance.choice([1, 2, 3, 4, 99]))
+        shared: dict[str, Any] = {"clock": clock, "config": SHORT}
+        first = service(log, till, *script, **shared, crash_after=chance.choice([1, 2, 3, 4, 99]))
         name = f"decision {number}"
         with suppress(ServiceError):
             await first.run(asks(conversation_id=f"c{number}"), decision_id=name)
         for _ in range(2):
             # The second one is a retry that finds the decision.
-            await service(log, till, *script[1:], clock=clock).finish(name, ask_model=chance.random() < 0.5)
+            await service(log, till, *script[1:], **shared).finish(name, ask_model=chance.random() < 0.5)
 
     for number in range(0, 18, 3):
         await pass_time(clock, asyncio.gather(*(turn(number + n) for n in range(3))))
