@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from graph_agent.bootstrap.secret import record_keys
+from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError, migrate
 from graph_agent.db.migrations import installed_revision
 from graph_agent.errors import ConfigurationError
@@ -40,7 +41,8 @@ async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
     if spool.exists() and spool.stat().st_size:
         text = "holds records that are not in the database: start the version that wrote it once more, which stores them"
         raise ConfigurationError(f"{spool} {text}")
-    if not settings.database_url and not settings.log_database_url and (settings.home / FORMER_LOG).exists():
+    is_joined = not settings.database_url and not settings.log_database_url and (settings.home / FORMER_LOG).exists()
+    if is_joined:
         # Imported here, because it is needed once in the life of a home.
         from graph_agent.bootstrap.copying import join_home
 
@@ -55,14 +57,21 @@ async def open_stores(settings: Settings) -> AsyncGenerator[Stores]:
         database = opened(settings.database)
         try:
             command = _joining_command(settings, database)
-            for package in _PACKAGES:
-                if command is None or installed_revision(database, package) is not None:
-                    # The key is read only by a migration that seals: a command that reads the log must not create it.
-                    migrate(database, package, record_key=lambda: record_keys(settings))
+            # The key is read only by a migration that seals: a command that reads the log must not create it.
+            upgraded = [
+                migrate(database, package, record_key=lambda: record_keys(settings))
+                for package in _PACKAGES
+                if command is None or installed_revision(database, package) is not None
+            ]
         except DatabaseUnavailableError as exc:
             raise ConfigurationError("the database (DATABASE_URL) is not available") from exc
         if command is not None:
             raise ConfigurationError(f"tasks, conversations and the record share one database: stop all processes, {command}")
+        if is_joined or any(upgraded):
+            # What a migration has added to the record is not in its tree yet.
+            from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
+
+            await seal_if_possible(record_tree(settings, database, SystemClock()))
         # A replica that is down must not keep turns from being served: it is used by queries only.
         yield Stores(database, database if settings.log_reads == settings.database else opened(settings.log_reads))
 

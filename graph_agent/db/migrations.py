@@ -22,9 +22,10 @@ _VERSION_TABLE_PREFIX = {"graph_agent.record": "audit"}
 """Packages that were renamed: existing databases have the version table under the old name."""
 
 
-def migrate(database: Database, owner: str, **attributes: Any) -> None:
+def migrate(database: Database, owner: str, **attributes: Any) -> bool:
     """Create the tables of the package `owner` (a dotted name) in `database`, or run the migrations that it does not have yet.
 
+    Return True if tables of an earlier version were upgraded.
     Migrations find `attributes` in `alembic.context.config.attributes`. Only an upgrade imports Alembic. If two processes start
     together, one migrates and the other one waits. Raises `DatabaseUnavailableError`, and `ConfigurationError` if the schema is
     newer than this version, or too old for it.
@@ -34,6 +35,7 @@ def migrate(database: Database, owner: str, **attributes: Any) -> None:
     _refuse_newer(found, head, owner)
     if found != head:
         database.write_now(lambda connection: _create_or_upgrade(connection, owner, head, attributes))
+    return found not in (None, head)
 
 
 def installed_revision(database: Database, owner: str) -> str | None:
