@@ -11,18 +11,10 @@ from functools import lru_cache
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
-from mcp import ClientSession
+from mcp import ClientSession, types
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.dispatcher import ProgressFnT
-from mcp.types import (
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    InputRequiredResult,
-    RequestParamsMeta,
-    Tool,
-    ToolAnnotations,
-)
+from mcp.types import CallToolResult, InputRequiredResult, RequestParamsMeta, Tool
 from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
@@ -178,7 +170,7 @@ class McpToolExecutor:
         tool = self._tools.get(tool_name)
         if tool is None:
             return ToolTraits()
-        hints = tool.annotations or ToolAnnotations()
+        hints = tool.annotations or types.ToolAnnotations()
         destructive = hints.destructive_hint is True
         if not self._trusted:
             # A hint can only restrict. A title would be what the user confirms, so the operator's own summary is shown.
@@ -339,7 +331,8 @@ def _tool_call(
 ) -> Callable[[ClientSession], Awaitable[CallToolResult | InputRequiredResult]]:
     # `Client.call_tool` could send the call twice, and `ClientSession.call_tool` validates the result against the server's
     # output schema, whose patterns could block the event loop. So the request is sent directly.
-    call = CallToolRequest(params=CallToolRequestParams(name=tool_name, arguments=parameters, _meta=meta))
+    params = types.CallToolRequestParams(name=tool_name, arguments=parameters, _meta=meta)
+    call = types.CallToolRequest(params=params)
     return lambda session: session.send_request(call, _ANSWER, progress_callback=_progress_callback())
 
 

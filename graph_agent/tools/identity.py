@@ -14,7 +14,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urljoin, urlsplit
@@ -22,10 +22,11 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 import httpx2
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl
+from pydantic import AnyUrl, Field
 
 from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError
+from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_allowed_host, require_protected
 from graph_agent.ports import Clock
 from graph_agent.tools.transport import HttpServer, size_limited_client
@@ -54,23 +55,22 @@ def invalid_header(headers: Mapping[str, Any]) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class ClientCredentials:
+class ClientCredentials(Frozen, kw_only=False):
     """The OAuth 2.0 client credentials of the runtime. The secret is sent to `token_url` only."""
 
-    token_url: str
+    token_url: str = Field(pattern=r"^https?://\S+$")
     client_id: str
-    client_secret: str = field(repr=False)
+    client_secret: str = Field(repr=False)
     scope: str | None = None
-    allow_http: bool = False
-    """`token_url` may be plain `http:` although it leads to another machine."""
 
 
 class TokenSource:
     """An `Identity` that gets bearer tokens for client credentials, and renews each one before it expires."""
 
-    def __init__(self, credentials: ClientCredentials, clock: Clock | None = None) -> None:
+    def __init__(self, credentials: ClientCredentials, clock: Clock | None = None, *, allow_http: bool = False) -> None:
+        """With `allow_http` the token URL may be plain `http:` although it leads to another machine."""
         self._credentials = credentials
+        self._allow_http = allow_http
         self._clock = clock or SystemClock()
         self._lock = asyncio.Lock()
         self._headers: dict[str, str] = {}
@@ -87,7 +87,7 @@ class TokenSource:
         credentials = self._credentials
         form = {"grant_type": "client_credentials", **({"scope": credentials.scope} if credentials.scope else {})}
         basic = httpx2.BasicAuth(credentials.client_id, credentials.client_secret)
-        answer = await _request_tokens(credentials.token_url, form, basic, allow_http=credentials.allow_http)
+        answer = await _request_tokens(credentials.token_url, form, basic, allow_http=self._allow_http)
         lifetime = float(answer.get("expires_in", 3600))
         self._renew_at = self._clock.monotonic() + lifetime - min(RENEW_BEFORE_SECONDS, lifetime / 2)
         self._headers = {"Authorization": f"Bearer {answer['access_token']}"}

@@ -64,17 +64,6 @@ class ServerConfig:
     """The values that no message may contain: of variables and headers, in arguments, and in the URL."""
 
 
-class _OAuth(BaseModel):
-    """OAuth client credentials."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
-
-    token_url: str = Field(pattern=r"^https?://\S+$")
-    client_id: str
-    client_secret: str
-    scope: str | None = None
-
-
 class _Entry(BaseModel):
     """The JSON object of one server."""
 
@@ -89,7 +78,7 @@ class _Entry(BaseModel):
     cwd: str | None = None
     url: str | None = Field(default=None, pattern=r"^https?://\S+$")
     headers: dict[str, str] = {}
-    oauth: _OAuth | None = None
+    oauth: ClientCredentials | None = None
     trusted: bool = False
     allow_http: bool = False
     """The URLs may be plain `http:` although they lead to another machine."""
@@ -167,9 +156,7 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
     except InsecureUrlError:
         text = f"the MCP server '{name}' has an http: URL of another machine: use https:, or \"allow_http\": true"
         raise ConfigurationError(text) from None
-    oauth = read.oauth
-    credentials = None if oauth is None else ClientCredentials(**oauth.model_dump(), allow_http=read.allow_http)
-    secrets = {*values, *read.env.values(), *read.headers.values(), credentials.client_secret if credentials else ""}
+    secrets = {*values, *read.env.values(), *read.headers.values(), read.oauth.client_secret if read.oauth else ""}
     secrets |= {text for text in (*_argument_values(read.args), *_url_values(read.url or "")) if len(text) >= _MIN_SECRET}
     # An explanation quotes one line, so the lines of a longer value, such as a private key, are hidden by themselves.
     lines = {line.strip() for value in secrets if "\n" in value.strip() for line in value.splitlines()}
@@ -180,7 +167,7 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
         trusted=read.trusted,
         prefixed=read.prefix,
         timeout=read.timeout,
-        credentials=credentials,
+        credentials=read.oauth,
         secrets=tuple(sorted(filter(None, secrets), key=len, reverse=True)),
     )
 

@@ -115,11 +115,11 @@ class McpServerGroup:
         )
 
     def _credentials(self, server: ServerConfig) -> Identity | None:
-        if server.credentials is not None:
-            return TokenSource(server.credentials, self._clock)
-        if self._sign_ins is None or not isinstance(server.server, HttpServer):
+        if not isinstance(server.server, HttpServer):
             return None
-        return SignedIn(server.server, self._sign_ins, self._clock)
+        if server.credentials is not None:
+            return TokenSource(server.credentials, self._clock, allow_http=server.server.allow_http)
+        return None if self._sign_ins is None else SignedIn(server.server, self._sign_ins, self._clock)
 
     async def _for_user(self, route: _Route, user_id: str) -> McpToolExecutor:
         """Return the executor that calls a tool for one user: that of the server, or one with the user's own headers."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import httpx2
+from anyio.abc import ObjectReceiveStream
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
@@ -143,7 +144,7 @@ async def _observed(transport: Any, on_closed: Callable[[], None]) -> AsyncItera
         yield _ObservedStream(read, on_closed), write
 
 
-class _ObservedStream:
+class _ObservedStream(ObjectReceiveStream[Any]):
     """A read stream that calls `on_closed` at its end, and leaves invalid tools out."""
 
     def __init__(self, stream: Any, on_closed: Callable[[], None]) -> None:
@@ -153,24 +154,17 @@ class _ObservedStream:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def __aiter__(self) -> _ObservedStream:
-        return self
-
-    async def __anext__(self) -> Any:
+    async def receive(self) -> Any:
         try:
-            message = await self._stream.__anext__()
+            message = await self._stream.receive()
         except BaseException:
             self._on_closed()
             raise
         drop_invalid_tools(message)
         return message
 
-    async def __aenter__(self) -> _ObservedStream:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *details: Any) -> Any:
-        return await self._stream.__aexit__(*details)
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class ToolListError(Exception):
