@@ -48,8 +48,11 @@ def make_config(api_key: str, model: str, config: LLMConfig | None) -> LLMConfig
         raise ConfigurationError(f"the model's configuration is not valid: {first_violation(exc)}") from None
 
 
-def check_base_url(url: str) -> str:
-    """Return `url` without surrounding blanks. Raises `ConfigurationError` if it is not an address that can be called."""
+def check_base_url(url: str, *appended: str) -> str:
+    """Return `url` without the path that is `appended` to it, in parts, and that is often copied along.
+
+    Raises `ConfigurationError` if it is not an address that can be called.
+    """
     try:
         parts = urlsplit(url.strip())
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -58,4 +61,7 @@ def check_base_url(url: str) -> str:
         usable = False
     if not usable:
         raise ConfigurationError("the model's base URL must be an http or https address without a query")
-    return url.strip()
+    root = url.strip()
+    for part in reversed(appended):
+        root = root.rstrip("/").removesuffix(part).rstrip("/")
+    return root

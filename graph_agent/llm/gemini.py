@@ -37,7 +37,7 @@ class GeminiAdapter(ProviderAdapter):
         declarations: Sequence[ToolDeclaration] | None = None,
     ) -> None:
         """Raises `ConfigurationError` for an invalid key, model name or URL."""
-        checked, root = make_config(api_key, model, config), _root(check_base_url(base_url or ENDPOINT))
+        checked, root = make_config(api_key, model, config), check_base_url(base_url or ENDPOINT, _VERSION, "/models")
         # The SDK takes seconds to load: not at import, for programs that use another model, and not in the first turn.
         from graph_agent.llm import gemini_sdk
 
@@ -47,28 +47,21 @@ class GeminiAdapter(ProviderAdapter):
     def _open_post(self, http: httpx.AsyncClient) -> Post:
         return self._sdk.open_chat(http, api_key=self._config.api_key, model=self.model, base_url=self._base_url).send
 
-    def _build_request(self, request: LLMRequest, answering: str) -> dict[str, Any]:
+    def _build_request(self, request: LLMRequest, answering: str, *, require_call: bool) -> dict[str, Any]:
         family = family_of(answering)
         names = WireNames.of(GEMINI_NAME, request.tools, request.messages)
         return {
             "fields": {
                 "contents": build_contents(request.messages, family, names),
                 **({"tools": build_tools(request.tools, names)} if request.tools else {}),
+                **({"toolConfig": REQUIRED_CALL} if require_call else {}),
             },
             "system_instruction": request.system_instruction,
             "settings": build_settings(family, request, self._config.thinking),
         }
-
-    def _require_call(self, body: dict[str, Any]) -> dict[str, Any]:
-        return {**body, "fields": {**body["fields"], "toolConfig": REQUIRED_CALL}}
 
     def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
         return parse_response(text, self.model, tools, WireNames.of(GEMINI_NAME, tools))
 
     def _models_request(self) -> tuple[str, dict[str, str]]:
         return f"{self._base_url}{_VERSION}/models", {"x-goog-api-key": self._config.api_key}
-
-
-def _root(base_url: str) -> str:
-    """Return `base_url` without the version, which Google's examples include and the SDK appends."""
-    return base_url.rstrip("/").removesuffix("/models").rstrip("/").removesuffix(_VERSION)

@@ -13,9 +13,8 @@ from graph_agent.llm import response_parsing as parsing
 from graph_agent.llm.families import Effort, Family, output_tokens, thinking_of
 from graph_agent.llm.pairing import pair_results
 from graph_agent.llm.provider_errors import blocked_error
-from graph_agent.llm.tool_choice import NO_PARAMETERS
 from graph_agent.llm.wire_names import GEMINI_NAME, WireNames
-from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
+from graph_agent.models.llm import NO_PARAMETERS, LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
 
 PROVIDER = "gemini"
 
@@ -42,18 +41,15 @@ _FINISHES = {
 def build_contents(messages: Sequence[LLMMessage], family: Family, names: WireNames = REAL_NAMES) -> list[dict[str, Any]]:
     """Return `messages` as `contents`. After the calls of a model follows one user content with one result for each call."""
     contents: list[dict[str, Any]] = []
-    for exchange in pair_results(messages):
-        if all(message.role == "user" for message in exchange.messages):
-            contents += [{"role": "user", "parts": [{"text": message.content}]} for message in exchange.messages]
+    for group, results in pair_results(messages):
+        if group[0].role == "user":
+            contents += [{"role": "user", "parts": [{"text": message.content}]} for message in group]
             continue
-        answers: list[dict[str, Any]] = [
-            {"role": "model", "parts": _parts(message, family, names)} for message in exchange.messages
-        ]
-        calls = [part["functionCall"] for content in answers for part in content["parts"] if "functionCall" in part]
-        contents += answers
-        if calls:
-            results = [_result(call, response) for call, response in zip(calls, exchange.results, strict=True)]
-            contents.append({"role": "user", "parts": results})
+        answers = [_parts(message, family, names) for message in group]
+        contents += [{"role": "model", "parts": parts} for parts in answers]
+        if results:
+            calls = [part["functionCall"] for parts in answers for part in parts if "functionCall" in part]
+            contents.append({"role": "user", "parts": [_result(*pair) for pair in zip(calls, results, strict=True)]})
     return contents
 
 

@@ -26,12 +26,8 @@ from graph_agent.llm.provider_errors import (
     StatusError,
     TruncatedBodyError,
     UnreadableBodyError,
-    error_text,
     failure_for_status,
     not_json_failure,
-    read_retry_after,
-    reports_bad_key,
-    reports_exhausted_quota,
     timeout_failure,
     unreachable_failure,
     unreadable_failure,
@@ -63,7 +59,7 @@ def open_client(throttle: LoopThrottle | None = None, headers: dict[str, str] | 
     """
 
     async def on_response(response: httpx.Response) -> None:
-        await check_response(response)
+        await _check_response(response)
         if throttle is not None:
             await throttle.wait()
 
@@ -77,7 +73,7 @@ def open_client(throttle: LoopThrottle | None = None, headers: dict[str, str] | 
     )
 
 
-async def check_response(response: httpx.Response) -> None:
+async def _check_response(response: httpx.Response) -> None:
     """Read `response`. Raises `StatusError`, `TruncatedBodyError` or `UnreadableBodyError` if it must not be parsed."""
     if response.status_code != 200:
         raise await _status_error(response)
@@ -90,14 +86,10 @@ async def check_response(response: httpx.Response) -> None:
 
 
 async def _status_error(response: httpx.Response) -> StatusError:
-    body, text = None, ""
-    # An error page may be anything; the status is enough.
-    with suppress(TruncatedBodyError, UnreadableBodyError, ValueError, RecursionError):
+    text = ""
+    with suppress(TruncatedBodyError, UnreadableBodyError):
         text = (await _read(response)).decode(errors="replace")
-        body = json.loads(text)
-    delay = read_retry_after(body, response.headers)
-    exhausted = reports_exhausted_quota(text, delay)
-    return StatusError(response.status_code, delay, bad_key=reports_bad_key(body), exhausted=exhausted, text=error_text(body))
+    return StatusError.read(response.status_code, text, response.headers)
 
 
 async def _read(response: httpx.Response) -> bytes:
@@ -147,12 +139,11 @@ def _decompressor(first_chunk: bytes) -> zlib._Decompress:
 _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Callable[[Any], Failure]], ...] = (
     ((StatusError,), failure_for_status),
     ((TruncatedBodyError,), lambda _: Failure(unreadable_failure().error, retryable=True)),
-    ((UnreadableBodyError,), lambda _: unreadable_failure()),
     ((httpx.TimeoutException, TimeoutError), lambda _: timeout_failure()),
     ((httpx.UnsupportedProtocol, httpx.InvalidURL), lambda _: Failure(unreachable_failure().error)),
     ((httpx.TransportError, ssl.SSLError, OSError), lambda _: unreachable_failure()),
     ((json.JSONDecodeError,), lambda _: not_json_failure()),
-    # An SDK that cannot handle an unexpected response raises one of these.
+    # `UnreadableBodyError`, and what an SDK raises that cannot handle an unexpected response.
     ((ValueError, TypeError, LookupError, AttributeError, RecursionError), lambda _: unreadable_failure()),
     ((Exception,), lambda _: Failure(LLMError())),
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import httpx
 
 GEMINI_ENDPOINT = "https://generativelanguage.googleapis.com/v1beta/openai/"
+_PATH = "/chat/completions"
 
 NO_KEY = "none"
 """The key that is sent to a self-hosted server that needs none: some refuse a request without one."""
@@ -41,36 +42,28 @@ class OpenAICompatibleAdapter(ProviderAdapter):
     ) -> None:
         """Raises `ConfigurationError` for an invalid key, model name or URL."""
         key = api_key if api_key.strip() or not base_url else NO_KEY
-        super().__init__(make_config(key, model, config), _root(check_base_url(base_url or GEMINI_ENDPOINT)), declarations)
+        super().__init__(make_config(key, model, config), check_base_url(base_url or GEMINI_ENDPOINT, _PATH), declarations)
         self._headers = {"authorization": f"Bearer {self._config.api_key}"}
 
     def _open_post(self, http: httpx.AsyncClient) -> Post:
         async def post(body: dict[str, Any], seconds: float) -> str:
-            url = f"{self._base_url}/chat/completions"
-            return (await http.post(url, json=body, headers=self._headers, timeout=seconds)).text
+            return (await http.post(self._base_url + _PATH, json=body, headers=self._headers, timeout=seconds)).text
 
         return post
 
-    def _build_request(self, request: LLMRequest, answering: str) -> dict[str, Any]:
+    def _build_request(self, request: LLMRequest, answering: str, *, require_call: bool) -> dict[str, Any]:
         names = WireNames.of(OPENAI_NAME, request.tools, request.messages)
         return {
             "model": self.model,
             "messages": build_messages(request.messages, answering, request.system_instruction, names),
             **build_settings(answering, request, self._config.thinking),
             **({"tools": build_tools(request.tools, names)} if request.tools else {}),
+            # A string, never an object that names a function: LM Studio and others accept only strings.
+            **({"tool_choice": "required"} if require_call else {}),
         }
-
-    def _require_call(self, body: dict[str, Any]) -> dict[str, Any]:
-        # A string, never an object that names a function: LM Studio and others accept only strings.
-        return {**body, "tool_choice": "required"}
 
     def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
         return parse_response(text, self.model, tools, WireNames.of(OPENAI_NAME, tools))
 
     def _models_request(self) -> tuple[str, dict[str, str]]:
         return f"{self._base_url}/models", self._headers
-
-
-def _root(base_url: str) -> str:
-    """Return `base_url` without `/chat/completions`, which is appended to it and is often copied along."""
-    return base_url.rstrip("/").removesuffix("/chat/completions").rstrip("/")

@@ -17,9 +17,8 @@ from graph_agent.llm.families import Effort, family_of, output_tokens, plain_nam
 from graph_agent.llm.gemini_wire import UNSIGNED
 from graph_agent.llm.model_markup import strip_model_markup
 from graph_agent.llm.pairing import pair_results
-from graph_agent.llm.tool_choice import NO_PARAMETERS
 from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
-from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
+from graph_agent.models.llm import NO_PARAMETERS, LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
 
 PROVIDER = "openai"
 
@@ -62,18 +61,18 @@ def build_messages(
     sent: list[dict[str, Any]] = [{"role": "system", "content": system_instruction}] if system_instruction else []
     signed = plain_name(model).startswith("gemini") and family_of(model).signs_calls
     call_ids = _new_call_ids(messages)
-    for exchange in pair_results(messages):
-        if all(message.role == "user" for message in exchange.messages):
-            sent += [{"role": "user", "content": message.content} for message in exchange.messages]
+    for group, results in pair_results(messages):
+        if group[0].role == "user":
+            sent += [{"role": "user", "content": message.content} for message in group]
             continue
-        results = iter(exchange.results)
-        for message in exchange.messages:
+        left = iter(results)
+        for message in group:
             assistant = _assistant(message, names, signed=signed)
             sent.append(assistant)
             for call in assistant.get("tool_calls") or []:
                 call["id"] = call.get("id") or next(call_ids)
-                result = json.dumps(next(results), ensure_ascii=False)
-                sent.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+                content = json.dumps(next(left), ensure_ascii=False)
+                sent.append({"role": "tool", "tool_call_id": call["id"], "content": content})
     return sent
 
 

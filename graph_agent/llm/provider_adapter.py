@@ -18,8 +18,7 @@ from graph_agent.llm.adapter_call import RequestAdapter, failed_response
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import answering_model, routed_model, successor
 from graph_agent.llm.loop_clients import LoopClients, LoopThrottle
-from graph_agent.llm.provider_errors import Failure, StatusError, timeout_failure
-from graph_agent.llm.tool_choice import RequiredCalls
+from graph_agent.llm.provider_errors import Failure, StatusError
 from graph_agent.models.llm import LLMErrorCause, LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
 from graph_agent.reply.causes import CAUSES
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
@@ -44,6 +43,15 @@ do not retry at the same time."""
 _SHARE_FOR_THE_ATTEMPT = 0.1
 """The share of the remaining time that a delay must leave for the attempt after it."""
 
+FAILURES_BEFORE_GIVING_UP = 2
+"""One failure proves nothing: Gemini's 400 depends on the set of tools, and a malformed call on the text of the reply."""
+
+_REFUSING_STATUSES = frozenset({400, 404, 422, 501})
+"""404 is OpenRouter's answer for a model without the feature. Quota, key and server errors have other causes."""
+
+_Send = Callable[[bool], Awaitable[str]]
+"""Sends one request, with the requirement of a call if the argument is true, and returns the body of the response."""
+
 
 @dataclass(frozen=True)
 class _LoopClient:
@@ -56,7 +64,12 @@ class _LoopClient:
 
 
 class ProviderAdapter(RequestAdapter):
-    """An `LLMAdapter` for one model at one endpoint. A subclass converts requests and responses for its provider."""
+    """An `LLMAdapter` for one model at one endpoint. A subclass converts requests and responses for its provider.
+
+    The engine requires a call in every round; a model ends its turn by calling a reply form. Some servers ignore the
+    requirement, some refuse it with a client error, some return an empty response, and Gemini refuses it for some sets of tools
+    only. So a required request that returned nothing usable is sent once more without the requirement.
+    """
 
     def __init__(self, config: LLMConfig, base_url: str, declarations: Sequence[ToolDeclaration] | None) -> None:
         super().__init__(declarations)
@@ -67,7 +80,8 @@ class ProviderAdapter(RequestAdapter):
         self._config = config
         self._base_url = base_url
         self._answering: str | None = None
-        self.required_calls = RequiredCalls(self.model)
+        self._failed_requirements = 0
+        """The number of required requests in a row that returned something usable only without the requirement."""
         self._clients: LoopClients[_LoopClient] = LoopClients(self._open_client, lambda client: client.http.aclose())
 
     @property
@@ -80,20 +94,65 @@ class ProviderAdapter(RequestAdapter):
             await client.throttle.wait()
             # Google routes retired models to newer ones without an error: the parameters are those of the model that answers.
             answering = self._answering or answering_model(self.model, datetime.now(UTC).date())
-            body = self._build_request(request, answering)
 
             async def send(require_call: bool) -> str:
-                sent = self._require_call(body) if require_call else body
+                body = self._build_request(request, answering, require_call=require_call)
                 return await call_with_retries(
-                    lambda seconds: client.post(sent, seconds),
+                    lambda seconds: client.post(body, seconds),
                     self._http_client.translate_error,
                     limit=self._config.timeout_seconds,
                     retries=self._config.max_retries,
                 )
 
-            response = await self.required_calls.respond(request, send, lambda text: self._parse(text, request.tools))
+            # A request without tools cannot require a call: there is nothing to call.
+            required = request.tool_choice == "required" and request.tools
+            if required and self._failed_requirements < FAILURES_BEFORE_GIVING_UP:
+                response = await self._respond_with_call(request.tools, send)
+            else:
+                response = self._parse(await send(False), request.tools)
         if response.response_model is not None:
             self._answering = routed_model(self.model, response.response_model)
+        return response
+
+    async def _respond_with_call(self, tools: Sequence[ToolDeclaration], send: _Send) -> LLMResponse:
+        """Return the response to a required request, sent once more without the requirement if it returned nothing usable.
+
+        Raises the error of the first attempt if both fail.
+        """
+        response = await self._require(tools, send)
+        if isinstance(response, LLMResponse):
+            self._failed_requirements = 0
+            return response
+        first = response
+        try:
+            response = self._parse(await send(False), tools)
+        except LLMError:
+            # The request fails without the requirement as well, so that is not the cause and this does not count.
+            raise first from first.__cause__
+        self._failed_requirements += 1
+        if self._failed_requirements == FAILURES_BEFORE_GIVING_UP:
+            _log.warning("the model %s does not support required calls: they are no longer required", self.model)
+        return response
+
+    async def _require(self, tools: Sequence[ToolDeclaration], send: _Send) -> LLMResponse | LLMError:
+        """Return the response, or an error if nothing in it can be used, possibly because of the requirement.
+
+        Raises the errors of other causes.
+        """
+        try:
+            body = await send(True)
+        except LLMError as error:
+            # Our errors have no status. They are chained from the exception that has it.
+            refusal = error.__cause__
+            if isinstance(refusal, StatusError) and refusal.status in _REFUSING_STATUSES and not refusal.bad_key:
+                return error
+            raise
+        try:
+            response = self._parse(body, tools)
+        except InvalidResponseError as error:
+            return error
+        if response.finish_reason == "max_tokens" and response.content is None:
+            return InvalidResponseError("the model's answer was truncated before any text")
         return response
 
     async def check(self) -> str:
@@ -108,7 +167,7 @@ class ProviderAdapter(RequestAdapter):
             details = await self._details(error)
             cause = str(CAUSES[failed_response(error).error_cause])
             raise LLMError(f"{cause} ({details})" if details else cause, error.code, cause=error.cause) from error
-        if self.required_calls.failures_in_a_row:
+        if self._failed_requirements:
             return "server refuses it"
         return "yes" if response.function_calls else "server ignores it"
 
@@ -136,15 +195,12 @@ class ProviderAdapter(RequestAdapter):
         """Return the function that posts requests in one event loop."""
 
     @abstractmethod
-    def _build_request(self, request: LLMRequest, answering: str) -> dict[str, Any]:
+    def _build_request(self, request: LLMRequest, answering: str, *, require_call: bool) -> dict[str, Any]:
         """Return the request for `Post`, with the parameters that the model `answering` accepts."""
 
     @abstractmethod
-    def _require_call(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of `body`, a result of `_build_request`, that requires a call."""
-
-    @abstractmethod
-    def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse: ...
+    def _parse(self, text: str, tools: Sequence[ToolDeclaration]) -> LLMResponse:
+        """Parse the body of a response. Raises `InvalidResponseError` if nothing in it is usable."""
 
     @abstractmethod
     def _models_request(self) -> tuple[str, dict[str, str]]:
@@ -193,7 +249,7 @@ async def call_with_retries(
             async with asyncio.timeout(seconds):
                 return await attempt(seconds)
         except Exception as exc:
-            failure = timeout_failure() if isinstance(exc, TimeoutError) else translate(exc)
+            failure = translate(exc)
             # Our message and the status or the type of the SDK's exception; its own message may quote the key or the prompt.
             _log.warning("%s (%s)", failure.error.message, exc if isinstance(exc, StatusError) else type(exc).__name__)
             delay = _delay(failure)

@@ -6,13 +6,15 @@ messages, and the SDK's exception is chained.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Self
 
 from graph_agent.errors import InvalidResponseError, LLMError, LLMTimeoutError, RateLimitError
 from graph_agent.models.llm import LLMErrorCause, LLMErrorCode
@@ -27,28 +29,50 @@ class Failure:
     retryable: bool = False
 
 
+@dataclass(eq=False)
 class StatusError(Exception):
-    """A response with a status other than 200. `retry_after` is in seconds, if the provider gave a delay.
+    """A response with a status other than 200."""
 
-    `text` is the provider's own message, which only the operator may see.
-    """
+    status: int
+    retry_after: float | None = None
+    """The delay in seconds, if the provider gave one."""
+    bad_key: bool = False
+    """The provider says that the key is not valid. Gemini does so with the status 400."""
+    exhausted: bool = False
+    """A quota is used up which a short wait does not renew."""
+    text: str = ""
+    """The provider's own message on one line, which only the operator may see."""
 
-    def __init__(
-        self, status: int, retry_after: float | None = None, *, bad_key: bool = False, exhausted: bool = False, text: str = ""
-    ) -> None:
-        self.status = status
-        self.retry_after = retry_after
-        self.bad_key = bad_key
-        self.exhausted = exhausted
-        self.text = text
-        super().__init__(f"HTTP status {status}")
+    @classmethod
+    def read(cls, status: int, body: str, headers: Mapping[str, str], now: datetime | None = None) -> Self:
+        """Return the error for a response. Its `body` may be anything; the status is enough."""
+        fields: Any = None
+        with suppress(ValueError, RecursionError):
+            fields = json.loads(body)
+        # Gemini's OpenAI-compatible endpoint wraps the whole error body in a list.
+        outer = fields[0] if isinstance(fields, list) and fields else fields
+        error = outer.get("error", outer) if isinstance(outer, dict) else None
+        text = error.get("message") if isinstance(error, dict) else error
+        found = error.get("details") if isinstance(error, dict) else None
+        details = [detail for detail in found if isinstance(detail, dict)] if isinstance(found, list) else []
+        delay = _retry_after(details, headers, now or datetime.now(UTC))
+        return cls(
+            status,
+            delay,
+            bad_key=any(detail.get("reason") in ("API_KEY_INVALID", "API_KEY_EXPIRED") for detail in details),
+            exhausted=_EXHAUSTED.search(body) is not None or (delay is None and "quota" in body.lower()),
+            text=" ".join(text.split())[:_MAX_TEXT] if isinstance(text, str) else "",
+        )
+
+    def __str__(self) -> str:
+        return f"HTTP status {self.status}"
 
 
 class TruncatedBodyError(Exception):
     """The connection ended in the middle of the body."""
 
 
-class UnreadableBodyError(Exception):
+class UnreadableBodyError(ValueError):
     """The body is too large, not UTF-8, or cannot be decompressed."""
 
 
@@ -113,9 +137,9 @@ def failure_for_status(response: StatusError) -> Failure:
 _DURATION = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)s\s*")
 
 
-def read_retry_after(body: Any, headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return the delay in seconds that an error response asks for: by `RetryInfo` in its body, else by its headers."""
-    for detail in error_details(body):
+def _retry_after(details: Sequence[dict[str, Any]], headers: Mapping[str, str], now: datetime) -> float | None:
+    """Return the delay in seconds that an error response asks for: by `RetryInfo` in its details, else by its headers."""
+    for detail in details:
         if "RetryInfo" in str(detail.get("@type")):
             match = _DURATION.fullmatch(str(detail.get("retryDelay")))
             if match:
@@ -123,36 +147,7 @@ def read_retry_after(body: Any, headers: Mapping[str, str], now: datetime | None
     if (milliseconds := _seconds(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
     value = headers.get("retry-after")
-    return _seconds(value) if _seconds(value) is not None else _seconds_until(value, now or datetime.now(UTC))
-
-
-def reports_bad_key(body: Any) -> bool:
-    """True if an error body says that the key is not valid. Gemini does so with the status 400."""
-    return any(detail.get("reason") in ("API_KEY_INVALID", "API_KEY_EXPIRED") for detail in error_details(body))
-
-
-def reports_exhausted_quota(text: str, retry_after: float | None) -> bool:
-    """True if the text of an error body says that a quota is used up which a short wait does not renew."""
-    return _EXHAUSTED.search(text) is not None or (retry_after is None and "quota" in text.lower())
-
-
-def error_text(body: Any) -> str:
-    """Return the message of an error body, on one line; empty if it has none."""
-    outer = body[0] if isinstance(body, list) and body else body
-    error = outer.get("error", outer) if isinstance(outer, dict) else None
-    text = error.get("message") if isinstance(error, dict) else error
-    return " ".join(text.split())[:_MAX_TEXT] if isinstance(text, str) else ""
-
-
-def error_details(body: Any) -> list[dict[str, Any]]:
-    """Return `error.details` of a Google error body; an empty list for any other body.
-
-    Gemini's OpenAI-compatible endpoint wraps the whole error body in a list.
-    """
-    outer = body[0] if isinstance(body, list) and body else body
-    error = outer.get("error") if isinstance(outer, dict) else None
-    details = error.get("details") if isinstance(error, dict) else None
-    return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    return _seconds(value) if _seconds(value) is not None else _seconds_until(value, now)
 
 
 def _seconds(text: str | None) -> float | None:

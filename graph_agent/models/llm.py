@@ -126,6 +126,10 @@ class LLMMessage(Frozen, kw_only=False):
         return self
 
 
+NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+"""The schema of a tool without parameters. Gemini refuses a required request with a declaration that has no schema."""
+
+
 class ToolDeclaration(Frozen, kw_only=False):
     """A function that is offered to the model; `parameters` is a JSON Schema."""
 

@@ -1,18 +1,12 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from graph_agent.llm.provider_errors import (
-    StatusError,
-    error_text,
-    failure_for_status,
-    read_retry_after,
-    reports_bad_key,
-    reports_exhausted_quota,
-)
+from graph_agent.llm.provider_errors import StatusError, failure_for_status
 
 INFO = "type.googleapis.com/google.rpc.RetryInfo"
 
@@ -45,12 +39,14 @@ def retry_info(delay: Any) -> Any:
     ],
 )
 def test_the_delay_is_read_from_the_body_or_the_headers(body: Any, headers: dict[str, str], seconds: float | None) -> None:
-    assert read_retry_after(body, headers, datetime(2026, 1, 5, 9, 0, tzinfo=UTC)) == seconds
+    now = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+    assert StatusError.read(503, json.dumps(body), headers, now).retry_after == seconds
 
 
 def test_a_bad_key_is_recognized_behind_status_400() -> None:
-    assert reports_bad_key({"error": {"details": [{"reason": "API_KEY_INVALID"}]}})
-    assert failure_for_status(StatusError(400, bad_key=True)).error.cause == "KEY_REFUSED"
+    refusal = StatusError.read(400, '{"error": {"details": [{"reason": "API_KEY_INVALID"}]}}', {})
+    assert refusal.bad_key
+    assert failure_for_status(refusal).error.cause == "KEY_REFUSED"
 
 
 @pytest.mark.parametrize(
@@ -65,8 +61,9 @@ def test_a_bad_key_is_recognized_behind_status_400() -> None:
     ],
 )
 def test_an_exhausted_quota_is_told_from_a_limit_of_the_rate(text: str, delay: float | None, exhausted: bool) -> None:
-    assert reports_exhausted_quota(text, delay) is exhausted
-    failure = failure_for_status(StatusError(429, delay, exhausted=exhausted))
+    refusal = StatusError.read(429, text, {} if delay is None else {"retry-after": str(delay)})
+    assert (refusal.retry_after, refusal.exhausted) == (delay, exhausted)
+    failure = failure_for_status(refusal)
     assert failure.error.cause == ("QUOTA_EXHAUSTED" if exhausted else "RATE_LIMITED")
     assert failure.retryable is (delay is not None and not exhausted)
 
@@ -100,4 +97,5 @@ def test_the_cause_of_a_status_is_found_by_the_text_of_the_server_too(status: in
     ],
 )
 def test_the_text_of_an_error_body_is_one_short_line(body: Any, text: str) -> None:
-    assert error_text(body) == text
+    refusal = StatusError.read(400, json.dumps(body), {})
+    assert (refusal.text, str(refusal)) == (text, "HTTP status 400")
