@@ -63,12 +63,9 @@ _FORM: Final[dict[str, Any]] = {
 def supports_elicitation(context: Context) -> bool:
     """True if the client can show a form to its user."""
     declared = context.session.client_capabilities
-    if not context.session.check_client_capability(types.ClientCapabilities(elicitation=types.ElicitationCapability())):
-        return False
-    assert declared is not None
-    assert declared.elicitation is not None
+    elicitation = None if declared is None else declared.elicitation
     # A client that names no mode has forms only.
-    return declared.elicitation.form is not None or declared.elicitation.url is None
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 def input_request(question: str, pending: PendingAction) -> types.InputRequiredResult:
@@ -114,12 +111,6 @@ class Client:
     """Held by the call that runs: a conversation has one turn at a time, so the others queue."""
     questions: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held from the question to its answer."""
-
-    async def notify_tools_changed(self) -> None:
-        """Tell the client that the list of tools has changed, if it can still be reached."""
-        if self.session is not None:
-            with suppress(MCPError, OSError):
-                await self.session.send_tool_list_changed()
 
 
 class _McpServer(Server[Any]):
@@ -180,8 +171,9 @@ class Gateway:
         if before is None or before.rules == self._policy.rules:
             return
         await self._events.publish(ToolsListChanged())
-        for client in list(self._clients.values()):
-            await client.notify_tools_changed()
+        for session in [client.session for client in self._clients.values() if client.session is not None]:
+            with suppress(MCPError, OSError):  # a client that cannot be reached any more
+                await session.send_tool_list_changed()
 
     def reads(self, name: object) -> bool:
         """True if `name` is a granted tool that only reads."""
@@ -266,7 +258,8 @@ class Gateway:
         if session is None and context.session.client_params is not None:
             # The newest revision has no sessions: a client is known by its name.
             session = context.session.client_params.client_info.name
-        key = _user_of(context) or self._user_id or "", session or ""
+        token = _token_of(context)
+        key = (token and token.subject) or self._user_id or "", session or ""
         client = self._clients.get(key) or Client(key[0])
         self._clients[key] = client
         self._clients.move_to_end(key)
@@ -314,12 +307,6 @@ def _token_of(context: Context) -> Any:
     """Return the verified token of a request, or None. That of the session may be older."""
     user = context.request.scope.get("user") if context.request is not None else None
     return user.access_token if isinstance(user, AuthenticatedUser) else None
-
-
-def _user_of(context: Context) -> str | None:
-    token = _token_of(context)
-    subject: str | None = None if token is None else token.subject
-    return subject
 
 
 def _roles_of(context: Context) -> tuple[str, ...]:
