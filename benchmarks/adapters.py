@@ -112,7 +112,7 @@ def bare_httpx(url: str, tools: int, rounds: int) -> Side:
     import httpx
 
     from graph_agent.llm.families import family_of
-    from graph_agent.llm.gemini_wire import build_contents, build_tools
+    from graph_agent.llm.gemini import build_contents, build_tools
 
     body = {"contents": build_contents(conversation(rounds), family_of(MODEL)), "tools": build_tools(declarations(tools))}
     client = httpx.AsyncClient(base_url=url)
@@ -129,7 +129,7 @@ def bare_sdk(url: str, tools: int, rounds: int) -> Side:
     from google.genai import Client, types
 
     from graph_agent.llm.families import family_of
-    from graph_agent.llm.gemini_wire import build_contents
+    from graph_agent.llm.gemini import build_contents
 
     client = Client(api_key="k", http_options=types.HttpOptions(base_url=url))
     declared = [

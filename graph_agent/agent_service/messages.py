@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph.state import EndingKind, Turn
-from graph_agent.llm.openai_wire import build_messages
+from graph_agent.llm.openai_compatible import build_messages
 from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionType, Message, PendingAction, unstorable

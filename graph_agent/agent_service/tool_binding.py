@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from graph_agent.agent_service.services import shared_services
 from graph_agent.errors import ConfigurationError, ToolErrorCode
-from graph_agent.llm.openai_wire import build_tools
+from graph_agent.llm.openai_compatible import build_tools
 from graph_agent.models.base import Frozen
 from graph_agent.models.llm import FunctionCall, ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, convert_to_messages,
 from graph_agent.errors import ConfigurationError, InvalidResponseError
 from graph_agent.langchain.events import callbacks_in_node
 from graph_agent.llm.adapter_call import RequestAdapter
-from graph_agent.llm.openai_wire import build_messages, build_tools
+from graph_agent.llm.openai_compatible import build_messages, build_tools
 from graph_agent.llm.provider_errors import StatusError, failure_for_status, timeout_failure
 from graph_agent.llm.response_parsing import Finish, check_storable, make_response, make_usage, read_finish, read_model_name
 from graph_agent.llm.wire_names import OPENAI_NAME, WireNames

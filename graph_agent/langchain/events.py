@@ -18,7 +18,7 @@ from langgraph.config import get_stream_writer
 from graph_agent.graph.state import TurnCall
 from graph_agent.graph.stepping import Step
 from graph_agent.graph.transcript import result_json
-from graph_agent.llm.openai_wire import build_messages
+from graph_agent.llm.openai_compatible import build_messages
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition, RecordHeader
 from graph_agent.policy.snapshot import PolicySnapshot

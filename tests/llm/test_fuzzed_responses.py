@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graph_agent.errors import LLMError
-from graph_agent.llm import gemini_wire, openai_wire
+from graph_agent.llm import gemini, openai_compatible
 from graph_agent.llm.families import NEWEST
 from graph_agent.models.llm import FunctionResponse, LLMMessage, LLMResponse
 from tests.llm.wire_apis import API, APIS, SIGNATURE, TOOL, Call
@@ -39,7 +39,7 @@ VALUES = st.recursive(
     ),
     max_leaves=6,
 )
-READERS = {"gemini": gemini_wire.parse_response, "openai": openai_wire.parse_response}
+READERS = {"gemini": gemini.parse_response, "openai": openai_compatible.parse_response}
 
 
 def all_paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -87,10 +87,10 @@ def check_that_it_can_be_sent_back(answer: LLMResponse) -> None:
         LLMMessage(role="function", function_response=FunctionResponse(name=call.name, response={}, id=call.id))
         for call in answer.function_calls or []
     ]
-    contents = gemini_wire.build_contents([HELLO, message, *results], NEWEST)
+    contents = gemini.build_contents([HELLO, message, *results], NEWEST)
     given_results = [part for content in contents for part in content["parts"] if "functionResponse" in part]
     assert len(given_results) == len(results)
-    sent = openai_wire.build_messages([HELLO, message, *results], "m", None)
+    sent = openai_compatible.build_messages([HELLO, message, *results], "m", None)
     assert sum(one["role"] == "tool" for one in sent) == len(results)
     written = [call["function"]["arguments"] for one in sent for call in one.get("tool_calls", ())]
     assert all(json.loads(arguments) is None or isinstance(json.loads(arguments), dict) for arguments in written)

@@ -16,8 +16,7 @@ import pytest
 from graph_agent.errors import InvalidResponseError, LLMError
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.families import FAMILIES, Family
-from graph_agent.llm.gemini import GeminiAdapter
-from graph_agent.llm.gemini_wire import build_contents, parse_response
+from graph_agent.llm.gemini import GeminiAdapter, build_contents, parse_response
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, ToolDeclaration
 from tests.llm.wire_server import WireServer, says, serving
 
