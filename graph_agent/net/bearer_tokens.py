@@ -62,12 +62,7 @@ class Auditors:
     """The name of a claim, and the value that it has or that is in its list."""
 
     def include(self, claims: dict[str, Any]) -> bool:
-        if claims["sub"] in self.subjects:
-            return True
-        if self.claim is None:
-            return False
-        found = claims.get(self.claim[0])
-        return self.claim[1] in (found if isinstance(found, list) else [found])
+        return claims["sub"] in self.subjects or (self.claim is not None and self.claim[1] in _values(claims, self.claim[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +73,13 @@ class RoleClaim:
     roles: frozenset[str]
 
     def read(self, claims: dict[str, Any]) -> tuple[str, ...]:
-        found = claims.get(self.name)
-        return tuple(sorted({role for role in (found if isinstance(found, list) else [found]) if role in self.roles}))
+        return tuple(sorted({role for role in _values(claims, self.name) if role in self.roles}))
+
+
+def _values(claims: dict[str, Any], name: str) -> list[Any]:
+    """Return the values of a claim, which may be a single one."""
+    found = claims.get(name)
+    return found if isinstance(found, list) else [found]
 
 
 class PublishedKeys(jwt.PyJWKClient):
@@ -110,31 +110,26 @@ def is_same(sent: str, secret: str) -> bool:
     return hmac.compare_digest(sent.encode(), secret.encode())
 
 
+@dataclass(eq=False, repr=False)
 class BearerTokens:
-    """Authenticates JSON Web Tokens, signed with the shared secret or with a key that a JWKS URL publishes."""
+    """Authenticates JSON Web Tokens, signed with the shared secret or with a key that a JWKS URL publishes.
 
-    def __init__(
-        self,
-        audience: str,
-        *,
-        secret: str | None = None,
-        jwks_url: str | None = None,
-        issuer: str | None = None,
-        max_seconds: float = 86_400,
-        auditors: Auditors = Auditors(),
-        roles: RoleClaim | None = None,
-    ) -> None:
-        """A token that is valid for more than `max_seconds` from now is refused, and so is one of another `issuer`."""
-        self._audience = audience
-        self._auditors = auditors
-        self._roles = roles
-        self._issuer = issuer
-        self._secret = secret
-        self._max_seconds = max_seconds
+    A token that is valid for more than `max_seconds` from now is refused, and so is one of another `issuer`.
+    """
+
+    audience: str
+    secret: str | None = None
+    jwks_url: str | None = None
+    issuer: str | None = None
+    max_seconds: float = 86_400
+    auditors: Auditors = Auditors()
+    roles: RoleClaim | None = None
+
+    def __post_init__(self) -> None:
         # In its own thread: a server that answers slowly must not occupy the threads that other parts of the process need.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jwks")
         try:
-            self._keys = PublishedKeys(jwks_url) if jwks_url is not None else None
+            self._keys = PublishedKeys(self.jwks_url) if self.jwks_url is not None else None
         except jwt.PyJWKClientError as exc:
             raise ConfigurationError("GRAPH_AGENT_JWKS_URL must be an http or https URL") from exc
 
@@ -157,8 +152,8 @@ class BearerTokens:
             raise _unauthenticated("A bearer token is required.")
         try:
             claims = await self._claims(token)
-            roles = () if self._roles is None else self._roles.read(claims)
-            return Caller(_subject(claims), _scopes(claims), self._auditors.include(claims), roles)
+            roles = () if self.roles is None else self.roles.read(claims)
+            return Caller(_subject(claims), _scopes(claims), self.auditors.include(claims), roles)
         except (jwt.PyJWKClientConnectionError, TimeoutError) as exc:
             _log.warning("the keys of the bearer tokens cannot be fetched", exc_info=exc)
             text = "The token cannot be checked right now. Please try again later."
@@ -169,7 +164,7 @@ class BearerTokens:
 
     async def _claims(self, token: str) -> dict[str, Any]:
         if self._keys is None:
-            return self._decode(token, self._secret, ["HS256"])
+            return self._decode(token, self.secret, ["HS256"])
         # In a thread, because it may fetch keys over the network, and blocks meanwhile.
         async with asyncio.timeout(FETCH_SECONDS):
             looking_up = asyncio.get_running_loop().run_in_executor(self._thread, self._keys.get_signing_key_from_jwt, token)
@@ -181,13 +176,13 @@ class BearerTokens:
             token,
             key,
             algorithms=algorithms,
-            audience=self._audience,
-            issuer=self._issuer,
-            options={"require": ["exp", "aud", "sub", *(["iss"] if self._issuer else [])]},
+            audience=self.audience,
+            issuer=self.issuer,
+            options={"require": ["exp", "aud", "sub", *(["iss"] if self.issuer else [])]},
         )
         # PyJWT accepts any number; one that is not a date would never expire.
         expires = datetime.fromtimestamp(claims["exp"], UTC)
-        if (expires - datetime.now(UTC)).total_seconds() > self._max_seconds + CLOCK_LEEWAY_SECONDS:
+        if (expires - datetime.now(UTC)).total_seconds() > self.max_seconds + CLOCK_LEEWAY_SECONDS:
             raise ValueError("the token is valid for too long")
         return claims
 
@@ -200,16 +195,13 @@ class BrowserSessions(BearerTokens):
 
     def __init__(self, secret: bytes, seconds: float, roles: RoleClaim | None = None) -> None:
         """`roles` is the claim of the issuer's tokens, which the session has too."""
-        self.seconds = seconds
         self._key = hmac.digest(secret, b"browser session", "sha256").hex()
-        super().__init__(
-            _SESSION, secret=self._key, max_seconds=seconds, auditors=Auditors(claim=("auditor", "yes")), roles=roles
-        )
+        super().__init__(_SESSION, self._key, max_seconds=seconds, auditors=Auditors(claim=("auditor", "yes")), roles=roles)
 
     def issue(self, caller: Caller) -> str:
         """Return the session of a caller whose token was accepted."""
-        claims = {"sub": caller.user_id, "aud": _SESSION, "exp": int(time.time() + self.seconds)}
-        roles = {} if self._roles is None else {self._roles.name: list(caller.roles)}
+        claims = {"sub": caller.user_id, "aud": _SESSION, "exp": int(time.time() + self.max_seconds)}
+        roles = {} if self.roles is None else {self.roles.name: list(caller.roles)}
         return jwt.encode({**roles, **claims, "auditor": "yes" if caller.is_auditor else "no"}, self._key, algorithm="HS256")
 
 

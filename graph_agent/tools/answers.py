@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 from mcp import MCPError, types
@@ -202,15 +202,8 @@ def _content_items(answer: types.CallToolResult) -> list[ContentItem]:
 
 def _content_text(content: Sequence[types.ContentBlock]) -> str:
     """Return the text of an answer, with that of embedded resources."""
-    return "\n".join(_texts(content))
-
-
-def _texts(content: Sequence[types.ContentBlock]) -> Iterator[str]:
-    for block in content:
-        if isinstance(block, types.TextContent):
-            yield block.text
-        elif isinstance(block, types.EmbeddedResource) and isinstance(block.resource, types.TextResourceContents):
-            yield block.resource.text
+    parts = [block.resource if isinstance(block, types.EmbeddedResource) else block for block in content]
+    return "\n".join(part.text for part in parts if isinstance(part, types.TextContent | types.TextResourceContents))
 
 
 def _block_item(block: types.ContentBlock) -> ContentItem:

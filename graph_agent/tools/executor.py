@@ -60,7 +60,7 @@ class McpToolExecutor:
         clock: Clock | None = None,
         name: str = "",
         trusted: bool | None = None,
-        difference: Callable[[Tool], str | None] = lambda _: None,
+        difference: Callable[[Tool], str | None] | None = None,
         identity: Identity | None = None,
     ) -> None:
         """`name` is the name of the server in log messages.
@@ -76,7 +76,7 @@ class McpToolExecutor:
         if identity is not None and isinstance(server, HttpServer):
             self._headers.update(server.headers)
             server = replace(server, headers=self._headers)
-        self._difference = difference
+        self._difference = difference or (lambda _: None)
         self.refused: Mapping[str, str] = {}
         """The tools that differ from their pinned definition, and how."""
         self._trusted = isinstance(server, MCPServer) if trusted is None else trusted
@@ -103,7 +103,7 @@ class McpToolExecutor:
         if opened is None or session is None or not session.stale:
             return opened is not None
         # Only here, between turns: a turn keeps the definitions under which it began.
-        await session.relist(self._timeout)
+        await session.relist(opened, self._timeout)
         return await self._open(0.0) is not None
 
     async def ready(self) -> bool:

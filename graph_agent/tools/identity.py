@@ -178,11 +178,10 @@ async def _request_tokens(endpoint: str, form: Mapping[str, str], auth: httpx2.A
 
 async def sign_in(server: HttpServer, sign_ins: SignIns, show: Callable[[str], None]) -> None:
     """Sign in to `server` and store the result; `show` opens the address in a browser. Raises `ConfigurationError`."""
-    memory = _Memory()
     try:
         async with asyncio.timeout(SIGN_IN_SECONDS), _redirect(show, server) as (address, open_page, wait):
             about = OAuthClientMetadata(redirect_uris=[AnyUrl(address)], client_name="graph-agent")
-            oauth = OAuthClientProvider(server.url, about, memory, open_page, wait)
+            oauth = OAuthClientProvider(server.url, about, _Memory(), open_page, wait)
             async with size_limited_client(server) as client:
                 # Any request does: without a token the server names its authorization server.
                 ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mcp import StdioServerParameters
-from mcp.types import Tool, ToolAnnotations
+from mcp.types import ToolAnnotations
 
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
@@ -58,10 +58,6 @@ class Claims:
     @property
     def reads(self) -> bool:
         return self.hints.get("readOnlyHint", False)
-
-
-def _unpinned(_: Tool) -> None:
-    """Find no difference, because nothing is pinned."""
 
 
 class McpServerGroup:
@@ -110,7 +106,7 @@ class McpServerGroup:
             clock=self._clock,
             name=server.name,
             trusted=server.trusted,
-            difference=_unpinned if pins is None else partial(pins.difference, server.name),
+            difference=None if pins is None else partial(pins.difference, server.name),
             identity=identity,
         )
 

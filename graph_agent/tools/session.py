@@ -60,7 +60,7 @@ class Session:
         self._limit: asyncio.Timeout | None = None
         """The time limit of connecting."""
         self._leaving = asyncio.Event()
-        self._ready: asyncio.Future[ClientSession] = self.loop.create_future()
+        self._ready: asyncio.Future[ClientSession | None] = self.loop.create_future()
         # An empty context, because the session outlives the turn that opens it and must not inherit its deadline.
         self._owner = self.loop.create_task(self._run(), name="mcp-session", context=Context())
 
@@ -68,12 +68,12 @@ class Session:
         """Return the open session, or None if it cannot be opened within `seconds`."""
         if not self._ready.done():
             await asyncio.wait({self._ready}, timeout=seconds)
-        return self._ready.result() if self._ready.done() and self._ready.exception() is None else None
+        return self._ready.result() if self._ready.done() else None
 
     @property
     def open(self) -> bool:
         """True after the connection was opened, until it is lost or closed."""
-        return not self.dead and self._ready.done() and self._ready.exception() is None
+        return not self.dead and self._ready.done() and self._ready.result() is not None
 
     @property
     def explanation(self) -> str | None:
@@ -119,14 +119,12 @@ class Session:
         finally:
             self.dead = True
             if not self._ready.done():
-                self._ready.set_exception(ConnectionError("not connected"))
-                # Marks the exception as retrieved, because possibly no caller waits for it.
-                self._ready.exception()
+                self._ready.set_result(None)
 
-    async def relist(self, seconds: float) -> None:
+    async def relist(self, opened: ClientSession, seconds: float) -> None:
         """Read the tools again. If that fails, the session is closed: it is not known what its tools are now."""
         self.stale = False
-        tools = await attempt(all_tools(self._ready.result()), seconds)
+        tools = await attempt(all_tools(opened), seconds)
         if isinstance(tools, list):
             self.tools = tools
         else:
