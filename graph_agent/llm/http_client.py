@@ -20,18 +20,9 @@ from typing import Any
 import httpx
 
 from graph_agent.errors import LLMError
+from graph_agent.llm import provider_errors
 from graph_agent.llm.loop_clients import LoopThrottle
-from graph_agent.llm.provider_errors import (
-    Failure,
-    StatusError,
-    TruncatedBodyError,
-    UnreadableBodyError,
-    failure_for_status,
-    not_json_failure,
-    timeout_failure,
-    unreachable_failure,
-    unreadable_failure,
-)
+from graph_agent.llm.provider_errors import Failure, StatusError, TruncatedBodyError, UnreadableBodyError
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """A response of `max_tokens` has a few kilobytes; signatures and grounding make it tens. A larger one is an error."""
@@ -137,14 +128,14 @@ def _decompressor(first_chunk: bytes) -> zlib._Decompress:
 
 
 _TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], Callable[[Any], Failure]], ...] = (
-    ((StatusError,), failure_for_status),
-    ((TruncatedBodyError,), lambda _: Failure(unreadable_failure().error, retryable=True)),
-    ((httpx.TimeoutException, TimeoutError), lambda _: timeout_failure()),
-    ((httpx.UnsupportedProtocol, httpx.InvalidURL), lambda _: Failure(unreachable_failure().error)),
-    ((httpx.TransportError, ssl.SSLError, OSError), lambda _: unreachable_failure()),
-    ((json.JSONDecodeError,), lambda _: not_json_failure()),
+    ((StatusError,), provider_errors.failure_for_status),
+    ((TruncatedBodyError,), lambda _: provider_errors.unreadable_failure(retryable=True)),
+    ((httpx.TimeoutException, TimeoutError), lambda _: provider_errors.timeout_failure()),
+    ((httpx.UnsupportedProtocol, httpx.InvalidURL), lambda _: provider_errors.unreachable_failure(retryable=False)),
+    ((httpx.TransportError, ssl.SSLError, OSError), lambda _: provider_errors.unreachable_failure(retryable=True)),
+    ((json.JSONDecodeError,), lambda _: provider_errors.not_json_failure()),
     # `UnreadableBodyError`, and what an SDK raises that cannot handle an unexpected response.
-    ((ValueError, TypeError, LookupError, AttributeError, RecursionError), lambda _: unreadable_failure()),
+    ((ValueError, TypeError, LookupError, AttributeError, RecursionError), lambda _: provider_errors.unreadable_failure()),
     ((Exception,), lambda _: Failure(LLMError())),
 )
 """Exception types -> the failure. The first row that matches is used; the last one always does.

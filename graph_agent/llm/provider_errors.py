@@ -96,12 +96,12 @@ def timeout_failure() -> Failure:
     return _failure(LLMErrorCause.TIMEOUT, LLMTimeoutError, retryable=True)
 
 
-def unreachable_failure() -> Failure:
-    return _failure(LLMErrorCause.UNREACHABLE, retryable=True)
+def unreachable_failure(*, retryable: bool) -> Failure:
+    return _failure(LLMErrorCause.UNREACHABLE, retryable=retryable)
 
 
-def unreadable_failure() -> Failure:
-    return Failure(InvalidResponseError("the model's answer cannot be read"))
+def unreadable_failure(*, retryable: bool = False) -> Failure:
+    return Failure(InvalidResponseError("the model's answer cannot be read"), retryable)
 
 
 def not_json_failure() -> Failure:

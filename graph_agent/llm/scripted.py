@@ -17,11 +17,7 @@ from graph_agent.models.llm import LLMErrorCode, LLMMessage, LLMRequest, LLMResp
 Step = LLMResponse | LLMError | Callable[[list[LLMMessage], list[ToolDeclaration]], LLMResponse]
 """The result of one call: a response, an error to raise, or a function of the request's messages and tools."""
 
-_ERROR_TYPES: dict[LLMErrorCode, type[LLMError]] = {
-    LLMErrorCode.RATE_LIMITED: RateLimitError,
-    LLMErrorCode.TIMEOUT: LLMTimeoutError,
-    LLMErrorCode.INVALID_RESPONSE: InvalidResponseError,
-}
+_ERROR_TYPES = {kind.default_code: kind for kind in (RateLimitError, LLMTimeoutError, InvalidResponseError)}
 """The errors that are raised; `LLMError` for every other code."""
 
 
