@@ -46,11 +46,19 @@ def tls_context() -> ssl.SSLContext:
 def open_client(throttle: LoopThrottle | None = None, headers: dict[str, str] | None = None) -> httpx.AsyncClient:
     """Open a client for one event loop. It takes proxies from the environment.
 
-    Each response waits for `throttle`, if there is one, before it is parsed.
+    Each response waits for `throttle`, if there is one, before it is parsed. A response that must not be parsed raises
+    `StatusError`, `TruncatedBodyError` or `UnreadableBodyError`.
     """
 
     async def on_response(response: httpx.Response) -> None:
-        await _check_response(response)
+        if response.status_code != 200:
+            raise await _status_error(response)
+        body = await _read(response)
+        try:
+            body.decode("utf-8")
+        except UnicodeDecodeError as exc:
+            raise UnreadableBodyError from exc
+        response.encoding = "utf-8"  # JSON is UTF-8, whatever the content type claims
         if throttle is not None:
             await throttle.wait()
 
@@ -62,18 +70,6 @@ def open_client(throttle: LoopThrottle | None = None, headers: dict[str, str] | 
         limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
         event_hooks={"response": [on_response]},
     )
-
-
-async def _check_response(response: httpx.Response) -> None:
-    """Read `response`. Raises `StatusError`, `TruncatedBodyError` or `UnreadableBodyError` if it must not be parsed."""
-    if response.status_code != 200:
-        raise await _status_error(response)
-    body = await _read(response)
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        raise UnreadableBodyError from exc
-    response.encoding = "utf-8"  # JSON is UTF-8, whatever the content type claims
 
 
 async def _status_error(response: httpx.Response) -> StatusError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from graph_agent.clock import run_with_timeout
 from graph_agent.errors import ToolDefinitionError
@@ -17,28 +18,21 @@ from graph_agent.tools.server_group import McpServerGroup
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class ServedPolicy:
     """The current policy; it is compiled again when the served tools change."""
 
-    def __init__(
-        self,
-        constitution: Constitution,
-        tools: ToolServer,
-        *,
-        seconds: float,
-        allow_missing_tools: bool = False,
-        conditions: ConditionsFile | None = None,
-    ) -> None:
-        """`seconds` limit one attempt to connect. With `allow_missing_tools` a listed tool that is not served is left out."""
-        self._conditions = conditions
-        self._constitution = constitution
-        self._tools = tools
-        self._seconds = seconds
-        self._partial = allow_missing_tools
-        self._policy: Policy | None = None
-        self._served: tuple[list[ToolDeclaration], bool] | None = None
-        """The declarations of `_policy`, and whether all servers answered."""
-        self._was_complete = False
+    constitution: Constitution
+    tools: ToolServer
+    seconds: float
+    """The time limit of one attempt to connect."""
+    allow_missing_tools: bool = False
+    """A listed tool that is not served is left out."""
+    conditions: ConditionsFile | None = None
+    _policy: Policy | None = field(default=None, init=False)
+    _served: tuple[list[ToolDeclaration], bool] | None = field(default=None, init=False)
+    """The declarations of `_policy`, and whether all servers answered."""
+    _was_complete: bool = field(default=False, init=False)
 
     async def current(self) -> Policy:
         """Return the policy for the tools that are served now: the same object until these change.
@@ -46,7 +40,7 @@ class ServedPolicy:
         Raises `ConfigurationError` if a server that answers has never served a listed tool, or not in a usable form.
         """
         complete = await self._servers_answer()
-        served = self._tools.declarations()
+        served = self.tools.declarations()
         if self._policy is None or self._served != (served, complete):
             strict = complete and not self._was_complete
             self._policy = self._compile(served, strict=strict)
@@ -64,23 +58,23 @@ class ServedPolicy:
         others.
         """
         usable = {tool.name: tool for tool in served}
-        group = self._tools if isinstance(self._tools, McpServerGroup) else None
+        group = self.tools if isinstance(self.tools, McpServerGroup) else None
         reasons = {} if group is None else group.uncertain
+        expected = () if strict or self.allow_missing_tools else self.constitution.whitelist
         while True:
-            absent = [] if strict or self._partial else [name for name in self._constitution.whitelist if name not in usable]
-            missing = {name: reasons.get(name, NOT_SERVED) for name in absent}
-            traits = {name: self._tools.traits(name) for name in usable}
+            missing = {name: reasons.get(name, NOT_SERVED) for name in expected if name not in usable}
+            traits = {name: self.tools.traits(name) for name in usable}
             claims = {} if group is None else {name: group.claims(name) for name in usable}
             try:
                 policy = compile_policy(
-                    self._constitution,
+                    self.constitution,
                     usable.values(),
                     traits,
-                    partial=self._partial,
+                    partial=self.allow_missing_tools,
                     unavailable=missing,
                     servers={name: claim.server.name for name, claim in claims.items() if claim is not None},
                 )
-                return policy if self._conditions is None else policy.with_conditions(self._conditions)
+                return policy if self.conditions is None else policy.with_conditions(self.conditions)
             except ToolDefinitionError as exc:
                 if strict:
                     raise
@@ -90,7 +84,7 @@ class ServedPolicy:
     async def _servers_answer(self) -> bool:
         """Connect to the tool servers; False if one of them does not answer in time."""
         try:
-            return await run_with_timeout(self._seconds, self._tools.start())
+            return await run_with_timeout(self.seconds, self.tools.start())
         except Exception as exc:
             _log.warning("a tool server could not be reached", exc_info=not isinstance(exc, TimeoutError))
             return False
