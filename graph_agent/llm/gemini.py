@@ -194,18 +194,14 @@ def _parts(message: LLMMessage, family: Family, names: WireNames) -> list[dict[s
 
 def _stored_parts(message: LLMMessage, names: WireNames) -> list[dict[str, Any]] | None:
     """Return the parts that Gemini sent, if `message` has them and its calls or its text are still the same."""
-    stored = message.provider_parts
-    if not stored or stored.get("provider") != PROVIDER:
-        return None
-    parts = stored.get("content")
+    stored = message.provider_parts or {}
+    parts = stored.get("content") if stored.get("provider") == PROVIDER else None
     if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
         return None
-    calls = [part["functionCall"] for part in parts if isinstance(part.get("functionCall"), dict)]
-    if message.function_calls:
-        # A real name, which the model may have used, is not accepted when it comes back.
-        accepted = all(names.allows(call.get("name")) for call in calls)
-        return parts if accepted and names.made([(call["name"], call.get("id")) for call in calls], message) else None
-    return parts if not calls and _text(parts).strip() == (message.content or "").strip() else None
+    called = [_called(part) for part in parts if isinstance(part.get("functionCall"), dict)]
+    # A real name, which the model may have used, is not accepted when it comes back.
+    accepted = all(names.allows(name) for name, _, _ in called)
+    return parts if accepted and names.unchanged(message, called, _text(parts)) else None
 
 
 def _result(call: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:

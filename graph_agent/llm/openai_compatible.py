@@ -247,16 +247,12 @@ def _assistant(message: LLMMessage, names: WireNames, *, signed: bool) -> dict[s
 
 def _stored_message(message: LLMMessage, names: WireNames) -> dict[str, Any] | None:
     """Return the message that the provider sent, if `message` has it and its calls or its text are still the same."""
-    parts = message.provider_parts
-    stored = parts.get("message") if parts and parts.get("provider") == PROVIDER else None
+    parts = message.provider_parts or {}
+    stored = parts.get("message") if parts.get("provider") == PROVIDER else None
     if not isinstance(stored, dict):
         return None
     calls = _calls(stored)
-    if message.function_calls:
-        same = names.made([(call["function"]["name"], call.get("id")) for call in calls], message)
-    else:
-        same = not calls and _text(stored).strip() == (message.content or "").strip()
-    if not same:
+    if not names.unchanged(message, list(map(_called, calls)), _text(stored)):
         return None
     fields = {key: stored[key] for key in _SENT_BACK if stored.get(key) is not None}
     if calls:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from graph_agent.clock import attempt_limit, time_left
 from graph_agent.errors import InvalidResponseError, LLMError, LLMTimeoutError
@@ -25,8 +25,6 @@ from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS
 
 if TYPE_CHECKING:
     import httpx
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -230,12 +228,12 @@ async def connection_slot(slots: asyncio.Semaphore) -> AsyncIterator[None]:
 
 
 async def call_with_retries(
-    attempt: Callable[[float], Awaitable[T]],
+    attempt: Callable[[float], Awaitable[str]],
     translate: Callable[[Exception], Failure],
     *,
     limit: float,
     retries: int,
-) -> T:
+) -> str:
     """Return the result of `attempt(seconds)`, called again up to `retries` times after a retryable failure.
 
     Raises the translated error of the last attempt, chained from the SDK's exception.

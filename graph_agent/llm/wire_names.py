@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from graph_agent.models.canonical import digest
 from graph_agent.models.llm import LLMMessage, ToolDeclaration
@@ -59,10 +60,12 @@ class WireNames:
         """Return the real name of a function that the model called; a name that was not replaced is returned as it is."""
         return self._real.get(wire) or self._real.get(strip_namespace(wire), wire)
 
-    def made(self, calls: Iterable[tuple[str, str | None]], message: LLMMessage) -> bool:
-        """Return True if `calls`, the wire names and ids in what the provider sent, are still the calls of `message`."""
-        stored = [(strip_namespace(self.real(name)), call_id or None) for name, call_id in calls]
-        return stored == [(strip_namespace(call.name), call.id) for call in message.function_calls or []]
+    def unchanged(self, message: LLMMessage, called: Sequence[tuple[Any, Any, Any]], text: str) -> bool:
+        """Return True if what the provider sent is what `message` has: `called`, with wire names, or without calls its text."""
+        if not message.function_calls:
+            return not called and text.strip() == (message.content or "").strip()
+        sent = [(strip_namespace(self.real(name)), call_id or None) for name, _, call_id in called]
+        return sent == [(strip_namespace(call.name), call.id) for call in message.function_calls]
 
 
 def strip_namespace(name: str) -> str:
