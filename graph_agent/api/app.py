@@ -43,14 +43,12 @@ from graph_agent.api.static_page import Page, SignInWay, description_router, is_
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.chat.service import ChatService
 from graph_agent.chat.stream import TurnStream
 from graph_agent.errors import ServiceError
 from graph_agent.replays.pool import ReplayPool
 
 _log = logging.getLogger(__name__)
 
-SWEEP_SECONDS = 60.0
 SEAL_SECONDS = 1.0
 MAX_STREAMS = 1024
 """The number of event streams that one process serves at the same time."""
@@ -96,7 +94,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:
-        background = {asyncio.create_task(_sweep_forever(runtime.chat)), asyncio.create_task(_seal_forever(runtime))}
+        background = {asyncio.create_task(runtime.chat.sweep_forever()), asyncio.create_task(_seal_forever(runtime))}
         try:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(runtime.chat.endings.listen())
@@ -175,20 +173,6 @@ async def _finish_remaining_turns(runtime: Runtime) -> int | None:
     except ServiceError as exc:
         _log.error("the turns of this process cannot be read: %s", exc)
         return None
-
-
-async def _sweep_forever(chat_service: ChatService) -> None:
-    """Finish the turns of processes that have died, at once and then every minute."""
-    while True:
-        try:
-            finished = await chat_service.sweep()
-            if finished:
-                _log.info("finished %d turns that were left open", finished)
-        except ServiceError as exc:
-            _log.warning("the sweep is postponed: %s", exc.code)
-        except Exception:
-            _log.exception("the sweep failed")
-        await asyncio.sleep(SWEEP_SECONDS)
 
 
 async def _seal_forever(runtime: Runtime) -> None:

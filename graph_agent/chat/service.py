@@ -49,6 +49,7 @@ MaintenanceJob = Callable[[], Awaitable[int]]
 NO_CONVERSATION = "none"
 """The conversation id of a refused message that belongs to no conversation."""
 
+SWEEP_SECONDS = 60.0
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _KEY = re.compile(r"[!-~]{1,255}")
 
@@ -205,6 +206,18 @@ class ChatService:
         """Return one conversation with its last messages; `before` is the first message of the next page."""
         before = None if before is None else well_formed_id(before)
         return await self._conversations.one(user_id, well_formed_id(conversation_id), limit, before)
+
+    async def sweep_forever(self) -> None:
+        """Finish the turns of processes that have died, at once and then every minute."""
+        while True:
+            try:
+                if finished := await self.sweep():
+                    _log.info("finished %d turns that were left open", finished)
+            except ServiceError as exc:
+                _log.warning("the sweep is postponed: %s", exc.code)
+            except Exception:
+                _log.exception("the sweep failed")
+            await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:
         """Finish the turns and decisions that dead processes left open, without asking the model; return their number.

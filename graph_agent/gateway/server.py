@@ -46,7 +46,6 @@ _log = logging.getLogger(__name__)
 DECISION_META: Final = "graph_agent/decision"
 """The id of the decision, in the metadata of a result."""
 WATCH_SECONDS: Final = 2.0
-SWEEP_SECONDS: Final = 60.0
 _MAX_CLIENTS: Final = 10_000
 _READ_ONLY_TOKEN = ToolResult(success=False, error=f"This needs a token with the scope {WRITE_SCOPE}.")
 
@@ -157,7 +156,7 @@ class Gateway:
     async def maintained(self) -> AsyncGenerator[None]:
         """Meanwhile finish what dead processes left open, and tell the clients when the list of tools has changed."""
         self._policy = (await self._engine.prepare()).policy
-        tasks = [asyncio.create_task(self._sweep_forever()), asyncio.create_task(self._watch_forever())]
+        tasks = [asyncio.create_task(self._chat.sweep_forever()), asyncio.create_task(self._watch_forever())]
         try:
             yield
         finally:
@@ -267,14 +266,6 @@ class Gateway:
             self._clients.popitem(last=False)
         client.session = context.session
         return client
-
-    async def _sweep_forever(self) -> None:
-        while True:
-            try:
-                await self._chat.sweep()
-            except Exception:
-                _log.exception("the sweep failed")
-            await asyncio.sleep(SWEEP_SECONDS)
 
     async def _watch_forever(self) -> None:
         while True:
