@@ -21,6 +21,7 @@ from graph_agent.graph.transcript import result_json
 from graph_agent.llm.openai_compatible import build_messages
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import CallDisposition, RecordHeader
+from graph_agent.models.tools import ToolResult
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.turn.events import TurnEvent, opening_event, step_events
 from graph_agent.turn.hooks import TurnHook
@@ -96,6 +97,10 @@ class NodeEvents(TurnHook):
     async def _report_tool(self, call: TurnCall) -> None:
         name, arguments = call.call.name, call.arguments
         started = await self._callbacks.on_tool_start({"name": name}, json.dumps(arguments), name=name, inputs=arguments)
-        status = "success" if call.result.success else "error"
-        content = json.dumps(result_json(call.result), ensure_ascii=False)
-        await started.on_tool_end(ToolMessage(content, tool_call_id=call.call.id or name, name=name, status=status))
+        await started.on_tool_end(tool_message(name, call.call.id or name, call.result))
+
+
+def tool_message(name: str, call_id: str | None, result: ToolResult, **fields: Any) -> ToolMessage:
+    """Return the result of a call as a message, with what the model reads of it."""
+    content = json.dumps(result_json(result), ensure_ascii=False)
+    return ToolMessage(content, tool_call_id=call_id, name=name, status="success" if result.success else "error", **fields)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import takewhile
 from typing import Any
@@ -14,7 +13,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from graph_agent.graph.transcript import result_json
+from graph_agent.langchain.events import tool_message
 from graph_agent.langchain.turns import LOCAL_USER, Roles, TaskTurns, User
 from graph_agent.llm.openai_compatible import build_tools
 from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
@@ -66,7 +65,8 @@ class GovernedTools(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],  # noqa: ARG002 (never called)
     ) -> ToolMessage | Command[Any]:
         """Refuse a call that reached the agent's own executor, past the guard."""
-        return _message(request.tool_call, ToolResult(success=False, error="this call was not judged"), "")
+        call, refused = request.tool_call, ToolResult(success=False, error="this call was not judged")
+        return tool_message(call["name"], call["id"], refused, artifact={"decision_id": ""})
 
 
 def _open_calls(messages: list[AnyMessage]) -> list[ToolCall]:
@@ -85,14 +85,4 @@ def _answers(requested: list[ToolCall], judged: FinishedTurn, ended: FinishedTur
         if made is not None and made.disposition is CallDisposition.AWAITING:
             made, turn = next(iter(ended.record.invocations), None), ended
         result = ToolResult(success=False, error=turn.decision.reply) if made is None else made.tool_result
-        yield _message(call, result, turn.record.header.decision_id)
-
-
-def _message(call: ToolCall, result: ToolResult, decision_id: str) -> ToolMessage:
-    return ToolMessage(
-        json.dumps(result_json(result), ensure_ascii=False),
-        tool_call_id=call["id"],
-        name=call["name"],
-        status="success" if result.success else "error",
-        artifact={"decision_id": decision_id},
-    )
+        yield tool_message(call["name"], call["id"], result, artifact={"decision_id": turn.record.header.decision_id})
