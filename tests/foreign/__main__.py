@@ -11,7 +11,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 INSTALLED = ROOT / ".foreign"
 
-NPM = tuple(f"@modelcontextprotocol/server-{name}@2026.8.31" for name in ("filesystem", "memory", "everything"))
+NPM = (
+    *(f"@modelcontextprotocol/server-{name}@2026.8.31" for name in ("filesystem", "memory", "everything")),
+    # Only their tools are listed.
+    "@modelcontextprotocol/server-github@2025.4.8",
+    "@playwright/mcp@0.0.83",
+    "@notionhq/notion-mcp-server@2.5.2",
+)
 PYPI = {
     "py": ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24"),
     # It was written for the first version of the SDK.
