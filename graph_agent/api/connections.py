@@ -8,6 +8,7 @@ being served is never closed for another.
 from __future__ import annotations
 
 import resource
+from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,63 +51,51 @@ class OpenConnections:
         self.refused = 0
         """The number of connections that were refused because all others were being served."""
         self._addresses: dict[Connection, str] = {}
-        # The one that has waited longest comes first.
-        self._waiting: dict[str, dict[Connection, None]] = {}
-        self._all_waiting: dict[Connection, None] = {}
-        self._counts: dict[str, int] = {}
+        self._waiting: dict[Connection, str] = {}
+        """The address of each connection that waits for a request. The one that has waited longest comes first."""
+        self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._addresses)
 
     def add(self, connection: Connection, address: str) -> bool:
         """Count a new connection, which waits for its request. Return False if there is no room for it."""
-        if self._counts.get(address, 0) >= self.limits.per_address:
-            room = self._evict_first(self._waiting.get(address, {}))
-        elif len(self) >= self.limits.total:
-            room = self._evict_first(self._all_waiting)
-        else:
-            room = True
-        if not room:
+        at_own_limit = self._counts[address] >= self.limits.per_address
+        if (at_own_limit or len(self) >= self.limits.total) and not self._evict_first(address if at_own_limit else None):
             self.refused += 1
             return False
         self._addresses[connection] = address
-        self._counts[address] = self._counts.get(address, 0) + 1
+        self._counts[address] += 1
         self.mark_waiting(connection)
         return True
 
     def remove(self, connection: Connection) -> None:
         """Stop counting a connection; it may have been removed before."""
-        address = self._addresses.get(connection)
+        address = self._addresses.pop(connection, None)
         if address is None:
             return
         self.mark_serving(connection)
-        del self._addresses[connection]
         self._counts[address] -= 1
         if not self._counts[address]:
             del self._counts[address]
 
     def mark_waiting(self, connection: Connection) -> None:
         """Note that the connection waits for a request from now on."""
-        address = self._addresses.get(connection)
-        if address is not None and connection not in self._all_waiting:
-            self._all_waiting[connection] = None
-            self._waiting.setdefault(address, {})[connection] = None
+        if (address := self._addresses.get(connection)) is not None:
+            self._waiting.setdefault(connection, address)
 
     def mark_serving(self, connection: Connection) -> None:
         """Note that the connection has a complete request, which is being served."""
-        if connection in self._all_waiting:
-            address = self._addresses[connection]
-            del self._all_waiting[connection]
-            del self._waiting[address][connection]
-            if not self._waiting[address]:
-                del self._waiting[address]
+        self._waiting.pop(connection, None)
 
-    def _evict_first(self, waiting: dict[Connection, None]) -> bool:
-        for connection in waiting:
-            self.remove(connection)
-            connection.abort()
-            self.evicted += 1
-            return True
+    def _evict_first(self, address: str | None) -> bool:
+        """Close the connection that has waited longest, of one address or of all; return False if none waits."""
+        for connection, its_address in self._waiting.items():
+            if address in (None, its_address):
+                self.remove(connection)
+                connection.abort()
+                self.evicted += 1
+                return True
         return False
 
 
