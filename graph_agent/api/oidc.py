@@ -32,7 +32,7 @@ from graph_agent.api.body import invalid, read_object
 from graph_agent.api.errors import busy
 from graph_agent.api.launch_session import SESSION, SIGN_IN
 from graph_agent.api.schemas import errors
-from graph_agent.api.services import Authenticator, SignedInUsers, services
+from graph_agent.api.services import Authenticator, services
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_protected
@@ -203,7 +203,7 @@ def oidc_issuer(settings: Settings, authenticator: Authenticator) -> OidcIssuer 
     """Return the issuer that the settings name; None without one."""
     if settings.oidc_issuer is None or settings.oidc_client_id is None or settings.secret is None:
         return None
-    assert isinstance(authenticator, SignedInUsers)
+    assert authenticator.tokens is not None
     assert authenticator.sessions is not None
     return OidcIssuer(
         settings.oidc_issuer,

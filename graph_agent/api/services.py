@@ -6,7 +6,7 @@ The caller is the subject of a bearer token or session, or the local user of a s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, FastAPI, Request
 
@@ -64,28 +64,19 @@ SESSION_HOURS = 8.0
 """The longest session of a browser after a sign-in at the issuer. The issuer's tokens may expire within minutes."""
 
 
-class Authenticator(Protocol):
+@dataclass(frozen=True, slots=True)
+class Authenticator:
+    """Finds the caller of a request: the user of a bearer token, or of a browser whose user has signed in at the issuer."""
+
+    tokens: BearerTokens | None = None
+    """None on a server without sign-in, whose only user is the local one. `LaunchSession` checks who may send requests."""
+    sessions: BrowserSessions | None = None
+    """None without an issuer: no browser has a session then."""
+
     async def caller(self, request: Request) -> Caller:
         """Return the caller of a request. Raises `ServiceError` UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
-        ...
-
-
-class LocalUser:
-    """Authenticates every request as the local user. Who may send requests is checked before, by `LaunchSession`."""
-
-    async def caller(self, request: Request) -> Caller:  # noqa: ARG002 (the protocol has it)
-        return Caller(LOCAL_USER)
-
-
-class SignedInUsers:
-    """Authenticates the users of bearer tokens, and browsers whose user has signed in at the issuer."""
-
-    def __init__(self, tokens: BearerTokens, sessions: BrowserSessions | None) -> None:
-        self.tokens = tokens
-        self.sessions = sessions
-        """None without an issuer: no browser has a session then."""
-
-    async def caller(self, request: Request) -> Caller:
+        if self.tokens is None:
+            return Caller(LOCAL_USER)
         authorization = request.headers.get("authorization")
         if self.sessions is not None and authorization is None and (session := SESSION.read(request)):
             return await self.sessions.caller(f"Bearer {session}")
@@ -95,12 +86,12 @@ class SignedInUsers:
 def authenticator(settings: Settings) -> Authenticator:
     """Return the authenticator that the settings choose. Raises `ConfigurationError` for a malformed JWKS URL."""
     if not settings.authenticates:
-        return LocalUser()
+        return Authenticator()
     sessions = None
     if settings.oidc_issuer is not None and settings.secret is not None:
         seconds = 3600 * min(SESSION_HOURS, settings.jwt_max_hours)
         sessions = BrowserSessions(settings.secret.get_secret_value().encode(), seconds, role_claim(settings))
-    return SignedInUsers(BearerTokens.of(settings), sessions)
+    return Authenticator(BearerTokens.of(settings), sessions)
 
 
 async def _caller(request: Request) -> Caller:
@@ -114,7 +105,7 @@ AuthenticatedCaller = Annotated[Caller, Depends(_caller)]
 
 async def _auditor(request: Request, caller: AuthenticatedCaller) -> Caller:
     # Without authentication the local user operates this machine, and can run commands that show the same.
-    if caller.reads is not None and not isinstance(services(request).authenticator, LocalUser):
+    if caller.reads is not None and services(request).authenticator.tokens is not None:
         raise ServiceError(ServiceErrorCode.ACCESS_DENIED, "This needs the role of an auditor.")
     return caller
 
