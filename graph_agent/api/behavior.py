@@ -15,6 +15,7 @@ from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from graph_agent.api.body import read_model
+from graph_agent.api.decisions import filters_of
 from graph_agent.api.schemas import UUID_FORMAT, errors, json_body
 from graph_agent.api.services import Auditor, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
@@ -103,11 +104,10 @@ async def create_baseline(request: Request, _caller: Auditor) -> BaselineSummary
 @router.get("/drift", responses=errors(401, 403, 404, 422, 503))
 async def drift(request: Request, _caller: Auditor, query: Annotated[DriftQuery, Query()]) -> DriftReport:
     """Compare decisions with a baseline. The report is not stored."""
-    filters = DecisionFilter.model_validate(query.model_dump(include=set(DecisionFilter.model_fields)))
     service = BaselineService(services(request).runtime.log_reads)
     # The service sets the time range of the filter itself, so the range of the query is passed separately.
     return await service.compare_to_baseline(
-        query.baseline, query.since, query.until, threshold=query.threshold, filters=filters, store=False
+        query.baseline, query.since, query.until, threshold=query.threshold, filters=filters_of(query), store=False
     )
 
 

@@ -96,7 +96,7 @@ class ExportedRecord(Frozen):
 @router.get("/decisions", responses=errors(400, 401, 403, 404, 422, 503))
 async def decisions(request: Request, caller: AuthenticatedCaller, query: Annotated[DecisionQuery, Query()]) -> DecisionPage:
     """List decisions, newest first."""
-    filters = restricted_to_caller(_filters(query), caller)
+    filters = restricted_to_caller(filters_of(query), caller)
     before, after = (None if one is None else well_formed_id(one) for one in (query.before, query.after))
     return await log_of(request).query_decisions(filters, limit=query.limit, offset=query.offset, before=before, after=after)
 
@@ -180,7 +180,7 @@ async def timeline(
     request: Request, caller: AuthenticatedCaller, query: Annotated[TimelineQuery, Query()]
 ) -> list[MetricsSummary]:
     """Return the metrics of consecutive parts of a time range: the last seven days unless `since` or `until` says otherwise."""
-    filters = restricted_to_caller(_filters(query), caller)
+    filters = restricted_to_caller(filters_of(query), caller)
     until = query.until or services(request).runtime.clock.now()
     since = query.since or until - _TIMELINE
     return await log_of(request).get_metrics_timeline(since, until, query.parts, filters=filters)
@@ -206,5 +206,6 @@ def _without_adapter_text(call: LoggedModelCall) -> LoggedModelCall:
     return call.replace(response=call.response.replace(error=code), error=code)
 
 
-def _filters(query: DecisionFilter) -> DecisionFilter:
+def filters_of(query: DecisionFilter) -> DecisionFilter:
+    """Return the filters of a request that has other fields, too."""
     return DecisionFilter.model_validate(query.model_dump(include=set(DecisionFilter.model_fields)))

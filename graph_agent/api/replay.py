@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import Field, field_validator
+from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from graph_agent.api.body import invalid, read_object
-from graph_agent.api.decisions import log_of, restricted_to_caller
-from graph_agent.api.schemas import errors, json_body
+from graph_agent.api.decisions import filters_of, log_of, restricted_to_caller
+from graph_agent.api.schemas import PolicyText, errors, json_body
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.filters import DecisionFilter
@@ -29,7 +29,6 @@ from graph_agent.audit.queries import DecisionPage, LogQueryService
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.db import Database
 from graph_agent.errors import ConstitutionError, ServiceError, ServiceErrorCode
-from graph_agent.models.decision import unstorable
 from graph_agent.models.record import RecordStatus
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.constitution import Constitution
@@ -53,15 +52,8 @@ class ReplayRequest(DecisionFilter):
     """The decisions to run again: the last ones that match the filters, or the one with `decision_id`."""
 
     last: int = Field(default=20, ge=1, le=MAX_DECISIONS)
-    policy: str | None = Field(default=None, min_length=1, description="The text of another constitution to decide by.")
-    cedar: str | None = Field(default=None, min_length=1, description="Other conditions in Cedar to decide by.")
-
-    @field_validator("policy", "cedar")
-    @classmethod
-    def _is_text(cls, value: str | None) -> str | None:
-        if value is not None and (reason := unstorable(value)):
-            raise ValueError(reason)
-        return value
+    policy: PolicyText | None = Field(default=None, description="The text of another constitution to decide by.")
+    cedar: PolicyText | None = Field(default=None, description="Other conditions in Cedar to decide by.")
 
 
 class FlowsRequest(ReplayRequest):
@@ -121,8 +113,7 @@ async def _replay(request: Request, caller: Caller, asked: ReplayRequest, events
     if asked.cedar is not None:
         servers = (await runtime.engine.prepare()).policy.servers
         file = conditions_from(asked.cedar, runtime.settings, servers)
-    filters = DecisionFilter.model_validate(asked.model_dump(include=set(DecisionFilter.model_fields)))
-    filters, log = restricted_to_caller(filters, caller), log_of(request)
+    filters, log = restricted_to_caller(filters_of(asked), caller), log_of(request)
     page = await log.query_decisions(filters, limit=min(asked.last, _PAGE))
     if asked.decision_id is not None and not any(row.status is not RecordStatus.PENDING for row in page.items):
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")

@@ -9,20 +9,19 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import Field, field_validator
+from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from graph_agent.analysis.process import analyze
 from graph_agent.api.body import invalid, read_model
-from graph_agent.api.schemas import errors, json_body
+from graph_agent.api.schemas import PolicyText, errors, json_body
 from graph_agent.api.services import Auditor, AuthenticatedCaller, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import Frozen
-from graph_agent.models.decision import unstorable
 from graph_agent.policy.constitution import Constitution, grant_line
 from graph_agent.policy.rules import Policy
 from graph_agent.policy.snapshot import PolicySnapshot
@@ -40,21 +39,14 @@ _CONNECT_SECONDS = 10.0
 class RulesRequest(Frozen):
     """The texts to try; those that are left out are the ones in force."""
 
-    constitution: str | None = Field(default=None, min_length=1)
-    conditions: str | None = Field(default=None, min_length=1, description="The text of a `policy.cedar`.")
-
-    @field_validator("*")
-    @classmethod
-    def _is_text(cls, value: str | None) -> str | None:
-        if value is not None and (reason := unstorable(value)):
-            raise ValueError(reason)
-        return value
+    constitution: PolicyText | None = None
+    conditions: PolicyText | None = Field(default=None, description="The text of a `policy.cedar`.")
 
 
 class DiffRequest(RulesRequest):
     """The texts to compare with those in force."""
 
-    promises: str | None = Field(default=None, min_length=1, description="`forbid` rules that no accepted call may match.")
+    promises: PolicyText | None = Field(default=None, description="`forbid` rules that no accepted call may match.")
 
 
 class ConditionRow(Frozen):

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 from pydantic.json_schema import SkipJsonSchema, models_json_schema
 
 from graph_agent.models.base import Frozen
-from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision
+from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision, require_storable
 
 UUID_FORMAT: JsonDict = {"format": "uuid"}
 """The format of ids. They are declared as text, because the service refuses a malformed id with its own error code."""
@@ -19,6 +19,8 @@ UUID_FORMAT: JsonDict = {"format": "uuid"}
 _REFERENCE = "#/components/schemas/{model}"
 
 IdInPath = Annotated[str, Path(json_schema_extra=UUID_FORMAT)]
+PolicyText = Annotated[str, Field(min_length=1), AfterValidator(require_storable)]
+"""The text of a constitution or of conditions."""
 
 
 class Answers(Frozen):

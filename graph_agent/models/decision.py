@@ -35,15 +35,16 @@ def unstorable(text: str) -> str | None:
     return None
 
 
-def _require_storable(value: str) -> str:
+def require_storable(value: str) -> str:
+    """Return the text. Raises `ValueError` if it cannot be stored."""
     if reason := unstorable(value):
         raise ValueError(reason)
     return value
 
 
-StorableText = Annotated[str, AfterValidator(_require_storable)]
+StorableText = Annotated[str, AfterValidator(require_storable)]
 """A text that every database can store."""
-FilledText = Annotated[NotBlank, AfterValidator(_require_storable)]
+FilledText = Annotated[NotBlank, AfterValidator(require_storable)]
 """A storable text that is not blank."""
 
 
