@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import JSONResponse
 
 from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
 from graph_agent.api.services import AuthenticatedCaller, services
@@ -19,26 +18,24 @@ _FIRST_MESSAGE = "The id of the oldest message that the client has: the page end
 Limit = Annotated[int, Query(ge=1, le=200)]
 
 
-@router.get("", response_model=ConversationPage, responses=errors(400, 401, 403, 404, 422, 503))
+@router.get("", responses=errors(400, 401, 403, 404, 422, 503))
 async def conversations(
     request: Request,
     caller: AuthenticatedCaller,
     limit: Limit = 50,
     before: Annotated[str | None, Query(json_schema_extra=UUID_FORMAT, description=_LAST_CONVERSATION)] = None,
-) -> JSONResponse:
+) -> ConversationPage:
     """List the caller's conversations, the last used first."""
-    page = await services(request).runtime.chat.conversations(caller.user_id, limit, before)
-    return JSONResponse(page.to_json())
+    return await services(request).runtime.chat.conversations(caller.user_id, limit, before)
 
 
-@router.get("/{conversation_id}", response_model=Conversation, responses=errors(400, 401, 403, 404, 422, 503))
+@router.get("/{conversation_id}", responses=errors(400, 401, 403, 404, 422, 503))
 async def conversation(
     request: Request,
     caller: AuthenticatedCaller,
     conversation_id: IdInPath,
     limit: Limit = 100,
     before: Annotated[str | None, Query(json_schema_extra=UUID_FORMAT, description=_FIRST_MESSAGE)] = None,
-) -> JSONResponse:
+) -> Conversation:
     """Return one conversation with its latest messages, oldest first."""
-    found = await services(request).runtime.chat.conversation(caller.user_id, conversation_id, limit, before)
-    return JSONResponse(found.to_json())
+    return await services(request).runtime.chat.conversation(caller.user_id, conversation_id, limit, before)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
@@ -40,10 +39,10 @@ async def readyz(request: Request) -> JSONResponse:
     """
     runtime = services(request).runtime
     skews: list[float] = []
-    checks = {
+    checks: dict[str, Awaitable[object]] = {
         "database": _takes_writes(runtime, services(request).write_check, skews),
         **{f"MCP server '{name}'": executor.ready() for name, executor in runtime.tools.executors.items()},
-        "constitution": _policy_is_valid(runtime.engine),
+        "constitution": runtime.engine.prepare(),
     }
     passed = await asyncio.gather(*(_passes(name, check) for name, check in checks.items()))
     failing = [name for name, ok in zip(checks, passed, strict=True) if not ok]
@@ -70,22 +69,17 @@ class WriteCheck:
                 self._written_at = now
 
 
-async def _takes_writes(runtime: Runtime, check: WriteCheck, skews: list[float]) -> bool:
-    """Return True after a write and a read, which adds the skew of the clock to `skews`."""
+async def _takes_writes(runtime: Runtime, check: WriteCheck, skews: list[float]) -> None:
+    """Write and read, and add the skew of the clock to `skews`."""
     await check.pass_or_raise()
     skews.append(await runtime.database.skew(runtime.clock))
-    return True
 
 
-async def _policy_is_valid(engine: Any) -> bool:
-    await engine.prepare()
-    return True
-
-
-async def _passes(name: str, check: Awaitable[bool]) -> bool:
+async def _passes(name: str, check: Awaitable[object]) -> bool:
+    """True unless the check fails, returns False or takes too long."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            return await check
+            return await check is not False
     except Exception as exc:
         _log.warning("not ready: %s", name, exc_info=exc)
         return False

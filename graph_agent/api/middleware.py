@@ -123,16 +123,15 @@ class UnexpectedErrors(HttpMiddleware):
             await envelope(500, *UNEXPECTED)(scope, receive, send)
 
 
-class Gate:
+class Gate(HttpMiddleware):
     """Answers the requests that `refuse` returns a response for; the application gets all others."""
 
     def __init__(self, app: ASGIApp, refuse: Callable[[Request], Response | None]) -> None:
-        self._app = app
+        super().__init__(app)
         self._refuse = refuse
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refuse(Request(scope)) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self._refuse(Request(scope)) or self.app)(scope, receive, send)
 
 
 def refuse_other_hosts(request: Request) -> Response | None:
