@@ -17,13 +17,11 @@ from dataclasses import replace
 
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage, ConversationStore
-from graph_agent.chat.conversations.schedule import MaintenanceSchedule
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.chat.conversations.turns import AnsweredTurn, TurnRequest, TurnStore, busy, in_progress
 from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.leases import LEASE, LeaseKeeper
 from graph_agent.chat.recovery import TurnRecovery
-from graph_agent.chat.refusal_limit import RefusalLimit
 from graph_agent.chat.session import ChatSession, ChatStores
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError, RecordUnavailableError, ServiceError, ServiceErrorCode, service_unavailable
@@ -50,6 +48,9 @@ NO_CONVERSATION = "none"
 """The conversation id of a refused message that belongs to no conversation."""
 
 SWEEP_SECONDS = 60.0
+LOGGED_PER_MINUTE = 10
+"""The refusals of one user that one server logs in a minute; the others are only counted."""
+
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _KEY = re.compile(r"[!-~]{1,255}")
 
@@ -84,17 +85,13 @@ class ChatService:
         self._maintenance = tuple(maintenance)
         if not isinstance(engine.audit, DatabaseAuditWriter):
             raise ConfigurationError("a chat service needs an engine whose audit writer is a DatabaseAuditWriter")
-        database = engine.audit.database
         self._engine = engine
-        self._audit = engine.audit
-        self._clock = clock = clock or SystemClock()
-        ids = ids or RandomIds()
-        self._schedule = MaintenanceSchedule(database)
-        self._conversations = ConversationStore(database)
-        self._turns = TurnStore(self._audit, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
-        self._leases = LeaseKeeper(self._turns, clock=clock)
-        self._stores = ChatStores(self._audit, self._turns, self._leases, self.endings, LoopThrottle(), clock, ids, disclosure)
-        self._refused = RefusalLimit(clock, processes)
+        clock, ids = clock or SystemClock(), ids or RandomIds()
+        self._conversations = ConversationStore(engine.audit.database)
+        self._turns = turns = TurnStore(engine.audit, clock=clock, ids=ids, lease=LEASE, turns_per_minute=turns_per_minute)
+        leases = LeaseKeeper(turns, clock=clock)
+        self._stores = ChatStores(engine.audit, turns, leases, self.endings, LoopThrottle(), clock, ids, disclosure)
+        self._refused = _RefusalLimit(clock, processes)
         self.refusals: Counter[OutcomeCategory] = Counter()
         """The messages for which this service started no turn, whether they were logged or only counted."""
         self._recovery = TurnRecovery(engine, self._stores)
@@ -120,7 +117,8 @@ class ChatService:
         sent. If the caller is cancelled, the turn is ended and its record closed first. A `dry_run` judges calls; it changes
         nothing and answers no question.
         """
-        request = _request(user_id, content, conversation_id, answers, idem_key, shown, roles, dry_run=dry_run)
+        words = _words_of(content, answers)
+        request = TurnRequest(user_id, words, conversation_id, idem_key, answers, shown, roles, dry_run)
         started = await self._start(request, hooks)
         return started if isinstance(started, ChatAnswer) else await started.result()
 
@@ -141,8 +139,8 @@ class ChatService:
             content = DecisionContext.for_calls(user_id, called, conversation_id or NO_CONVERSATION).message
         except (ValueError, TypeError, RecursionError) as exc:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The calls cannot be recorded.") from exc
-        request = _request(user_id, content, conversation_id, None, idem_key, None, roles)
-        started = await self._start(replace(request, called=tuple(called)))
+        request = TurnRequest(user_id, content, conversation_id, idem_key, roles=roles, called=tuple(called))
+        started = await self._start(request)
         return started if isinstance(started, ChatAnswer) else await started.result()
 
     async def start(
@@ -164,7 +162,8 @@ class ChatService:
         The deadline counts from `arrived_at`, in seconds of the clock's monotonic time; by default from now. With `stepwise`
         each node but the first waits for `request_step`.
         """
-        request = _request(user_id, content, conversation_id, answers, idem_key, shown, roles, dry_run=dry_run)
+        words = _words_of(content, answers)
+        request = TurnRequest(user_id, words, conversation_id, idem_key, answers, shown, roles, dry_run)
         started = await self._start(request, arrived_at=arrived_at)
         if not isinstance(started, ChatAnswer):
             # The turn has not taken a step yet, so no call is missed.
@@ -225,7 +224,7 @@ class ChatService:
         Every process finishes turns, so that the first of the others notices a dead one; the claim of a turn decides which
         process finishes it.
         """
-        if self._maintenance and await self._schedule.claim():
+        if self._maintenance and await self._turns.claim_maintenance():
             await _run_maintenance(self._maintenance)
         return await self._recovery.sweep()
 
@@ -244,7 +243,8 @@ class ChatService:
     async def _start(
         self, request: TurnRequest, hooks: Iterable[TurnHook] = (), arrived_at: float | None = None
     ) -> TurnHandle[ChatAnswer] | ChatAnswer:
-        since = self._clock.monotonic()
+        request = _well_formed(request)
+        since = self._stores.clock.monotonic()
         accepting = asyncio.ensure_future(self._accept(request))
         try:
             return self._run(await asyncio.shield(accepting), since, hooks, arrived_at)
@@ -306,7 +306,7 @@ class ChatService:
                 return found
             if isinstance(found, ClaimedTurn):
                 return found, TurnStart(opened[0])
-            if self._leases.is_running(found.decision_id):
+            if self._stores.leases.is_running(found.decision_id):
                 # It runs in this process, which is too busy to renew its lease in time.
                 raise in_progress() if found.same_request else busy()
             if found.same_request:
@@ -330,6 +330,26 @@ class ChatService:
             raise service_unavailable() from exc
 
 
+class _RefusalLimit:
+    """Limits the log rows of refused messages, so that a client cannot fill the disk with them."""
+
+    def __init__(self, clock: Clock, processes: int) -> None:
+        """Each of the `processes` of a server logs an equal part, at least one."""
+        self._clock = clock
+        self._logged_per_minute = max(1, LOGGED_PER_MINUTE // processes)
+        self._minute = 0
+        self._counts: Counter[str] = Counter()
+
+    def has_room(self, user_id: str) -> bool:
+        """Count a refusal; return True if it may be logged."""
+        minute = int(self._clock.monotonic() // 60)
+        if minute != self._minute:
+            self._minute = minute
+            self._counts.clear()
+        self._counts[user_id] += 1
+        return self._counts[user_id] <= self._logged_per_minute
+
+
 async def _run_maintenance(jobs: Iterable[MaintenanceJob]) -> None:
     for job in jobs:
         try:
@@ -343,30 +363,25 @@ def _not_ready() -> ServiceError:
     return ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text, retry_after=5)
 
 
-def _request(
-    user_id: str,
-    content: str | None,
-    conversation_id: str | None,
-    answers: ConfirmationAnswer | None,
-    idem_key: str | None,
-    shown: ShownQuestion | None,
-    roles: tuple[str, ...],
-    *,
-    dry_run: bool = False,
-) -> TurnRequest:
-    """Return the request for a turn. Raises `ServiceError` VALIDATION_ERROR or INVALID_ID_FORMAT for invalid fields."""
-    if conversation_id is not None:
-        conversation_id = well_formed_id(conversation_id)
-    if idem_key is not None and not _KEY.fullmatch(idem_key):
+def _words_of(content: str | None, answers: ConfirmationAnswer | None) -> str:
+    """Return the text of a message, or of an answer without one. Raises `ServiceError` VALIDATION_ERROR without both."""
+    if content is not None:
+        return content
+    if answers is None:
+        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A message or an answer must be given.")
+    return "Yes." if answers.yes else "No."
+
+
+def _well_formed(request: TurnRequest) -> TurnRequest:
+    """Return the request with its id in lower case. Raises `ServiceError` VALIDATION_ERROR or INVALID_ID_FORMAT."""
+    if request.conversation_id is not None:
+        request = replace(request, conversation_id=well_formed_id(request.conversation_id))
+    if request.idem_key is not None and not _KEY.fullmatch(request.idem_key):
         text = "An Idempotency-Key has 1 to 255 printable ASCII characters and no spaces."
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, text)
-    if content is None and answers is not None:
-        content = "Yes." if answers.yes else "No."
-    if content is None:
-        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A message or an answer must be given.")
-    if dry_run and answers is not None:
+    if request.dry_run and request.answers is not None:
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "A dry run answers no question.")
-    return TurnRequest(user_id, content, conversation_id, idem_key, answers, shown, roles, dry_run)
+    return request
 
 
 def well_formed_id(text: str) -> str:

@@ -1,4 +1,7 @@
-"""Used confirmations: each can be used for one decision."""
+"""The confirmations: the questions that users were asked, and which of them are used up.
+
+Each can be used for one decision. The stored questions give the state of the question that an answer by id names.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from graph_agent.chat.conversations.tables import used_confirmations
+from graph_agent.chat.conversations.tables import asked_confirmations, turns, used_confirmations
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.db.prepared import insert_new
 from graph_agent.errors import RecordUnavailableError
+from graph_agent.models.decision import AnswerState, DecisionType, PendingAction, ShownQuestion
 from graph_agent.ports import Clock
+
+_ANSWERED = frozenset({DecisionType.EXECUTE_PENDING, DecisionType.CANCEL_PENDING})
 
 
 class ConfirmationStore:
@@ -34,15 +40,79 @@ class ConfirmationStore:
 def use_up(connection: Connection, pending_id: str, decision_id: str, at: datetime) -> bool:
     """Use up `pending_id` for `decision_id`; False if another decision has."""
     insert_new(connection, used_confirmations, [{"pending_id": pending_id, "decision_id": decision_id, "used_at": at}])
-    return used_by(connection, pending_id) == decision_id
+    return _used_by(connection, pending_id) == decision_id
 
 
 def is_used(connection: Connection, pending_id: str, decision_id: str) -> bool:
     """True if a decision other than `decision_id` has used up `pending_id`."""
-    return used_by(connection, pending_id) not in (None, decision_id)
+    return _used_by(connection, pending_id) not in (None, decision_id)
 
 
-def used_by(connection: Connection, pending_id: str) -> str | None:
+def store_question(connection: Connection, user_id: str, conversation_id: str, pending: PendingAction) -> None:
+    """Store a question to the user. A question that is asked again is stored already."""
+    row = {
+        "pending_id": pending.id,
+        "conversation_id": conversation_id,
+        "user_id": user_id,
+        "expires_at": pending.expires_at,
+    }
+    insert_new(connection, asked_confirmations, [row])
+
+
+def conversation_of(connection: Connection, pending_id: str, user_id: str) -> str | None:
+    """Return the conversation in which the user was asked the question `pending_id`; None if there was none."""
+    table = asked_confirmations.c
+    found = select(table.conversation_id).where(table.pending_id == pending_id, table.user_id == user_id)
+    conversation_id: str | None = connection.execute(found).scalar_one_or_none()
+    return conversation_id
+
+
+def state_of(
+    connection: Connection, pending_id: str, user_id: str, conversation_id: str, waiting: PendingAction | None, now: datetime
+) -> AnswerState:
+    """Return the state of the question `pending_id`; `waiting` is the action that waits in the conversation."""
+    if waiting is not None and waiting.id == pending_id:
+        return AnswerState.CURRENT if now < waiting.expires_at else AnswerState.EXPIRED
+    table = asked_confirmations.c
+    found = connection.execute(
+        select(table.expires_at).where(
+            table.pending_id == pending_id, table.user_id == user_id, table.conversation_id == conversation_id
+        )
+    ).one_or_none()
+    if found is None:
+        return AnswerState.UNKNOWN
+    if _answered(connection, pending_id):
+        return AnswerState.USED
+    return AnswerState.SUPERSEDED if now < found.expires_at else AnswerState.EXPIRED
+
+
+def shown_question(
+    connection: Connection, conversation_id: str, waiting: PendingAction | None, now: datetime
+) -> ShownQuestion | None:
+    """Return the question that a client shows that does not say which: None if it can only be the one that is `waiting`.
+
+    A question that was replaced and has not expired may still be on the screen.
+    """
+    if waiting is None:
+        return None
+    table = asked_confirmations.c
+    found = select(table.pending_id).where(
+        table.conversation_id == conversation_id, table.pending_id != waiting.id, table.expires_at > now
+    )
+    others = connection.execute(found).scalars().all()
+    return None if all(_answered(connection, pending_id) for pending_id in others) else ShownQuestion()
+
+
+def _answered(connection: Connection, pending_id: str) -> bool:
+    """True if a turn used the question up by a yes or a no; a new request uses it up as well, but answers nothing."""
+    decision_id = _used_by(connection, pending_id)
+    if decision_id is None:
+        return False
+    answer = connection.execute(select(turns.c.answer).where(turns.c.id == decision_id)).scalar_one_or_none()
+    return answer is not None and answer["decision"]["decision_type"] in _ANSWERED
+
+
+def _used_by(connection: Connection, pending_id: str) -> str | None:
     """Return the decision that has used up `pending_id`; None if there is none."""
     wanted = select(used_confirmations.c.decision_id).where(used_confirmations.c.pending_id == pending_id)
     decision_id: str | None = connection.execute(wanted).scalar_one_or_none()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.conversations import asked, statements, turn_rows
-from graph_agent.chat.conversations.confirmations import is_used, use_up
+from graph_agent.chat.conversations import confirmations, statements, turn_rows
 from graph_agent.chat.conversations.tables import Role
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.db import Database
@@ -37,7 +36,7 @@ class TurnClaim(JoinedTurn, Confirmations):
 
     async def consume(self, pending_id: str, decision_id: str) -> bool:
         # No other turn can use it up meanwhile: one turn of a conversation runs at a time.
-        if await statements.read(self._database, lambda connection: is_used(connection, pending_id, decision_id)):
+        if await statements.read(self._database, lambda connection: confirmations.is_used(connection, pending_id, decision_id)):
             return False
         self._used = pending_id
         return True
@@ -85,11 +84,11 @@ class TurnClaim(JoinedTurn, Confirmations):
         waiting = None if pending is None else pending.to_json()
         turn_rows.UPDATE_CONVERSATION.run(connection, {**turn.key, "waiting": waiting, "now": now})
         if pending is not None:
-            asked.store(connection, turn.user_id, turn.conversation_id, pending)
+            confirmations.store_question(connection, turn.user_id, turn.conversation_id, pending)
 
     def _use_up(self, connection: Connection) -> None:
         decision_id = self._turn.decision_id
-        if self._used is not None and not use_up(connection, self._used, decision_id, self._clock.now()):
+        if self._used is not None and not confirmations.use_up(connection, self._used, decision_id, self._clock.now()):
             raise TurnTakenOverError(f"the confirmation of turn {decision_id} was used by another turn")
 
     def _answer_of(self, record: DecisionRecord) -> ChatAnswer:

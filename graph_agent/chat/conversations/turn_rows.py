@@ -1,4 +1,4 @@
-"""The statements on turns and their messages, which are compiled once, and the claimed turn that they return."""
+"""The statements on turns, their messages and their limit, which are compiled once, and the claimed turn that they return."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, insert, select, update
+from sqlalchemy import Connection, bindparam, case, delete, exists, insert, or_, select, update
 
-from graph_agent.chat.conversations.tables import TurnState, conversations, messages, turns
+from graph_agent.chat.conversations.tables import TurnState, conversations, messages, turn_limits, turns
 from graph_agent.db import Database
 from graph_agent.db.prepared import PreparedStatement, insert_into
-from graph_agent.models.decision import MAX_HISTORY_MESSAGES, Message, PendingAction
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.decision import MAX_HISTORY_MESSAGES, Message
 from graph_agent.record.tables import decision_logs
+from graph_agent.reply.fixed import RATE_LIMIT_REPLY
+
+LIMIT_WINDOW = timedelta(minutes=1)
 
 INSERT_CONVERSATION = PreparedStatement(insert(conversations))
 INSERT_MESSAGE = PreparedStatement(insert(messages))
@@ -76,6 +80,38 @@ class LeaseStatements:
         self.find_abandoned = select(turns.c.id, turns.c.attempt).where(running, expired).order_by(turns.c.lease_until)
 
 
+class TurnLimit:
+    """The rate limit: counts the turns of each user in windows by the database's clock, and therefore across replicas."""
+
+    def __init__(self, database: Database, allowed: int) -> None:
+        """`allowed` is the number of turns in a window."""
+        self._allowed = allowed
+        now, one_window_ago = database.time(), database.time(-LIMIT_WINDOW)
+        new = insert_into(turn_limits, database.dialect).values(turns=1, window_started_at=now)
+        started = turn_limits.c.window_started_at
+        # A window that starts far in the future was begun before the clock was set back; it must not lock the user out.
+        over = or_(started <= one_window_ago, started > database.time(LIMIT_WINDOW))
+        changes = {
+            "window_started_at": case((over, now), else_=started),
+            "turns": case((over, 1), else_=turn_limits.c.turns + 1),
+        }
+        counted = new.on_conflict_do_update(index_elements=[turn_limits.c.user_id], set_=changes)
+        self._count = PreparedStatement(
+            counted.returning(turn_limits.c.turns, turn_limits.c.window_started_at, one_window_ago.label("one_window_ago"))
+        )
+
+    def count(self, connection: Connection, user_id: str) -> None:
+        """Count one turn of `user_id`.
+
+        Raises `ServiceError` RATE_LIMITED above the limit, with the seconds until the window ends. The exception rolls back the
+        caller's transaction, so a refused turn is not counted.
+        """
+        number, window_started_at, one_window_ago = self._count.first(connection, {"user_id": user_id})
+        if number > self._allowed:
+            left = (window_started_at - one_window_ago).total_seconds()
+            raise ServiceError(ServiceErrorCode.RATE_LIMITED, RATE_LIMIT_REPLY, retry_after=max(1.0, left))
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
     """A turn that this process has claimed until its lease expires."""
@@ -110,10 +146,6 @@ def history(connection: Connection, conversation_id: str) -> list[Message]:
         Message(role=row.role.value, content=row.content, timestamp=row.created_at, decision_type=row.decision_type)
         for row in reversed(rows)
     ]
-
-
-def pending_action(stored: Any) -> PendingAction | None:
-    return None if stored is None else PendingAction.model_validate(stored)
 
 
 def stored_answer(connection: Connection, decision_id: str) -> dict[str, Any] | None:

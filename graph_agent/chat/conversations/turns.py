@@ -15,11 +15,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from graph_agent.chat.conversations import asked, statements, turn_rows
-from graph_agent.chat.conversations.limits import TurnLimit
+from graph_agent.chat.conversations import confirmations, statements, turn_rows
 from graph_agent.chat.conversations.reading import owned_conversation
 from graph_agent.chat.conversations.tables import Role, TurnState, turns
-from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnLimit
 from graph_agent.clock import RandomIds
 from graph_agent.db import closing_writes
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -32,6 +31,8 @@ from graph_agent.record.writer import DatabaseAuditWriter
 
 _TITLE_LENGTH = 80
 _NO_USER = ""
+_MAINTENANCE = " "
+"""Maintenance is counted like the turns of a user. No user id is blank."""
 _TRIES = 5
 """The number of attempts to insert a claim. Each may conflict with a turn that ends before it can be read."""
 
@@ -105,6 +106,7 @@ class TurnStore:
         self._leases = turn_rows.LeaseStatements(audit.database, lease)
         self._limit = TurnLimit(audit.database, turns_per_minute)
         self._no_limit = TurnLimit(audit.database, sys.maxsize)
+        self._maintenance_limit = TurnLimit(audit.database, 1)
         self._owner = RandomIds().new()
 
     async def claim(self, request: TurnRequest, open_record: OpenRecord) -> ClaimedTurn | AnsweredTurn | AbandonedTurn:
@@ -177,6 +179,21 @@ class TurnStore:
         """Count a turn of no user, which is one write."""
         await statements.write(self._database, lambda connection: self._no_limit.count(connection, _NO_USER))
 
+    async def claim_maintenance(self) -> bool:
+        """Return True if the caller shall do the maintenance of the database now: the first process of each minute does.
+
+        This is a row instead of an advisory lock, because a session lock has no owner behind PgBouncer in transaction mode, and
+        a lock of a transaction would hold a connection as long as the maintenance takes. If the process dies, another one gets
+        the next minute.
+        """
+        try:
+            await statements.write(self._database, lambda connection: self._maintenance_limit.count(connection, _MAINTENANCE))
+        except ServiceError as exc:
+            if exc.code is ServiceErrorCode.RATE_LIMITED:
+                return False
+            raise
+        return True
+
     async def count_open(self) -> int:
         """Return the number of running turns that this store has claimed."""
         own = turns.c.owner == self._owner, turns.c.state == TurnState.RUNNING
@@ -198,7 +215,7 @@ class TurnStore:
         answers = request.answers
         asked_in = request.conversation_id
         if asked_in is None and answers is not None:
-            asked_in = asked.conversation_of(connection, answers.pending_action, request.user_id)
+            asked_in = confirmations.conversation_of(connection, answers.pending_action, request.user_id)
         if asked_in is None:
             conversation_id = self._ids.new()
             title = " ".join(request.content.split())[:_TITLE_LENGTH]
@@ -206,11 +223,12 @@ class TurnStore:
             turn_rows.INSERT_CONVERSATION.run(connection, row)
         else:
             conversation = owned_conversation(connection, request.user_id, asked_in)
-            conversation_id, pending = conversation.id, turn_rows.pending_action(conversation.pending)
+            conversation_id = conversation.id
+            pending = None if conversation.pending is None else PendingAction.model_validate(conversation.pending)
         if answers is not None:
-            state = asked.state_of(connection, answers.pending_action, request.user_id, conversation_id, pending, now)
+            state = confirmations.state_of(connection, answers.pending_action, request.user_id, conversation_id, pending, now)
             answers = answers.replace(state=state)
-        shown = request.shown or asked.shown_question(connection, conversation_id, pending, now)
+        shown = request.shown or confirmations.shown_question(connection, conversation_id, pending, now)
         turn = {
             "id": decision_id,
             "user_id": request.user_id,
