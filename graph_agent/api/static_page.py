@@ -89,16 +89,16 @@ class Page:
         return None, self.files[name]
 
 
-def read_page(folder: Path = PAGE_FOLDER) -> Page | None:
-    """Return the page from the folder that it is built into; None if it has not been built."""
-    if not is_built(folder):
+def read_page() -> Page | None:
+    """Return the page; None if it has not been built."""
+    if not is_built():
         return None
-    return Page({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()})
+    return Page({path.name: path.read_bytes() for path in PAGE_FOLDER.iterdir() if path.is_file()})
 
 
-def is_built(folder: Path = PAGE_FOLDER) -> bool:
+def is_built() -> bool:
     """True if the page has been built."""
-    return (folder / _DOCUMENT).is_file()
+    return (PAGE_FOLDER / _DOCUMENT).is_file()
 
 
 def is_page_request(request: Request) -> bool:
