@@ -83,9 +83,7 @@ class LeaseStatements:
 class TurnLimit:
     """The rate limit: counts the turns of each user in windows by the database's clock, and therefore across replicas."""
 
-    def __init__(self, database: Database, allowed: int) -> None:
-        """`allowed` is the number of turns in a window."""
-        self._allowed = allowed
+    def __init__(self, database: Database) -> None:
         now, one_window_ago = database.time(), database.time(-LIMIT_WINDOW)
         new = insert_into(turn_limits, database.dialect).values(turns=1, window_started_at=now)
         started = turn_limits.c.window_started_at
@@ -100,14 +98,14 @@ class TurnLimit:
             counted.returning(turn_limits.c.turns, turn_limits.c.window_started_at, one_window_ago.label("one_window_ago"))
         )
 
-    def count(self, connection: Connection, user_id: str) -> None:
-        """Count one turn of `user_id`.
+    def count(self, connection: Connection, user_id: str, allowed: int) -> None:
+        """Count one turn of `user_id`, who may start `allowed` turns in a window.
 
         Raises `ServiceError` RATE_LIMITED above the limit, with the seconds until the window ends. The exception rolls back the
         caller's transaction, so a refused turn is not counted.
         """
         number, window_started_at, one_window_ago = self._count.first(connection, {"user_id": user_id})
-        if number > self._allowed:
+        if number > allowed:
             left = (window_started_at - one_window_ago).total_seconds()
             raise ServiceError(ServiceErrorCode.RATE_LIMITED, RATE_LIMIT_REPLY, retry_after=max(1.0, left))
 

@@ -104,9 +104,8 @@ class TurnStore:
         self._clock = clock
         self._ids = ids
         self._leases = turn_rows.LeaseStatements(audit.database, lease)
-        self._limit = TurnLimit(audit.database, turns_per_minute)
-        self._no_limit = TurnLimit(audit.database, sys.maxsize)
-        self._maintenance_limit = TurnLimit(audit.database, 1)
+        self._limit = TurnLimit(audit.database)
+        self._turns_per_minute = turns_per_minute
         self._owner = RandomIds().new()
 
     async def claim(self, request: TurnRequest, open_record: OpenRecord) -> ClaimedTurn | AnsweredTurn | AbandonedTurn:
@@ -177,7 +176,7 @@ class TurnStore:
 
     async def check_writable(self) -> None:
         """Count a turn of no user, which is one write."""
-        await statements.write(self._database, lambda connection: self._no_limit.count(connection, _NO_USER))
+        await statements.write(self._database, lambda connection: self._limit.count(connection, _NO_USER, sys.maxsize))
 
     async def claim_maintenance(self) -> bool:
         """Return True if the caller shall do the maintenance of the database now: the first process of each minute does.
@@ -187,7 +186,7 @@ class TurnStore:
         the next minute.
         """
         try:
-            await statements.write(self._database, lambda connection: self._maintenance_limit.count(connection, _MAINTENANCE))
+            await statements.write(self._database, lambda connection: self._limit.count(connection, _MAINTENANCE, 1))
         except ServiceError as exc:
             if exc.code is ServiceErrorCode.RATE_LIMITED:
                 return False
@@ -242,7 +241,7 @@ class TurnStore:
         }
         if self._leases.claim.first(connection, turn) is None:
             raise _ConflictError
-        self._limit.count(connection, request.user_id)
+        self._limit.count(connection, request.user_id, self._turns_per_minute)
         if asked_in is not None:
             history = turn_rows.history(connection, conversation_id)
         message = {
