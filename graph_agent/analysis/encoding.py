@@ -27,8 +27,8 @@ from graph_agent.analysis.symbols import (
     disjunction,
     text,
 )
-from graph_agent.policy.cedar.reads import walk
-from graph_agent.policy.cedar.scope import covers
+from graph_agent.policy.cedar.conditions import Effect
+from graph_agent.policy.cedar.syntax import covers, walk
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import MAX_LONG, MIN_LONG, scaled
 from graph_agent.policy.rules import Policy
@@ -62,6 +62,12 @@ class Outcomes(NamedTuple):
 
     silent: Any
     accepted: Any
+
+    def one_of(self, effects: Iterable[Effect]) -> Any:
+        """Return the condition under which the guard decides one of `effects`."""
+        asks = z3.And(self.accepted, z3.Not(self.silent))
+        conditions = {Effect.RUNS: self.silent, Effect.ASKS: asks, Effect.REFUSED: z3.Not(self.accepted)}
+        return disjunction([conditions[effect] for effect in effects])
 
 
 def outcomes(call: SymbolicCall, policy: Policy) -> Outcomes:

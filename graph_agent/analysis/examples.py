@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -52,17 +52,17 @@ class Example:
 def find_example(
     solver: z3.Solver,
     call: SymbolicCall,
-    policies: Sequence[Policy],
-    agrees: Callable[[list[Effect]], bool],
+    expected: Sequence[tuple[Policy, Collection[Effect]]],
     forbidden_by: Conditions | None = None,
 ) -> Example:
-    """Return a small example of what `solver` has found, judged by the guard under each of `policies`.
+    """Return a small example of what `solver` has found, judged by the guard under each of the policies.
 
-    It is confirmed if the guard's decisions agree, and if `forbidden_by`, a promise, forbids the call.
+    It is confirmed if the guard decides as `expected` under each policy, and if `forbidden_by`, a promise, forbids the call.
     """
-    found = _Reader(_small_model(solver, call), call, policies)
-    effects = [found.judged(policy) for policy in policies]
-    confirmed = agrees(effects) and (forbidden_by is None or found.is_forbidden(forbidden_by))
+    found = _Reader(_small_model(solver, call), call, [policy for policy, _ in expected])
+    effects = [found.judged(policy) for policy, _ in expected]
+    agrees = all(effect in wanted for effect, (_, wanted) in zip(effects, expected, strict=True))
+    confirmed = agrees and (forbidden_by is None or found.is_forbidden(forbidden_by))
     return Example(call.action.name, found.arguments, found.state, " -> ".join(effects), confirmed)
 
 
@@ -125,24 +125,22 @@ class _Reader:
         self._model = model
         self._call = call
         self._policy = next(one for one in reversed(policies) if call.action.name in one.rules)
-        context = self._value(call.context)
-        self._context: dict[str, Any] = context
-        self.arguments = self._arguments(context)
+        self._context: dict[str, Any] = self._value(call.context)
+        self.arguments = self._arguments()
         self.roles = tuple(sorted(name for name, bit in call.roles.items() if self._holds(bit)))
         self.user = text_of(model.eval(call.user, model_completion=True))
-        self.facts, self.past = self._circumstances(context)
+        self.facts, self.past = self._facts(), self._past()
 
     @property
     def state(self) -> dict[str, Any]:
         """Everything unusual, for the reader of the example."""
-        used, time = self._context["used"], self._context["time"]
         shown: dict[str, Any] = {"user": "" if self.user == "ann" else self.user, "roles": list(self.roles)}
         shown["called"] = self._context["called"]
         for window in WINDOWS:
-            this = {"calls": 1, "writes": int(self._call.action.writes)}
-            before = {name: used[window][name] - this[name] for name in this}
-            sums = {name: self._shown(name, total - self._added(name)) for name, total in used[window]["sum"].items()}
-            shown[f"{window} before"] = {name: amount for name, amount in {**sums, **before}.items() if amount}
+            calls, writes, sums = self._before(window)
+            before = {**self._amounts(sums), "calls": calls, "writes": writes}
+            shown[f"{window} before"] = {name: amount for name, amount in before.items() if amount}
+        time = self._context["time"]
         usual = {name: _PREFERRED[f"context.time.{name}"] for name in ("weekday", "hour")}
         shown["time"] = {name: time[name] for name in usual if time[name] != usual[name]}
         return {name: value for name, value in shown.items() if value}
@@ -179,9 +177,9 @@ class _Reader:
             return z3.is_true(term)
         return text_of(term) if value.kind is Kind.STRING else term.as_long()
 
-    def _arguments(self, context: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, Any]:
         """Return arguments as JSON that have the domains, lengths and hidden parts of the model."""
-        action, arguments = self._call.action, {}
+        context, action, arguments = self._context, self._call.action, {}
         for one in action.arguments.fields:
             if one.name not in context["arguments"]:
                 continue
@@ -198,34 +196,37 @@ class _Reader:
                 arguments[name] = _SAMPLES.get(declared.get("type") if isinstance(declared, dict) else None, "x")
         return arguments
 
-    def _added(self, name: str) -> int:
-        return max(0, int(self._context["arguments"].get(name, 0)))
+    def _before(self, window: str) -> tuple[int, int, dict[str, int]]:
+        """Return the calls, the writes and the sums in a window, without this call."""
+        used, given = self._context["used"][window], self._context["arguments"]
+        sums = {name: total - max(0, given.get(name, 0)) for name, total in used["sum"].items()}
+        return used["calls"] - 1, used["writes"] - self._call.action.writes, sums
 
-    def _shown(self, name: str, amount: int) -> float:
-        return _json(next(one.type for one in self._call.action.numbers if one.name == name), amount)  # type: ignore[no-any-return]
+    def _amounts(self, sums: dict[str, int]) -> dict[str, float]:
+        """Return the sums that are not 0 as JSON."""
+        return {one.name: _json(one.type, sums[one.name]) for one in self._call.action.numbers if sums[one.name]}
 
-    def _circumstances(self, context: dict[str, Any]) -> tuple[Facts, list[PastCall]]:
-        action, used = self._call.action, context["used"]
-        message = used["message"]
-        sums = {name: total - self._added(name) for name, total in message["sum"].items()}
-        amounts = {name: self._shown(name, amount) for name, amount in sums.items() if amount}
+    def _past(self) -> list[PastCall]:
+        """Return the earlier calls of the message."""
+        action = self._call.action
+        calls, writes, sums = self._before("message")
         # One earlier call of the message has all of the amounts.
-        past = [PastCall(0, action.name, {"earlier": str(n), **({} if n else amounts)}) for n in range(message["calls"] - 1)]
-        writes = message["writes"] - (message["calls"] if action.writes else 0)
+        amounts = self._amounts(sums)
+        past = [PastCall(0, action.name, {"earlier": str(n), **({} if n else amounts)}) for n in range(calls)]
         other = next((one.name for one in self._policy.actions if one.writes and one.name != action.name), "")
-        past += [PastCall(0, other, {"earlier": f"other {n}"}) for n in range(min(writes, 1000))]
-        windows = {}
+        others = min(writes - (calls if action.writes else 0), 1000)
+        return [*past, *(PastCall(0, other, {"earlier": f"other {n}"}) for n in range(others))]
+
+    def _facts(self) -> Facts:
+        message_calls, message_writes, message_sums = self._before("message")
+        used = {}
         for window in WINDOWS[1:]:
-            total = used[window]
-            tool = ToolUse(
-                calls=total["calls"] - message["calls"],
-                sums={name: total["sum"][name] - message["sum"][name] for name in message["sum"]},
-            )
-            windows[window] = WindowUse(writes=total["writes"] - message["writes"], tools={action.name: tool})
-        time = context["time"]
-        now = datetime.fromtimestamp(time["now"] / 1000, UTC)
-        called = sorted(context["called"])
-        return Facts(now=now, hour=time["hour"], weekday=time["weekday"], used=windows, called=called), past
+            calls, writes, sums = self._before(window)
+            earlier = {name: total - message_sums[name] for name, total in sums.items()}
+            tool = ToolUse(calls=calls - message_calls, sums=earlier)
+            used[window] = WindowUse(writes=writes - message_writes, tools={self._call.action.name: tool})
+        now = datetime.fromtimestamp(self._context["time"]["now"] / 1000, UTC)
+        return Facts(**{**self._context["time"], "now": now}, used=used, called=sorted(self._context["called"]))
 
 
 def _json(type_: Any, value: Any) -> Any:

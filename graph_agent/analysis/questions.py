@@ -7,11 +7,11 @@ calls change, and about `called` the facts are proved first that each accepted c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
-from typing import Any, TypeVar
+from itertools import product
+from typing import Any
 
 import z3
 from cedarpy import pst
@@ -22,13 +22,12 @@ from graph_agent.analysis.symbols import SymbolicCall, Unencodable, disjunction
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect
 from graph_agent.policy.cedar.evaluation import PERMIT
-from graph_agent.policy.cedar.reads import walk
 from graph_agent.policy.cedar.schema import ToolAction
-from graph_agent.policy.cedar.scope import covers
+from graph_agent.policy.cedar.syntax import covers, walk
 from graph_agent.policy.rules import Policy
 
-Fact = Callable[[SymbolicCall], Any]
-"""A formula about the tools called before that holds in any state to which accepted calls lead."""
+Fact = Mapping[str, bool]
+"""One of these tools was called before (True) or was not: this holds in any state to which accepted calls lead."""
 
 
 class Answer(StrEnum):
@@ -129,28 +128,16 @@ class Analysis:
                 call = self.call(name)
                 accepted = outcomes(call, policy).accepted
                 if self.possible(call, accepted) is None:
-                    facts.append(partial(_never, name))
+                    facts.append({name: False})
                     continue
                 for other in names:
                     if other != name and self.possible(call, accepted, z3.Not(call.called(other))) is None:
-                        facts.append(partial(_needs, name, other))
+                        facts.append({name: False, other: True})
                     elif other != name and self.possible(call, accepted, call.called(other)) is None:
                         without.add((name, other))
             except (Unencodable, z3.Z3Exception):
                 continue
-        return [*facts, *(partial(_not_both, *pair) for pair in without if pair[::-1] in without)]
-
-
-def _never(name: str, call: SymbolicCall) -> Any:
-    return z3.Not(call.called(name))
-
-
-def _needs(name: str, other: str, call: SymbolicCall) -> Any:
-    return z3.Implies(call.called(name), call.called(other))
-
-
-def _not_both(name: str, other: str, call: SymbolicCall) -> Any:
-    return z3.Not(z3.And(call.called(name), call.called(other)))
+        return [*facts, *({name: False, other: False} for name, other in without if (other, name) in without)]
 
 
 def explain(policy: Policy, seconds: float) -> list[Finding]:
@@ -160,7 +147,7 @@ def explain(policy: Policy, seconds: float) -> list[Finding]:
 
     def explained(tool: str) -> Finding:
         call = analysis.call(tool)
-        known = [fact(call) for fact in facts]
+        known = _formulas(facts, call)
         found = [(condition, analysis.possible(call, *known, condition)) for condition in outcomes(call, policy)]
         without, with_yes = (
             Answer.NEVER
@@ -173,66 +160,48 @@ def explain(policy: Policy, seconds: float) -> list[Finding]:
         example = None
         if (solver := found[0][1] or found[1][1]) is not None:
             expected = Effect.RUNS if found[0][1] is not None else Effect.ASKS
-            example = find_example(solver, call, [policy], lambda effects: effects == [expected])
+            example = find_example(solver, call, [(policy, [expected])])
         return Finding(tool, without, example, with_yes=with_yes)
 
-    return [_known_or_not(explained, tool) for tool in analysis.tools]
+    return _answers(explained, ((tool,) for tool in analysis.tools))
+
+
+_DIFFERENCES: Mapping[Change, tuple[list[Effect], list[Effect]]] = {
+    Change.RUNS: ([Effect.ASKS, Effect.REFUSED], [Effect.RUNS]),
+    Change.ASKS: ([Effect.REFUSED], [Effect.ASKS]),
+    Change.NEEDS_YES: ([Effect.RUNS], [Effect.ASKS]),
+    Change.REFUSED: ([Effect.RUNS, Effect.ASKS], [Effect.REFUSED]),
+}
+"""The decisions on one call under the old and under the new policy that are a change."""
 
 
 def compare(old: Policy, new: Policy, seconds: float) -> list[Finding]:
     """Return what `new` newly permits, no longer permits, and which of its rules decide nothing."""
     analysis = Analysis(old, new, seconds=seconds)
-    facts = {id(policy): analysis.facts_about_called(policy) for policy in (old, new)}
-    findings: list[Finding] = []
-    for tool in analysis.tools:
-        for change in _DIFFERENCES:
-            found = _known_or_not(partial(_changed, analysis, old, new, facts, change), tool)
-            findings += [] if found is None else [found]
-    findings += [
+    facts_before, facts_after = map(analysis.facts_about_called, (old, new))
+
+    def changed(tool: str, change: Change) -> Finding | None:
+        call = analysis.call(tool)
+        before, after = outcomes(call, old), outcomes(call, new)
+        declared_before, declared_after = _action(old, tool), _action(new, tool)
+        if declared_before is not None and declared_before != declared_after is not None:
+            # Arguments that the old schema did not accept are newly possible.
+            fits = call.fits(declared_before.arguments)
+            before = Outcomes(z3.And(before.silent, fits), z3.And(before.accepted, fits))
+        effects_before, effects_after = _DIFFERENCES[change]
+        known = _formulas(facts_after if change.loosens else facts_before, call)
+        found = analysis.possible(call, *known, before.one_of(effects_before), after.one_of(effects_after))
+        if found is None:
+            return None
+        return Finding(tool, change, find_example(found, call, [(old, effects_before), (new, effects_after)]))
+
+    begins_at_0 = (
         Finding(name, Change.COUNTED)
         for name in analysis.tools
         if name in old.rules and _is_counted(new, name) and not _is_counted(old, name)
-    ]
-    return [*findings, *(Finding(name, Change.DECIDES_NOTHING) for name in _idle_rules(analysis, new))]
-
-
-_DIFFERENCES: dict[Change, tuple[Callable[[Outcomes, Outcomes], Any], Callable[[Effect, Effect], bool]]] = {
-    Change.RUNS: (
-        lambda before, after: z3.And(after.silent, z3.Not(before.silent)),
-        lambda before, after: before is not Effect.RUNS and after is Effect.RUNS,
-    ),
-    Change.ASKS: (
-        lambda before, after: z3.And(after.accepted, z3.Not(after.silent), z3.Not(before.accepted)),
-        lambda before, after: before is Effect.REFUSED and after is Effect.ASKS,
-    ),
-    Change.NEEDS_YES: (
-        lambda before, after: z3.And(before.silent, after.accepted, z3.Not(after.silent)),
-        lambda before, after: before is Effect.RUNS and after is Effect.ASKS,
-    ),
-    Change.REFUSED: (
-        lambda before, after: z3.And(before.accepted, z3.Not(after.accepted)),
-        lambda before, after: before is not Effect.REFUSED and after is Effect.REFUSED,
-    ),
-}
-"""The formula of each change, and what the guard must decide under the old and the new policy."""
-
-
-def _changed(
-    analysis: Analysis, old: Policy, new: Policy, facts: dict[int, list[Fact]], change: Change, tool: str
-) -> Finding | None:
-    call = analysis.call(tool)
-    before, after = outcomes(call, old), outcomes(call, new)
-    declared = {id(one): _action(one, tool) for one in (old, new)}
-    if declared[id(old)] is not None and declared[id(old)] != declared[id(new)] is not None:
-        # Arguments that the old schema did not accept are newly possible.
-        fits = call.fits(declared[id(old)].arguments)  # type: ignore[union-attr]
-        before = Outcomes(z3.And(before.silent, fits), z3.And(before.accepted, fits))
-    formula, agrees = _DIFFERENCES[change]
-    known = [fact(call) for fact in facts[id(new if change.loosens else old)]]
-    found = analysis.possible(call, *known, formula(before, after))
-    if found is None:
-        return None
-    return Finding(tool, change, find_example(found, call, [old, new], lambda effects: agrees(*effects)))
+    )
+    idle = (Finding(name, Change.DECIDES_NOTHING) for name in _idle_rules(analysis, new))
+    return [*_answers(changed, product(analysis.tools, _DIFFERENCES)), *begins_at_0, *idle]
 
 
 def _idle_rules(analysis: Analysis, policy: Policy) -> Iterator[str]:
@@ -264,7 +233,7 @@ def prove(policy: Policy, promises: ConditionsFile, seconds: float) -> list[Find
     analysis = Analysis(policy, seconds=seconds, promises=rules)
     facts = analysis.facts_about_called(policy)
 
-    def proved(key: str) -> Finding:
+    def proved(name: str, key: str) -> Finding:
         for action in policy.actions:
             if not covers(rules[key], action):
                 continue
@@ -273,28 +242,33 @@ def prove(policy: Policy, promises: ConditionsFile, seconds: float) -> list[Find
             broken = []
             for yes, runs in ((False, decided.silent), (True, decided.accepted)):
                 broken.append(z3.And(runs, disjunction(Encoder(call, confirmed=yes).rule(rules[key]))))
-            found = analysis.possible(call, *(fact(call) for fact in facts), disjunction(broken))
+            found = analysis.possible(call, *_formulas(facts, call), disjunction(broken))
             if found is not None:
-                example = find_example(
-                    found, call, [policy], lambda effects: effects != [Effect.REFUSED], forbidden_by=promised
-                )
-                return Finding(promised.names[key], Answer.FAILS, example)
-        return Finding(promised.names[key], Answer.PROVED)
+                example = find_example(found, call, [(policy, [Effect.RUNS, Effect.ASKS])], forbidden_by=promised)
+                return Finding(name, Answer.FAILS, example)
+        return Finding(name, Answer.PROVED)
 
-    return [replace(_known_or_not(proved, key), name=promised.names[key]) for key in rules]
+    return _answers(proved, ((promised.names[key], key) for key in rules))
 
 
-F = TypeVar("F", bound=Finding | None)
+def _answers(ask: Callable[..., Finding | None], questions: Iterable[tuple[str, ...]]) -> list[Finding]:
+    """Return the findings; a question that is not encoded, or not decided in time, is unknown under its first argument."""
+    found = []
+    for question in questions:
+        try:
+            found.append(ask(*question))
+        except Unencodable as exc:
+            found.append(Finding(question[0], Answer.UNKNOWN, why=str(exc)))
+        except z3.Z3Exception:
+            found.append(Finding(question[0], Answer.UNKNOWN, why="a rule is not encoded"))
+    return [one for one in found if one is not None]
 
 
-def _known_or_not(ask: Callable[[str], F], name: str) -> F | Finding:
-    """Return the finding about `name`, or that it is unknown because it is not encoded or was not decided in time."""
-    try:
-        return ask(name)
-    except Unencodable as exc:
-        return Finding(name, Answer.UNKNOWN, why=str(exc))
-    except z3.Z3Exception:
-        return Finding(name, Answer.UNKNOWN, why="a rule is not encoded")
+def _formulas(facts: Iterable[Fact], call: SymbolicCall) -> list[Any]:
+    return [
+        disjunction([call.called(name) if was_called else z3.Not(call.called(name)) for name, was_called in fact.items()])
+        for fact in facts
+    ]
 
 
 def _is_counted(policy: Policy, tool: str) -> bool:

@@ -1,8 +1,7 @@
 """The operation ledger, for any MCP server whose changes must take effect exactly once.
 
     server.py      an MCP server whose tools run under the ledger: the module to start with
-    operations.py  the ledger itself: `run` and `settle`
-    tables.py      its table, which must be in the database of the effects
+    operations.py  the ledger itself: `run` and `settle`, and its table, which must be in the database of the effects
     requests.py    the user and the operation of a request, and the result of a call
     envelope.py    the result as it is sent and stored
     meta.py        the keys of `_meta`

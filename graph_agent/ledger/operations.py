@@ -12,16 +12,17 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, select
+from sqlalchemy import CheckConstraint, Column, Connection, MetaData, String, Table, Text, bindparam, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.db import Database
 from graph_agent.db.paging import read_pages
 from graph_agent.db.prepared import PreparedStatement
+from graph_agent.db.types import UtcDateTime, enum_by_value
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.envelope import ResultEnvelope
-from graph_agent.ledger.tables import OperationState
 
 Effect = Callable[[Connection], ResultEnvelope]
 
@@ -37,6 +38,30 @@ VOIDED = ResultEnvelope.failed(
 OTHER_REQUEST = ResultEnvelope.failed(
     ToolErrorCode.VALIDATION_ERROR, "This operation key belongs to another request; nothing was done."
 )
+
+
+class OperationState(StrEnum):
+    """DONE: the effect was committed with the stored result. VOID: it did not take place and never will."""
+
+    DONE = "DONE"
+    VOID = "VOID"
+
+
+def operations_table(metadata: MetaData, name: str = "operations") -> Table:
+    """Add the table of operations to `metadata`, so that it is created in the database of the effects."""
+    return Table(
+        name,
+        metadata,
+        Column("key", String(255), primary_key=True),
+        Column("user_id", String(255), nullable=False),
+        Column("tool_name", String(64), nullable=False),
+        Column("request_digest", String(64), nullable=False),
+        Column("state", enum_by_value(OperationState, "state"), nullable=False),
+        # The exact text of the answer, so that a repeated call returns the same bytes.
+        Column("result", Text),
+        Column("created_at", UtcDateTime, nullable=False),
+        CheckConstraint("(state = 'DONE') = (result IS NOT NULL)", name="result_iff_done"),
+    )
 
 
 @dataclass(frozen=True)

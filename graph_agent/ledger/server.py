@@ -37,9 +37,8 @@ from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.envelope import ResultEnvelope
 from graph_agent.ledger.meta import ACTION_META, LEDGER_META, PREVIEW_META
-from graph_agent.ledger.operations import Operation, OperationLedger
+from graph_agent.ledger.operations import Operation, OperationLedger, operations_table
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
-from graph_agent.ledger.tables import operations_table
 from graph_agent.models.canonical import digest
 
 logger = logging.getLogger(__name__)

@@ -11,12 +11,11 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import takewhile
+from pathlib import Path
 
 from rapidfuzz.distance import OSA
-
-from graph_agent.policy.word_lists import read_word_lists
 
 MAX_ANSWER_WORDS = 8
 """A longer message is a request, whatever its first word is."""
@@ -80,7 +79,7 @@ def _starts_like_an_answer(words: list[str], text: str, known: _Vocabulary) -> b
     A no that goes on at length ("no, the second one") is a correction, so a request of its own; so is a sentence that begins
     like the action ("delete the other one"), since it may name another object.
     """
-    interjections = len(list(takewhile(read_word_lists("consent.txt")["interjection"].__contains__, words)))
+    interjections = len(list(takewhile(_word_lists()["interjection"].__contains__, words)))
     if interjections:
         rest = words[interjections:]
         return not rest or _meaning(rest, known) is not Consent.OTHER
@@ -93,7 +92,7 @@ def _starts_like_an_answer(words: list[str], text: str, known: _Vocabulary) -> b
 def _is_nearly_an_answer(word: str) -> bool:
     """True for a common answer with one typing error, or with marks such as a strike-through in it."""
     plain = "".join(character for character in unicodedata.normalize("NFD", word) if unicodedata.category(character) != "Mn")
-    return any(OSA.distance(plain, answer, score_cutoff=1) <= 1 for answer in read_word_lists("consent.txt")["often mistyped"])
+    return any(OSA.distance(plain, answer, score_cutoff=1) <= 1 for answer in _word_lists()["often mistyped"])
 
 
 def _meaning_of_emoji(text: str) -> Consent:
@@ -132,7 +131,7 @@ def _vocabulary(verbs: frozenset[str]) -> _Vocabulary:
 
     A verb, alone or with "it", "that" or "this", is a yes; after "don't" or "do not" it is a no.
     """
-    lists = read_word_lists("consent.txt")
+    lists = _word_lists()
     named = [f"{verb}{thing}" for verb in verbs for thing in ("", " it", " that", " this")]
     yes = [*lists["yes"], *named]
     no = [*lists["no"], *(f"{refusal} {phrase}" for refusal in ("dont", "do not") for phrase in named)]
@@ -169,3 +168,15 @@ def _spaced(words: Iterable[str]) -> str:
 
 def _is_of_a_word(character: str) -> bool:
     return unicodedata.category(character)[0] in "LMN" and character not in _EMOJI_PARTS
+
+
+@cache
+def _word_lists() -> dict[str, tuple[str, ...]]:
+    """Return the phrases of each `[section]` of `consent.txt`. "|" or a new line separates phrases, "#" begins a comment."""
+    sections: dict[str, list[str]] = {}
+    for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            phrases = sections.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            phrases += [phrase.strip() for phrase in line.split("|")]
+    return {name: tuple(phrases) for name, phrases in sections.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, String, Table, UniqueConstraint
 
 from graph_agent.db.types import UtcDateTime, UuidText, enum_by_value, new_metadata
-from graph_agent.ledger.tables import operations_table
+from graph_agent.ledger.operations import operations_table
 from graph_agent.task_server.models import MAX_DESCRIPTION_LENGTH, TaskStatus
 
 metadata = new_metadata()

@@ -14,7 +14,7 @@ from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
-from graph_agent.ledger.tables import OperationState
+from graph_agent.ledger.operations import OperationState
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.policy.constitution import Constitution

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.models.facts import Facts, PastUse, PastUses
+from graph_agent.models.facts import Facts
 from graph_agent.policy.cedar.schema import ToolAction
 
 if TYPE_CHECKING:
     from graph_agent.policy.cedar.evaluation import CedarConditions
+    from graph_agent.policy.guard import PastCall
 
 MAX_CHARACTERS = 256 * 1024
 
@@ -44,16 +44,6 @@ class Ruling(NamedTuple):
         return self.effect is Effect.RUNS or (self.effect is Effect.ASKS and confirmed)
 
 
-class Use(Protocol):
-    """An earlier call of the same message."""
-
-    @property
-    def tool_name(self) -> str: ...
-
-    @property
-    def arguments(self) -> dict[str, Any]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Situation:
     """The circumstances of a call that are not in the call itself."""
@@ -62,7 +52,7 @@ class Situation:
     roles: tuple[str, ...] = ()
     facts: Facts | None = None
     """None if no rule reads them."""
-    earlier: Sequence[Use] = ()
+    earlier: Sequence[PastCall] = ()
     """The calls of this message that may have run, and those of this batch that will."""
 
 
@@ -78,49 +68,8 @@ class RuleDescription(NamedTuple):
     """True if it uses `like`."""
 
 
-class Conditions(Protocol):
-    """The compiled rules of a file."""
-
-    file: ConditionsFile
-    text: str
-    """Everything that the decisions depend on, as canonical JSON, for the record."""
-    actions: Mapping[str, ToolAction]
-    """The tools that the rules see, by name."""
-    rules: Mapping[str, Any]
-    """The rules as Cedar's syntax trees, for the analysis."""
-    names: Mapping[str, str]
-    """The name of each rule in reasons, by the same keys."""
-    summed: Mapping[str, Mapping[str, Any]]
-    """The arguments of each tool whose sums rules read."""
-    reads_facts: bool
-    reads_uses: bool
-    """True if a rule reads `used.hour`, `used.day` or `called`: an earlier turn may decide."""
-
-    def judge(self, tool_name: str, arguments: dict[str, Any], situation: Situation) -> Ruling:
-        """Decide a call that everything else permits. A failure of the evaluation is a refusal."""
-        ...
-
-    def described(self) -> list[RuleDescription]: ...
-
-    def require_valid(self) -> None:
-        """Raise `ConfigurationError`, with the line, for the first rule that does not fit the tools."""
-        ...
-
-    def counts(self, tool_name: str) -> bool:
-        """True if a rule reads how much the calls of this tool use in an hour or a day."""
-        ...
-
-    def use(self, tool_name: str, arguments: dict[str, Any], at: datetime) -> PastUse:
-        """Return the amounts of a call. Raises `Unconvertible` for one whose sum rules read."""
-        ...
-
-    def facts(self, now: datetime, past: PastUses) -> Facts:
-        """Return the facts at `now` after the uses since the day began."""
-        ...
-
-    def unknown_fact(self, facts: Facts | None) -> str | None:
-        """Return what a rule reads and `facts` do not have: "used" or "called"."""
-        ...
+Conditions: TypeAlias = "CedarConditions"
+"""The compiled rules of a file. Their module is not imported here, because Cedar belongs to an extra."""
 
 
 @dataclass(frozen=True, slots=True)

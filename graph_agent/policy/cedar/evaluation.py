@@ -29,9 +29,8 @@ from graph_agent.models.facts import (
 )
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation
-from graph_agent.policy.cedar.reads import Reads, walk
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
-from graph_agent.policy.cedar.scope import covers
+from graph_agent.policy.cedar.syntax import Reads, covers, walk
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, convert
 from graph_agent.reply.text import visible
@@ -46,12 +45,13 @@ _POLICY_ID = re.compile(r"`?policy(\d+)`?")
 
 
 class CedarConditions:
-    """The compiled rules; see `Conditions`."""
+    """The compiled rules of a file."""
 
     def __init__(self, file: ConditionsFile, actions: Sequence[ToolAction], recorded: str | None = None) -> None:
         """Raises `ConfigurationError` with the line of the first rule that cannot be used."""
         self.file = file
         self.actions: Mapping[str, ToolAction] = {action.name: action for action in actions}
+        """The tools that the rules see, by name."""
         self._lines = list(_lines(file.text))
         self.schema = cedar_schema(actions, file.roles)
         try:
@@ -65,10 +65,14 @@ class CedarConditions:
         if not any(rule.effect == "permit" for rule in self.rules.values()):
             raise ConfigurationError(f"the policy {file.name} permits nothing: begin it with `{PERMIT}`")
         self.names: Mapping[str, str] = self._names_of_rules()
+        """The name of each rule in reasons, by the same keys as `rules`."""
         self.reads = Reads(rule.clauses for rule in self.rules.values())
         self._counted = self._counted_tools()
         self.summed: Mapping[str, Mapping[str, Kind]] = {action.name: self._summed_numbers(action) for action in actions}
-        self.reads_uses = self.reads.has("called") or _reads_windows(self.reads)
+        """The arguments of each tool whose sums rules read."""
+        self._reads_windows = _reads_windows(self.reads)
+        self.reads_uses = self.reads.has("called") or self._reads_windows
+        """True if a rule reads `used.hour`, `used.day` or `called`: an earlier turn may decide."""
         self.reads_facts = self.reads.has("time") or self.reads_uses
         self.text = recorded or canonical_json(
             {
@@ -80,6 +84,7 @@ class CedarConditions:
                 "time_zone": file.time_zone,
             }
         )
+        """Everything that the decisions depend on, as canonical JSON, for the record."""
 
     def require_valid(self) -> None:
         """Raise `ConfigurationError`, with the line, for the first rule that does not fit the tools."""
@@ -94,7 +99,7 @@ class CedarConditions:
 
     def unknown_fact(self, facts: Facts | None) -> str | None:
         """Return what a rule reads and `facts` do not have: "used" or "called"."""
-        if _reads_windows(self.reads) and (facts is None or facts.used is None):
+        if self._reads_windows and (facts is None or facts.used is None):
             return "used"
         return "called" if self.reads.has("called") and (facts is None or facts.called is None) else None
 
@@ -144,9 +149,8 @@ class CedarConditions:
         """Return the facts at `now` after the uses since the day began."""
         used = {}
         for window, tools in uses_by_window(past.uses, now, self.file.time_zone).items():
-            sums = {name: self._sums(name, uses) for name, uses in tools.items()}
             writes = sum(len(uses) for name, uses in tools.items() if self._writes(name))
-            counted = {name: ToolUse(calls=len(uses), sums=sums[name]) for name, uses in tools.items()}
+            counted = {name: ToolUse(calls=len(uses), sums=self._sums(name, uses)) for name, uses in tools.items()}
             used[window] = WindowUse(writes=writes, tools=counted)
         return Facts.at(now, self.file.time_zone, used=used, called=list(past.called))
 
@@ -212,10 +216,10 @@ class CedarConditions:
                 window: self._used(window, action, given, situation) for window in WINDOWS if reads("used", window)
             }
         if reads("called"):
-            called = {*_known(_facts(situation).called), *(use.tool_name for use in situation.earlier)}
+            called = {*_known(_known(situation.facts).called), *(use.tool_name for use in situation.earlier)}
             context["called"] = [{"__entity": {"type": "Action", "id": name}} for name in sorted(called)]
         if reads("time"):
-            facts = _facts(situation)
+            facts = _known(situation.facts)
             now = facts.now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
             time = {"now": {"__extn": {"fn": "datetime", "arg": now}}, "hour": facts.hour, "weekday": facts.weekday}
             context["time"] = time
@@ -223,7 +227,7 @@ class CedarConditions:
 
     def _used(self, window: str, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
         """Return the uses in a window, with this call and the earlier ones of its message."""
-        before = WindowUse() if window == "message" else _known(_facts(situation).used).get(window, WindowUse())
+        before = WindowUse() if window == "message" else _known(_known(situation.facts).used).get(window, WindowUse())
         same = before.tools.get(action.name, ToolUse())
         earlier = [use.arguments for use in situation.earlier if use.tool_name == action.name]
         counted = [self._amounts(action.name, one) for one in (*earlier, arguments)]
@@ -301,10 +305,6 @@ def _number(policy_id: str) -> int:
     """Return the position of a rule in its file, from 0; -1 if the id names none."""
     found = _POLICY_ID.fullmatch(policy_id)
     return int(found[1]) if found else -1
-
-
-def _facts(situation: Situation) -> Facts:
-    return _known(situation.facts)
 
 
 def _known(fact: T | None) -> T:

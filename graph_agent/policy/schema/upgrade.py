@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from graph_agent.policy.schema.keywords import with_subschemas
-from graph_agent.policy.schema.lookaheads import without_lookaheads
 
 
 def upgraded(schema: Any) -> Any:
@@ -25,9 +25,8 @@ def upgraded(schema: Any) -> Any:
     if new.get("$recursiveRef") == "#":
         _add_conjunct(new, {"$ref": new.pop("$recursiveRef")})
     if isinstance(new.get("pattern"), str):
-        replaced = without_lookaheads(new["pattern"])
-        new["pattern"] = replaced["pattern"]
-        for condition in replaced.get("allOf", ()):
+        new["pattern"], conditions = _without_lookaheads(new["pattern"])
+        for condition in conditions:
             _add_conjunct(new, condition)
     return with_subschemas(new, lambda _, part: upgraded(part))
 
@@ -63,3 +62,45 @@ def _upgrade_dependencies(schema: dict[str, Any]) -> None:
 def _add_conjunct(schema: dict[str, Any], conjunct: dict[str, Any]) -> None:
     if isinstance(existing := schema.get("allOf", []), list):
         schema["allOf"] = [*existing, conjunct]
+
+
+def _without_lookaheads(pattern: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return a pattern and further schemas that together mean `pattern`; only `pattern` if it does not start with a lookahead.
+
+    The automaton that searches patterns in linear time has no lookaheads. At the start of a pattern, where most of them are
+    written (`^(?!\\s*$)`, `^(?=.*\\d).{8,}$`), each can become a schema with a pattern of its own.
+    """
+    conditions: list[dict[str, Any]] = []
+    at = 1
+    while pattern[at : at + 3] in ("(?=", "(?!"):
+        end = next((end for end, depth, sign in _operators(pattern, at) if sign == ")" and depth == 0), None)
+        # A quantifier such as "?" makes the lookahead optional, so it is not a condition. It stays in the pattern,
+        # which is then refused, like every pattern with a lookahead.
+        if end is None or pattern[end + 1 : end + 2] in tuple("?*+{"):
+            break
+        search = {"type": "string", "pattern": f"^(?:{pattern[at + 3 : end]})"}
+        conditions.append({"not": search} if pattern[at + 2] == "!" else {"pattern": search["pattern"]})
+        at = end + 1
+    # Before `a|b`, a lookahead is a condition of `a` only.
+    has_alternatives = any(sign == "|" and depth == 0 for _, depth, sign in _operators(pattern, at))
+    if not conditions or not pattern.startswith("^") or has_alternatives:
+        return pattern, []
+    return f"^{pattern[at:]}", conditions
+
+
+def _operators(source: str, start: int) -> Iterator[tuple[int, int, str]]:
+    """Yield position, depth and sign of every parenthesis and bar from `start` that is not escaped or in a character class."""
+    depth, at, in_class = 0, start, False
+    while at < len(source):
+        sign = source[at]
+        if sign == "\\":
+            at += 1
+        elif in_class:
+            in_class = sign != "]"
+        elif sign == "[":
+            in_class = True
+        elif sign in "()|":
+            depth -= sign == ")"
+            yield at, depth, sign
+            depth += sign == "("
+        at += 1

@@ -1,4 +1,4 @@
-"""The parts of `context` that rules read: only these are converted and recorded."""
+"""The syntax trees of rules: the tools that a rule is about, and the parts of `context` that it reads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import fields, is_dataclass
 
 from cedarpy import pst
 
+from graph_agent.policy.cedar.schema import ToolAction
+
 Path = tuple[str, ...]
 
 
 class Reads:
-    """The attribute paths below `context` that the conditions of rules name."""
+    """The attribute paths below `context` that the conditions of rules name: only these are converted and recorded."""
 
     def __init__(self, conditions: Iterable[object]) -> None:
         self._paths = frozenset(path for condition in conditions for path in _paths(condition))
@@ -57,3 +59,30 @@ def _path(node: object) -> Path | None:
     if isinstance(node, pst.GetAttr) and (base := _path(node.base)) is not None:
         return (*base, node.attr)
     return None
+
+
+def covers(rule: pst.Template, action: ToolAction) -> bool:
+    """True if the scope of `rule` admits calls of a tool, by some user."""
+    if isinstance(rule.principal, pst.ScopeIs | pst.ScopeIsIn) and str(rule.principal.entity_type) != "User":
+        return False
+    return _covers_action(rule.action, action) and _covers_server(rule.resource, action.server)
+
+
+def _covers_action(scope: pst.ActionConstraint, action: ToolAction) -> bool:
+    if isinstance(scope, pst.ActionEq):
+        return is_action(scope.entity, action.name)
+    if isinstance(scope, pst.ActionIn):
+        return any(is_action(one, name) for one in scope.entities for name in (action.name, *action.groups))
+    return True
+
+
+def _covers_server(scope: pst.PrincipalOrResourceConstraint, server: str) -> bool:
+    if isinstance(scope, pst.ScopeIs | pst.ScopeIsIn) and str(scope.entity_type) != "Server":
+        return False
+    if isinstance(scope, pst.ScopeEq | pst.ScopeIn | pst.ScopeIsIn):
+        return isinstance(scope.entity, pst.EntityUid) and (str(scope.entity.type), scope.entity.id) == ("Server", server)
+    return True
+
+
+def is_action(entity: pst.EntityUid, name: str) -> bool:
+    return (str(entity.type), entity.id) == ("Action", name)
