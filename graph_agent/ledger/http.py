@@ -114,45 +114,43 @@ def protected_app(
     return _BearerGate(AuthContextMiddleware(app), app, resource, verifier, reads)
 
 
+@dataclass(frozen=True, slots=True)
 class LaunchTokenGate:
     """ASGI middleware that admits requests with the launch token: every account of a machine reaches its loopback addresses."""
 
-    def __init__(self, app: AsgiApp, token: str) -> None:
-        self._app = app
-        self._token = token
+    app: AsgiApp
+    token: str
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or is_same(_bearer_token(scope), self._token):
-            await self._app(scope, receive, send)
+        if scope["type"] != "http" or is_same(_bearer_token(scope), self.token):
+            await self.app(scope, receive, send)
             return
         body = {"error": "invalid_token", "error_description": "Send the launch token as a bearer token."}
         await _respond(send, 401, body, "Bearer")
 
 
+@dataclass(frozen=True, slots=True)
 class _BearerGate:
     """ASGI middleware that admits requests with a token, and serves the metadata that says where to get one."""
 
-    def __init__(
-        self, admitted: Any, app: Any, resource: ProtectedResource, verifier: TokenVerifier, reads: Callable[[object], bool]
-    ) -> None:
-        self._admitted = admitted
-        self._app = app
-        self._resource = resource
-        self._verifier = verifier
-        self._reads = reads
+    admitted: AsgiApp
+    app: AsgiApp
+    resource: ProtectedResource
+    verifier: TokenVerifier
+    reads: Callable[[object], bool]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-        elif scope["path"] == self._resource.metadata_path and scope["method"] == "GET":
-            await _respond(send, 200, self._resource.metadata())
+            await self.app(scope, receive, send)
+        elif scope["path"] == self.resource.metadata_path and scope["method"] == "GET":
+            await _respond(send, 200, self.resource.metadata())
         else:
             await self._admit(scope, receive, send)
 
     async def _admit(self, scope: Message, receive: Receive, send: Send) -> None:
         token = _bearer_token(scope)
         try:
-            access = None if not token else await self._verifier.verify_token(token)
+            access = None if not token else await self.verifier.verify_token(token)
         except ServiceError as failure:
             await _respond(send, 503, {"error": "temporarily_unavailable", "error_description": failure.message})
             return
@@ -173,7 +171,7 @@ class _BearerGate:
                 return
             receive = _receive_again(body, receive)
         scope["user"] = AuthenticatedUser(access)
-        await self._admitted(scope, receive, send)
+        await self.admitted(scope, receive, send)
 
     def _changes(self, body: bytes) -> bool:
         """True if the body calls a tool that is not known to read. The tools themselves check the scope again."""
@@ -184,10 +182,10 @@ class _BearerGate:
         if not isinstance(request, dict) or request.get("method") != "tools/call":
             return False
         params = request.get("params")
-        return not (isinstance(params, dict) and self._reads(params.get("name")))
+        return not (isinstance(params, dict) and self.reads(params.get("name")))
 
     async def _refuse(self, send: Send, status: int, error: str, description: str, scopes: str) -> None:
-        metadata = f"{self._resource.origin}{self._resource.metadata_path}"
+        metadata = f"{self.resource.origin}{self.resource.metadata_path}"
         challenge = (
             f'Bearer error="{error}", error_description="{description}", scope="{scopes}", resource_metadata="{metadata}"'
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -24,6 +24,11 @@ ATTEMPT_META = "graph_agent/attempt"
 
 A server that has seen an attempt of a decision may refuse the calls of earlier ones, which come from a paused process.
 """
+
+
+def change_meta(preview: str | None = None, action: str | None = None) -> dict[str, Any]:
+    """Return the `_meta` of a tool that changes something under the ledger."""
+    return {LEDGER_META: True, **({PREVIEW_META: preview} if preview else {}), **({ACTION_META: action} if action else {})}
 
 
 Storable = Annotated[StorableText, Field(strict=True, min_length=1, max_length=255)]

@@ -13,16 +13,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any, Self
 
 from sqlalchemy import CheckConstraint, Column, Connection, MetaData, String, Table, Text, bindparam, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from graph_agent.clock import RandomIds
 from graph_agent.db import Database
 from graph_agent.db.paging import read_pages
 from graph_agent.db.prepared import PreparedStatement
 from graph_agent.db.types import UtcDateTime, enum_by_value
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.envelope import ResultEnvelope
+from graph_agent.ledger.meta import OperationMeta
+from graph_agent.models.canonical import digest
 
 Effect = Callable[[Connection], ResultEnvelope]
 
@@ -74,6 +78,13 @@ class Operation:
     request_digest: str
     created_at: datetime
 
+    @classmethod
+    def requested(cls, meta: OperationMeta | None, user_id: str, tool_name: str, arguments: Any, at: datetime) -> Self:
+        """Return the operation of a request. Raises ValueError for arguments that are not JSON."""
+        # A call without a key gets a new one, so that every effect has a ledger row.
+        key = RandomIds().new() if meta is None else meta.key
+        return cls(key, user_id, tool_name, digest(arguments), at)
+
 
 class OperationLedger:
     """Runs and settles operations on one operations table of a database."""
@@ -84,6 +95,10 @@ class OperationLedger:
         self._table = operations
         self._get = PreparedStatement(select(operations).where(operations.c.key == bindparam("wanted")))
         self._insert = PreparedStatement(insert(operations))
+
+    async def answer(self, meta: OperationMeta | None, operation: Operation, effect: Effect) -> ResultEnvelope:
+        """Settle the operation if its request says so, else run it."""
+        return await (self.run(operation, effect) if meta is None or meta.mode == "run" else self.settle(operation))
 
     async def run(self, operation: Operation, effect: Effect) -> ResultEnvelope:
         """Perform the effect and return its result, or return the stored one. A failed effect leaves no row."""
@@ -150,11 +165,8 @@ class OperationLedger:
         row = self._get.first(connection, {"wanted": operation.key})
         if row is None:
             return None
-        if (row.user_id, row.tool_name, row.request_digest) != (
-            operation.user_id,
-            operation.tool_name,
-            operation.request_digest,
-        ):
+        request = (operation.user_id, operation.tool_name, operation.request_digest)
+        if (row.user_id, row.tool_name, row.request_digest) != request:
             return OTHER_REQUEST
         return VOIDED if row.state is OperationState.VOID else ResultEnvelope.model_validate_json(row.result)
 

@@ -32,14 +32,13 @@ from pydantic_core import to_jsonable_python
 from sqlalchemy import Connection, MetaData
 from sqlalchemy.exc import SQLAlchemyError
 
-from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.envelope import ResultEnvelope
-from graph_agent.ledger.meta import ACTION_META, LEDGER_META, PREVIEW_META
+from graph_agent.ledger.meta import change_meta
 from graph_agent.ledger.operations import Operation, OperationLedger, operations_table
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
-from graph_agent.models.canonical import digest
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +79,6 @@ class LedgerServer(MCPServer[Any]):
         self._database = database
         self._default_user = default_user
         self._ledger = OperationLedger(database, operations_table(tables))
-        self._clock, self._keys = SystemClock(), RandomIds()
         database.write_now(tables.create_all)
 
     def change(
@@ -96,11 +94,10 @@ class LedgerServer(MCPServer[Any]):
 
         `preview` is the URI template of a `preview` function, which a confirmation shows as "`action` 'description'".
         """
-        meta = {LEDGER_META: True, **({PREVIEW_META: preview} if preview else {}), **({ACTION_META: action} if action else {})}
         hints = ToolAnnotations(
             read_only_hint=False, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=False
         )
-        return self._tool(self._change, title, hints, meta)
+        return self._tool(self._change, title, hints, change_meta(preview, action))
 
     def read(self, title: str) -> Callable[[Function], Function]:
         """Declare a function as a tool that only reads. It returns the data of the result."""
@@ -159,24 +156,15 @@ class LedgerServer(MCPServer[Any]):
         except RefusedRequestError as refused:
             return refused.result
         try:
-            request_digest = digest(to_jsonable_python(arguments))
+            given, now = to_jsonable_python(arguments), SystemClock().now()
+            operation = Operation.requested(meta.operation, meta.user_id, function.__name__, given, now)
         except ValueError:  # NaN or an infinity, which the SDK reads from a text.
             return INVALID_ARGUMENTS
-        operation = Operation(
-            # A call without a key gets a new one, so that every effect has a ledger row.
-            key=self._keys.new() if meta.operation is None else meta.operation.key,
-            user_id=meta.user_id,
-            tool_name=function.__name__,
-            request_digest=request_digest,
-            created_at=self._clock.now(),
-        )
-        if meta.operation is not None and meta.operation.mode == "settle":
-            return await _result_of(function, self._ledger.settle(operation))
 
         def effect(connection: Connection) -> ResultEnvelope:
             return ResultEnvelope.done(**(function(connection, meta.user_id, **arguments) or {}))
 
-        return await _result_of(function, self._ledger.run(operation, effect))
+        return await _result_of(function, self._ledger.answer(meta.operation, operation, effect))
 
     async def _read(self, function: Function, context: Context[Any, Any], arguments: dict[str, Any]) -> ResultEnvelope:
         try:

@@ -32,7 +32,7 @@ from graph_agent.reply.text import visible
 
 SECTION = "## Available Tools"
 MAX_CHARACTERS = 256 * 1024
-"""The constitution is part of every request to the model; a longer text is a wrong file."""
+"""The constitution is part of every request to the model; a longer text is a wrong file. Also the limit of `policy.cedar`."""
 MARKERS = "(requires confirmation), (without confirmation), (reads), (at most N per message), (ARGUMENT is the signed-in user)"
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
@@ -115,14 +115,18 @@ class Constitution:
     @classmethod
     def load(cls, path: Path | None = None) -> Constitution:
         """Parse the file at `path`, or the shipped constitution. Raises `ConfigurationError`."""
-        source = path or shipped_constitution()
-        try:
-            with source.open(encoding="utf-8") as file:
-                return cls.parse(file.read(MAX_CHARACTERS + 1))
-        except OSError as exc:
-            raise ConfigurationError(f"the constitution {source} cannot be read") from exc
-        except UnicodeDecodeError as exc:
-            raise ConfigurationError(f"the constitution {source} is not UTF-8 text") from exc
+        return cls.parse(read_limited("constitution", path or shipped_constitution()))
+
+
+def read_limited(what: str, path: Path) -> str:
+    """Return the text of a file, at most one character more than `MAX_CHARACTERS`. Raises `ConfigurationError`."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.read(MAX_CHARACTERS + 1)
+    except OSError as exc:
+        raise ConfigurationError(f"the {what} {path} cannot be read") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigurationError(f"the {what} {path} is not UTF-8 text") from exc
 
 
 def shipped_constitution() -> Path:

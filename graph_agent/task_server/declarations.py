@@ -5,10 +5,9 @@ Adapters import this module, so it loads neither the MCP SDK nor SQLAlchemy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from graph_agent.ledger.meta import ACTION_META, LEDGER_META, PREVIEW_META
 from graph_agent.models.llm import ToolDeclaration
 
 PREVIEW_TEMPLATE = "task://{task_id}"
@@ -82,17 +81,14 @@ class ToolHints:
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
-    meta: dict[str, Any] = field(default_factory=lambda: {LEDGER_META: True})
-
-
-def _with_preview(action: str) -> dict[str, Any]:
-    return {LEDGER_META: True, PREVIEW_META: PREVIEW_TEMPLATE, ACTION_META: action}
+    action: str | None = None
+    """For a tool with a preview: the word that a confirmation shows before it."""
 
 
 TOOL_HINTS = {
     "add_task": ToolHints("Add task"),
-    "list_tasks": ToolHints("List tasks", read_only=True, idempotent=True, meta={}),
-    "update_task": ToolHints("Update task", destructive=True, idempotent=True, meta=_with_preview("Update")),
-    "complete_task": ToolHints("Complete task", idempotent=True, meta=_with_preview("Complete")),
-    "delete_task": ToolHints("Delete task", destructive=True, idempotent=True, meta=_with_preview("Delete")),
+    "list_tasks": ToolHints("List tasks", read_only=True, idempotent=True),
+    "update_task": ToolHints("Update task", destructive=True, idempotent=True, action="Update"),
+    "complete_task": ToolHints("Complete task", idempotent=True, action="Complete"),
+    "delete_task": ToolHints("Delete task", destructive=True, idempotent=True, action="Delete"),
 }

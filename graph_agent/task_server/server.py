@@ -20,6 +20,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.ledger.envelope import ResultEnvelope, output_schema
+from graph_agent.ledger.meta import change_meta
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.ports import Clock, IdSource
@@ -123,7 +124,7 @@ def _tool(declaration: ToolDeclaration, hints: ToolHints) -> types.Tool:
             idempotent_hint=hints.idempotent,
             open_world_hint=False,
         ),
-        _meta=hints.meta or None,
+        _meta=None if hints.read_only else change_meta(hints.action and PREVIEW_TEMPLATE, hints.action),
     )
 
 

@@ -19,7 +19,6 @@ from graph_agent.ledger.envelope import ResultEnvelope
 from graph_agent.ledger.meta import OperationMeta
 from graph_agent.ledger.operations import Operation, OperationLedger
 from graph_agent.models.base import Frozen
-from graph_agent.models.canonical import digest
 from graph_agent.ports import Clock, IdSource
 from graph_agent.reply.text import quoted
 from graph_agent.task_server import store
@@ -67,7 +66,6 @@ class TaskTools:
         self._ledger = OperationLedger(database, operations)
         self._clock = clock
         self._ids = ids
-        self._keys = RandomIds()
         self._changes: dict[str, Change] = {
             "add_task": self._add,
             "update_task": _update,
@@ -116,19 +114,13 @@ class TaskTools:
         return ResultEnvelope.done(tasks=[task.to_json() for task in found], count=len(found))
 
     async def _mutate(self, call: Call, arguments: Frozen) -> ResultEnvelope:
-        meta = call.operation
-        operation = Operation(
-            # A call without a key gets a new one, so that every effect has a ledger row.
-            key=self._keys.new() if meta is None else meta.key,
-            user_id=call.user_id,
-            tool_name=call.tool_name,
-            request_digest=digest(arguments.to_json()),
-            created_at=self._clock.now(),
-        )
-        if meta is not None and meta.mode == "settle":
-            return await self._ledger.settle(operation)
-        change = self._changes[call.tool_name]
-        return await self._ledger.run(operation, lambda connection: change(connection, operation, arguments))
+        given, now = arguments.to_json(), self._clock.now()
+        operation = Operation.requested(call.operation, call.user_id, call.tool_name, given, now)
+
+        def effect(connection: Connection) -> ResultEnvelope:
+            return self._changes[call.tool_name](connection, operation, arguments)
+
+        return await self._ledger.answer(call.operation, operation, effect)
 
     def _add(self, connection: Connection, operation: Operation, arguments: AddTask) -> ResultEnvelope:
         task = Task(

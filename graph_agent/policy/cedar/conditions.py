@@ -12,12 +12,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.facts import Facts
 from graph_agent.policy.cedar.schema import ToolAction
+from graph_agent.policy.constitution import MAX_CHARACTERS, read_limited
 
 if TYPE_CHECKING:
     from graph_agent.policy.cedar.evaluation import CedarConditions
     from graph_agent.policy.guard import PastCall
-
-MAX_CHARACTERS = 256 * 1024
 
 
 class Effect(StrEnum):
@@ -92,13 +91,7 @@ class ConditionsFile:
             ZoneInfo(time_zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ConfigurationError(f"there is no time zone '{time_zone}': use a name such as Europe/Berlin") from None
-        try:
-            with path.open(encoding="utf-8") as file:
-                text = file.read(MAX_CHARACTERS + 1)
-        except OSError as exc:
-            raise ConfigurationError(f"the policy {path} cannot be read") from exc
-        except UnicodeDecodeError as exc:
-            raise ConfigurationError(f"the policy {path} is not UTF-8 text") from exc
+        text = read_limited("policy", path)
         if len(text) > MAX_CHARACTERS:
             raise ConfigurationError(f"the policy {path} has more than {MAX_CHARACTERS:,} characters")
         return cls(text, str(path), roles, time_zone)

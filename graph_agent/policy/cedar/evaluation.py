@@ -17,16 +17,7 @@ from cedarpy import AuthzResult, Decision, PolicySet, is_authorized_batch, polic
 
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import canonical_json
-from graph_agent.models.facts import (
-    COUNTED_WINDOWS,
-    WINDOWS,
-    Facts,
-    PastUse,
-    PastUses,
-    ToolUse,
-    WindowUse,
-    uses_by_window,
-)
+from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, PastUses, ToolUse, WindowUse, uses_by_window
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema

@@ -129,12 +129,17 @@ class _Reader:
             return hidden("it refers to itself")
         if not isinstance(reference, str) or not reference.startswith("#"):
             return hidden("it refers to another document")
-        try:
-            target = self._schema.resolved(reference)
-        except SchemaRefusedError:
+        if (target := self._target(reference)) is None:
             return hidden("it refers to nothing")
         # Keywords beside a reference restrict it further, which a type need not show: a rule then sees more than can happen.
         return self.read(target, (*seen, reference))
+
+    def _target(self, reference: str) -> Any:
+        """Return the schema that `reference` names; None if there is none."""
+        try:
+            return self._schema.resolved(reference)
+        except SchemaRefusedError:
+            return None
 
     def _combined(self, schema: dict[str, Any], word: str, seen: tuple[str, ...]) -> CedarType:
         rest = {key: value for key, value in schema.items() if key not in (word, "description", "title", "default")}
@@ -189,10 +194,7 @@ class _Reader:
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return True
         if "$ref" in schema:
-            try:
-                return self._may_be_null(self._schema.resolved(schema["$ref"]), depth + 1)
-            except SchemaRefusedError:
-                return True
+            return self._may_be_null(self._target(schema["$ref"]), depth + 1)
         declared = schema.get("type")
         if isinstance(declared, str):
             return declared == "null"
