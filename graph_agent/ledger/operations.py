@@ -24,8 +24,7 @@ from graph_agent.db.paging import read_pages
 from graph_agent.db.prepared import PreparedStatement
 from graph_agent.db.types import UtcDateTime, enum_by_value
 from graph_agent.errors import ToolErrorCode
-from graph_agent.ledger.envelope import ResultEnvelope
-from graph_agent.ledger.meta import OperationMeta
+from graph_agent.ledger.protocol import OperationMeta, ResultEnvelope
 from graph_agent.models.canonical import digest
 
 Effect = Callable[[Connection], ResultEnvelope]

@@ -12,8 +12,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.ledger.envelope import ResultEnvelope
-from graph_agent.ledger.meta import OPERATION_META, USER_META, OperationMeta, UserMeta
+from graph_agent.ledger.protocol import OPERATION_META, USER_META, OperationMeta, ResultEnvelope, UserMeta
 
 READ_SCOPE = "read"
 WRITE_SCOPE = "write"

@@ -35,9 +35,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ToolErrorCode
-from graph_agent.ledger.envelope import ResultEnvelope
-from graph_agent.ledger.meta import change_meta
 from graph_agent.ledger.operations import Operation, OperationLedger, operations_table
+from graph_agent.ledger.protocol import ResultEnvelope, change_meta
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
 
 logger = logging.getLogger(__name__)

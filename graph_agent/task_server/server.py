@@ -19,14 +19,13 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
-from graph_agent.ledger.envelope import ResultEnvelope, output_schema
-from graph_agent.ledger.meta import change_meta
+from graph_agent.ledger.protocol import ResultEnvelope, change_meta, output_schema
 from graph_agent.ledger.requests import RefusedRequestError, RequestMeta, call_result
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.ports import Clock, IdSource
 from graph_agent.task_server.declarations import PREVIEW_TEMPLATE, TASK_TOOLS, TOOL_HINTS, ToolHints
 from graph_agent.task_server.models import ChangedTask, ListedTasks, Task
-from graph_agent.task_server.tools import NOT_DONE, NOT_FOUND, Call, TaskTools
+from graph_agent.task_server.tools import NOT_DONE, NOT_FOUND, TaskTools
 
 _MIME_TYPE = "application/json"
 
@@ -85,7 +84,7 @@ class TaskServer(MCPServer[Any]):
             meta = RequestMeta.of(context, self._default_user, change=not TOOL_HINTS[name].read_only)
         except RefusedRequestError as refused:
             return call_result(refused.result)
-        return call_result(await self._task_tools.call(Call(name, arguments, meta.user_id, meta.operation)))
+        return call_result(await self._task_tools.call(name, arguments, meta.user_id, meta.operation))
 
     # The SDK has public methods for unpaged lists only, which do not get the cursor.
 

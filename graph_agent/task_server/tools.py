@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,9 +14,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError, ToolErrorCode
-from graph_agent.ledger.envelope import ResultEnvelope
-from graph_agent.ledger.meta import OperationMeta
 from graph_agent.ledger.operations import Operation, OperationLedger
+from graph_agent.ledger.protocol import OperationMeta, ResultEnvelope
 from graph_agent.models.base import Frozen
 from graph_agent.ports import Clock, IdSource
 from graph_agent.reply.text import quoted
@@ -48,16 +46,6 @@ _ARGUMENTS: dict[str, type[Frozen]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One tool call with its metadata: the user and the operation."""
-
-    tool_name: str
-    arguments: dict[str, Any]
-    user_id: str
-    operation: OperationMeta | None = None
-
-
 class TaskTools:
     """The tools on one database. Every call returns a `ResultEnvelope`, also for invalid arguments and database failures."""
 
@@ -73,16 +61,20 @@ class TaskTools:
             "delete_task": _delete,
         }
 
-    async def call(self, call: Call) -> ResultEnvelope:
-        """Run one tool. Raises KeyError for a tool that does not exist."""
+    async def call(
+        self, tool_name: str, arguments: dict[str, Any], user_id: str, request: OperationMeta | None = None
+    ) -> ResultEnvelope:
+        """Run one tool for a user, a change under the operation of `request`. Raises KeyError for an unknown tool."""
         try:
-            arguments = _ARGUMENTS[call.tool_name].model_validate(call.arguments)
+            given = _ARGUMENTS[tool_name].model_validate(arguments)
         except ValidationError as error:
             return ResultEnvelope.failed(ToolErrorCode.VALIDATION_ERROR, error_sentence(error))
         try:
-            if isinstance(arguments, ListTasks):
-                return await self._list(call.user_id, arguments)
-            return await self._mutate(call, arguments)
+            if isinstance(given, ListTasks):
+                return await self._list(user_id, given)
+            change = self._changes[tool_name]
+            operation = Operation.requested(request, user_id, tool_name, given.to_json(), self._clock.now())
+            return await self._ledger.answer(request, operation, lambda connection: change(connection, operation, given))
         except DatabaseUnavailableError as error:
             logger.warning("the task database is not available", exc_info=error)
             return OUTCOME_UNKNOWN if error.unknown else NOT_DONE
@@ -112,15 +104,6 @@ class TaskTools:
         status = None if arguments.status == "all" else TaskStatus(arguments.status)
         found = await self._database.read(lambda connection: store.list_newest_first(connection, user_id, status))
         return ResultEnvelope.done(tasks=[task.to_json() for task in found], count=len(found))
-
-    async def _mutate(self, call: Call, arguments: Frozen) -> ResultEnvelope:
-        given, now = arguments.to_json(), self._clock.now()
-        operation = Operation.requested(call.operation, call.user_id, call.tool_name, given, now)
-
-        def effect(connection: Connection) -> ResultEnvelope:
-            return self._changes[call.tool_name](connection, operation, arguments)
-
-        return await self._ledger.answer(call.operation, operation, effect)
 
     def _add(self, connection: Connection, operation: Operation, arguments: AddTask) -> ResultEnvelope:
         task = Task(
@@ -204,7 +187,7 @@ class CaseTasks:
     async def _call(self, tool_name: str, arguments: dict[str, Any], user_id: str) -> dict[str, Any]:
         if self._tools is None:
             raise ConfigurationError("a case starts with tasks: only the shipped task server can create them")
-        result = await self._tools.call(Call(tool_name, arguments, user_id))
+        result = await self._tools.call(tool_name, arguments, user_id)
         if not result.success or not isinstance(result.data, dict):
             raise ConfigurationError(f"the environment of a case cannot be created: {tool_name} failed")
         return result.data

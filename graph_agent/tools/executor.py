@@ -18,7 +18,7 @@ from mcp.types import CallToolResult, InputRequiredResult, RequestParamsMeta, To
 from pydantic import TypeAdapter
 
 from graph_agent.clock import SystemClock
-from graph_agent.ledger.meta import ACTION_META, ATTEMPT_META, LEDGER_META, OPERATION_META, PREVIEW_META, USER_META
+from graph_agent.ledger.protocol import ACTION_META, ATTEMPT_META, LEDGER_META, OPERATION_META, PREVIEW_META, USER_META
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits

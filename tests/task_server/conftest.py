@@ -8,10 +8,9 @@ import pytest
 
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.db import Database
-from graph_agent.ledger.envelope import ResultEnvelope
-from graph_agent.ledger.meta import OperationMeta
+from graph_agent.ledger.protocol import OperationMeta, ResultEnvelope
 from graph_agent.task_server.tables import metadata
-from graph_agent.task_server.tools import Call, TaskTools
+from graph_agent.task_server.tools import TaskTools
 
 
 class ToolsOnDatabase:
@@ -26,7 +25,7 @@ class ToolsOnDatabase:
         self, tool: str, user: str = "ann", key: str | None = None, mode: str = "run", **arguments: Any
     ) -> ResultEnvelope:
         operation = None if key is None else OperationMeta.model_validate({"key": key, "mode": mode})
-        return await self.tools.call(Call(tool, arguments, user, operation))
+        return await self.tools.call(tool, arguments, user, operation)
 
     async def add(self, description: str, user: str = "ann") -> str:
         """Add a task and return its id."""

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.ledger.envelope import ResultEnvelope
+from graph_agent.ledger.protocol import ResultEnvelope
 from graph_agent.task_server.models import Task, TaskStatus
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.ledger.envelope import ResultEnvelope
+from graph_agent.ledger.protocol import ResultEnvelope
 from tests.task_server.conftest import ToolsOnDatabase
 
 NOBODY = str(uuid.UUID(int=999))
@@ -126,19 +126,13 @@ async def test_another_users_task_is_not_found(environment: ToolsOnDatabase) -> 
 async def test_invalid_arguments_are_reported_in_one_sentence_without_their_values(
     environment: ToolsOnDatabase, tool: str, arguments: dict[str, Any]
 ) -> None:
-    outcome = await environment.tools.call(_call(tool, arguments))
+    outcome = await environment.tools.call(tool, arguments, "ann")
     assert outcome.error_code is ToolErrorCode.VALIDATION_ERROR
     assert outcome.error is not None
     assert outcome.error.endswith(".")
     assert tool not in outcome.error
     assert await environment.descriptions() == []
     assert await environment.ledger() == []
-
-
-def _call(tool: str, arguments: dict[str, Any]) -> Any:
-    from graph_agent.task_server.tools import Call
-
-    return Call(tool, arguments, "ann")
 
 
 @pytest.mark.parametrize("description", ["x" * 1000, "ünï¢ode 🎉", "'; DROP TABLE tasks; --", "a\nb", "😀" * 1000])
@@ -175,7 +169,7 @@ async def test_a_task_id_is_never_reused(environment: ToolsOnDatabase) -> None:
 async def test_without_a_database_every_tool_returns_a_database_error(environment: ToolsOnDatabase) -> None:
     await environment.database.close()
     for tool, arguments in (("add_task", {"description": "x"}), ("list_tasks", {}), ("delete_task", {"task_id": NOBODY})):
-        outcome = await environment.tools.call(_call(tool, arguments))
+        outcome = await environment.tools.call(tool, arguments, "ann")
         assert outcome == ResultEnvelope.failed(
             ToolErrorCode.DATABASE_ERROR, "The tasks are not available right now; nothing was changed."
         )

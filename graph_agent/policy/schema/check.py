@@ -14,9 +14,8 @@ from typing import Any, Final, NoReturn
 from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError, meta
 
 from graph_agent.models.canonical import canonical_json
-from graph_agent.policy.schema.declared import declares_all
 from graph_agent.policy.schema.keywords import REFERENCES, SchemaRefusedError, walk
-from graph_agent.policy.schema.strict import Schema
+from graph_agent.policy.schema.strict import Schema, declares_all
 from graph_agent.policy.schema.upgrade import upgraded
 
 MAX_SCHEMA_BYTES: Final = 256 * 1024
