@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -25,7 +25,6 @@ _ELSEWHERE = "elsewhere.test"
 _PREFERRED = {"context.time.hour": 11, "context.time.now": 1_795_431_600_000, "context.time.weekday": "Mon"}
 _OTHERS: dict[Kind, Any] = {Kind.STRING: _ELSEWHERE, Kind.LONG: 987_654, Kind.DECIMAL: 9_876_545_000, Kind.BOOL: True}
 _SAMPLES: dict[Any, Any] = {"object": {}, "array": [], "integer": 1, "number": 1, "boolean": True}
-_BISECTIONS = 64
 
 
 @dataclass(frozen=True)
@@ -102,15 +101,13 @@ def _wishes(call: SymbolicCall) -> Iterator[Any]:
             yield from (z3.Not(part) for part in reversed(term.parts))
 
 
-def _make_small(solver: z3.Solver, term: Any, prefer: Any) -> None:
+def _make_small(solver: z3.Solver, term: Any, prefer: Callable[[Any], bool]) -> None:
     """Bisect the smallest number above zero, if there is one."""
     low = 2
-    if not prefer(term >= low) or solver.check() != z3.sat:
+    if not prefer(term >= low):
         return
     high = solver.model().eval(term, model_completion=True).as_long()
-    for _ in range(_BISECTIONS):
-        if low >= high:
-            break
+    while low < high:
         middle = (low + high) // 2
         if prefer(term <= middle):
             high = solver.model().eval(term, model_completion=True).as_long()

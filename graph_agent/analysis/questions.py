@@ -99,15 +99,11 @@ class Analysis:
         argument = policy.rules[tool].grant.bound_argument if len(bound) == 1 else None
         return SymbolicCall(action, self.tools, self._literals, argument)
 
-    def solver(self, call: SymbolicCall, *conditions: Any) -> z3.Solver:
+    def possible(self, call: SymbolicCall, *conditions: Any) -> z3.Solver | None:
+        """Return a solver that has found such a call; None if there is none. Raises `Unencodable` if it does not know."""
         solver = z3.Solver()
         solver.set("timeout", self._milliseconds)
         solver.add(*call.facts, *conditions)
-        return solver
-
-    def possible(self, call: SymbolicCall, *conditions: Any) -> z3.Solver | None:
-        """Return a solver that has found such a call; None if there is none. Raises `Unencodable` if it does not know."""
-        solver = self.solver(call, *conditions)
         answer = solver.check()
         if answer == z3.unknown:
             raise Unencodable(f"not decided: {solver.reason_unknown()}")

@@ -114,16 +114,6 @@ class SymbolicCall:
     def used(self, window: str, *path: str) -> Any:
         return self.context.at("used", window, *path).term
 
-    def argument(self, name: str) -> tuple[Value, Any]:
-        """Return an argument and its presence."""
-        found: tuple[Value, Any] = self.context.at("arguments").term[name]
-        return found
-
-    def added(self, name: str) -> Any:
-        """Return the amount that this call adds to the sum of an argument."""
-        value, present = self.argument(name)
-        return z3.If(z3.And(present, value.term > 0), value.term, 0)
-
     def _value(self, name: str, type_: CedarType) -> Value:
         match type_.kind:
             case Kind.RECORD | Kind.VARIANT:
@@ -167,7 +157,9 @@ class SymbolicCall:
             calls, writes = self.used(window, "calls"), self.used(window, "writes")
             self.facts.append(writes >= (calls if action.writes else 0))
             for name, _, _ in action.numbers:
-                before = self.used(window, "sum", name) - self.added(name)
+                value, present = arguments[name]
+                added = z3.If(z3.And(present, value.term > 0), value.term, 0)
+                before = self.used(window, "sum", name) - added
                 self.facts += [before >= 0, z3.Implies(before > 0, calls > 1)]
         for inner, outer in pairwise(WINDOWS):
             paths = [("calls",), ("writes",), *(("sum", name) for name, _, _ in action.numbers)]
