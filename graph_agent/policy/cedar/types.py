@@ -7,7 +7,7 @@ a value of any type.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -225,21 +225,17 @@ def _is_null(schema: Any) -> bool:
 
 def _limit(schema: dict[str, Any], ending: str, step: int) -> float | None:
     """Return the inclusive limit; `step` leads from an exclusive limit of an integer to the next one."""
-    exclusive = schema.get(f"exclusiveM{ending}")
-    if isinstance(exclusive, int | float) and not isinstance(exclusive, bool):
-        return exclusive + step
-    limit = schema.get(f"m{ending}")
-    return limit if isinstance(limit, int | float) else None
+    exclusive: float | None = schema.get(f"exclusiveM{ending}")
+    return schema.get(f"m{ending}") if exclusive is None else exclusive + step
 
 
 def _enumeration(values: Sequence[Any]) -> CedarType:
-    given = [value for value in values if value is not None]
-    if given and all(isinstance(value, str) for value in given):
-        return CedarType(Kind.STRING, values=tuple(given))
-    if given and all(isinstance(value, bool) for value in given):
+    given = tuple(value for value in values if value is not None)
+    types = {type(value) for value in given}
+    if types == {bool}:
         return CedarType(Kind.BOOL)
-    if given and all(isinstance(value, int) and not isinstance(value, bool) for value in given):
-        return CedarType(Kind.LONG, values=tuple(given))
+    if types in ({str}, {int}):
+        return CedarType(Kind.STRING if types == {str} else Kind.LONG, values=given)
     return hidden("values of several types")
 
 
@@ -272,12 +268,8 @@ def _any_of(types: Sequence[CedarType]) -> CedarType:
 def _merged(types: Sequence[CedarType], *, every: bool) -> CedarType:
     """Return the record that has the fields of all `types`; `every` says that all of them apply at once."""
     if any(one.kind is not Kind.RECORD for one in types):
-        simple = [one for one in types if one.kind in _SIMPLE]
-        return (
-            replace(simple[0], values=(), low=None, high=None)
-            if every and len({one.kind for one in simple}) == 1
-            else hidden("a combination of types")
-        )
+        kinds = {one.kind for one in types if one.kind in _SIMPLE}
+        return CedarType(kinds.pop()) if every and len(kinds) == 1 else hidden("a combination of types")
     fields: dict[str, Field] = {}
     for one in types:
         for name, type_, required in one.fields:

@@ -59,7 +59,7 @@ def convert(type_: CedarType, value: Any, is_read: IsRead, *path: str) -> Any:
             }
         case Kind.VARIANT, _:
             for one in type_.fields:
-                if _has_kind(one.type.kind, value):
+                if one.type.kind in _kinds_of(value):
                     return {one.name: convert(one.type, value, is_read, *path)}
     raise Unconvertible(f"the rules cannot read '{name}'")
 
@@ -127,17 +127,13 @@ def _is_unseen(type_: CedarType, name: str, value: Any) -> bool:
     return declared.type.kind is Kind.RECORD and isinstance(value, dict) and bool(unseen(declared.type, value))
 
 
-def _has_kind(kind: Kind, value: Any) -> bool:
-    match kind:
-        case Kind.BOOL:
-            return isinstance(value, bool)
-        case Kind.LONG:
-            return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
-        case Kind.DECIMAL:
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case Kind.STRING:
-            return isinstance(value, str)
-    return isinstance(value, list)
+def _kinds_of(value: Any) -> tuple[Kind, ...]:
+    """Return the kinds that a value in JSON can have."""
+    if isinstance(value, bool):
+        return (Kind.BOOL,)
+    if isinstance(value, int | float):
+        return (Kind.LONG, Kind.DECIMAL) if isinstance(value, int) or value.is_integer() else (Kind.DECIMAL,)
+    return (Kind.STRING,) if isinstance(value, str) else (Kind.SET,) if isinstance(value, list) else ()
 
 
 def _text(value: str, name: str) -> str:
