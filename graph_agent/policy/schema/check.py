@@ -14,7 +14,8 @@ from typing import Any, Final, NoReturn
 from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError, meta
 
 from graph_agent.models.canonical import canonical_json
-from graph_agent.policy.schema.keywords import REFERENCES, SchemaRefusedError, walk
+from graph_agent.policy.schema import keywords
+from graph_agent.policy.schema.keywords import SchemaRefusedError, walk
 from graph_agent.policy.schema.strict import Schema, declares_all
 from graph_agent.policy.schema.upgrade import upgraded
 
@@ -29,7 +30,7 @@ the arguments. A step takes about 50 ns."""
 _MAX_ANNOTATIONS: Final = 200_000
 """Upper limit of the annotations that one check collects. An annotation takes about 1 KB."""
 
-_IDENTIFIED: Final = frozenset(REFERENCES) | {"$anchor", "$dynamicAnchor"}
+_IDENTIFIED: Final = frozenset(keywords.REFERENCES) | {"$anchor", "$dynamicAnchor"}
 _SMALL_ARGUMENTS: Final = 256
 """A schema is refused if even arguments of this many bytes can take more than MAX_STEPS."""
 _AUTOMATA: Final = {1 << 14: 20, 1 << 16: 80, 1 << 18: 320, 1 << 20: 1280}
@@ -121,10 +122,35 @@ def _read(text: str) -> dict[str, Any]:
 def _affordable_cost(schema: Schema, depth: int = MAX_ARGUMENT_DEPTH) -> int:
     """Return the steps for each byte of values of `depth` levels. Raises `SchemaRefusedError` if they are too many."""
     # One level less than the values may have: the last level has only scalar values, whose check is cheap.
-    cost = schema.cost(depth - 1, _pattern_cost)
+    cost = _cost(schema, schema.root, depth - 1, {})
     if cost * _SMALL_ARGUMENTS > MAX_STEPS:
         raise SchemaRefusedError("asks too much of one value")
     return cost
+
+
+def _cost(schema: Schema, part: Any, depth: int, known: dict[tuple[int, int], int]) -> int:
+    """Return how many schemas apply to one value where `part` of `schema` applies, in values of at most `depth` levels.
+
+    Raises `SchemaRefusedError` if the part refers to itself without consuming a level.
+    """
+    if not isinstance(part, dict):
+        return 0
+    node = (id(part), depth)
+    if node not in known:
+        # Zero marks a schema that is being counted: to meet it again is a cycle.
+        known[node] = 0
+        parts = [(schema.resolved(part[word]), depth) for word in keywords.REFERENCES if word in part]
+        for keyword in part.keys() & (keywords.VALUES | keywords.BRANCHES | keywords.CONDITIONS):
+            left = depth - 1 if keyword in keywords.VALUES else depth
+            parts += [(one, left) for one in keywords.subschemas(part, keyword) if left >= 0]
+        below = sum(_cost(schema, one, left, known) for one, left in parts)
+        # To find what other keywords have evaluated, the validator runs them a second time.
+        factor = 2 if {"unevaluatedProperties", "unevaluatedItems"} & part.keys() else 1
+        patterns = [*part.get("patternProperties", ()), *([part["pattern"]] if "pattern" in part else ())]
+        known[node] = 1 + len(part.get("enum", ())) + sum(map(_pattern_cost, patterns)) + factor * below
+    elif not known[node]:
+        raise SchemaRefusedError("refers to itself without end")
+    return known[node]
 
 
 def _compiled(schema: dict[str, Any]) -> Draft202012Validator:

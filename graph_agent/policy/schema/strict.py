@@ -15,7 +15,7 @@ validator does not know is an annotation too, so two marks in the original schem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -45,15 +45,11 @@ class Schema:
         for keyword, schema in keywords.walk(self.root, without=keywords.CONDITIONS):
             if keyword in keywords.VALUES and self._declares(schema):
                 schema[_STRICT] = True
-        _mark_complete(self.root)
+        for _, schema in keywords.walk(self.root):
+            if {"additionalProperties", "unevaluatedProperties"} & schema.keys():
+                # It leaves no property of a valid object undeclared.
+                schema[_COMPLETE] = True
         return {"unevaluatedProperties": False, **_strict_copy(self.root)}
-
-    def cost(self, depth: int, pattern_cost: Callable[[str], int]) -> int:
-        """Return how many schemas apply to one value in arguments of at most `depth` levels, with patterns at `pattern_cost`.
-
-        Raises `SchemaRefusedError` if the schema refers to itself without consuming a level.
-        """
-        return self._cost(self.root, depth, pattern_cost, {})
 
     def resolved(self, reference: Any) -> Any:
         """Return the schema that `reference` names. Raises `SchemaRefusedError`."""
@@ -107,26 +103,6 @@ class Schema:
             return not isinstance(target, dict) or "object" in target.get("type", "object")
         return "object" in schema.get("type", "object")
 
-    def _cost(self, schema: Any, depth: int, pattern_cost: Callable[[str], int], known: dict[tuple[int, int], int]) -> int:
-        if not isinstance(schema, dict):
-            return 0
-        node = (id(schema), depth)
-        if node not in known:
-            # Zero marks a schema that is being counted: to meet it again is a cycle.
-            known[node] = 0
-            parts = [(self.resolved(schema[word]), depth) for word in keywords.REFERENCES if word in schema]
-            for keyword in schema.keys() & (keywords.VALUES | keywords.BRANCHES | keywords.CONDITIONS):
-                left = depth - 1 if keyword in keywords.VALUES else depth
-                parts += [(part, left) for part in keywords.subschemas(schema, keyword) if left >= 0]
-            below = sum(self._cost(part, left, pattern_cost, known) for part, left in parts)
-            # To find what other keywords have evaluated, the validator runs them a second time.
-            factor = 2 if {"unevaluatedProperties", "unevaluatedItems"} & schema.keys() else 1
-            patterns = [*schema.get("patternProperties", ()), *([schema["pattern"]] if "pattern" in schema else ())]
-            known[node] = 1 + len(schema.get("enum", ())) + sum(map(pattern_cost, patterns)) + factor * below
-        elif not known[node]:
-            raise keywords.SchemaRefusedError("refers to itself without end")
-        return known[node]
-
 
 def _strict_copy(schema: Any) -> Any:
     if not isinstance(schema, dict):
@@ -137,13 +113,6 @@ def _strict_copy(schema: Any) -> Any:
     if _STRICT in schema:
         copy.setdefault("unevaluatedProperties", False)
     return copy
-
-
-def _mark_complete(root: dict[str, Any]) -> None:
-    """Mark the subschemas that leave no property of a valid object undeclared."""
-    for _, schema in keywords.walk(root):
-        if {"additionalProperties", "unevaluatedProperties"} & schema.keys():
-            schema[_COMPLETE] = True
 
 
 def declares_all(marked: Draft202012Validator, arguments: dict[str, Any], max_values: int) -> bool:
