@@ -144,20 +144,16 @@ def explain(policy: Policy, seconds: float) -> list[Finding]:
     def explained(tool: str) -> Finding:
         call = analysis.call(tool)
         known = _formulas(facts, call)
-        found = [(condition, analysis.possible(call, *known, condition)) for condition in outcomes(call, policy)]
-        without, with_yes = (
-            Answer.NEVER
-            if solver is None
-            else Answer.SOMETIMES
-            if analysis.possible(call, *known, z3.Not(condition))
-            else Answer.ALWAYS
-            for condition, solver in found
-        )
+        answers: list[Answer] = []
         example = None
-        if (solver := found[0][1] or found[1][1]) is not None:
-            expected = Effect.RUNS if found[0][1] is not None else Effect.ASKS
-            example = find_example(solver, call, [(policy, [expected])])
-        return Finding(tool, without, example, with_yes=with_yes)
+        for condition, effect in zip(outcomes(call, policy), (Effect.RUNS, Effect.ASKS), strict=True):
+            if (found := analysis.possible(call, *known, condition)) is None:
+                answers.append(Answer.NEVER)
+                continue
+            sometimes = analysis.possible(call, *known, z3.Not(condition)) is not None
+            answers.append(Answer.SOMETIMES if sometimes else Answer.ALWAYS)
+            example = example or find_example(found, call, [(policy, [effect])])
+        return Finding(tool, answers[0], example, with_yes=answers[1])
 
     return _answers(explained, ((tool,) for tool in analysis.tools))
 
