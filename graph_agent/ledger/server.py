@@ -111,7 +111,7 @@ class LedgerServer(MCPServer[Any]):
 
         def declare(function: Function) -> Function:
             async def show(context: Context[Any, Any], **arguments: Any) -> str:
-                result = await self._read(function, context, arguments)
+                result = await _result_of(function, self._read(function, context, arguments))
                 if result.success and result.data:
                     return json.dumps(result.data, ensure_ascii=False)
                 missing = result.success or result.error_code in (ToolErrorCode.NOT_FOUND, ToolErrorCode.ACCESS_DENIED)
@@ -142,7 +142,7 @@ class LedgerServer(MCPServer[Any]):
     ) -> Callable[[Function], Function]:
         def declare(function: Function) -> Function:
             async def call(context: Context[Any, Any], **arguments: Any) -> CallToolResult:
-                return call_result(await run(function, context, arguments))
+                return call_result(await _result_of(function, run(function, context, arguments)))
 
             self.add_tool(_with_arguments_of(function, call), title=title, annotations=hints, meta=meta)
             return function
@@ -150,10 +150,7 @@ class LedgerServer(MCPServer[Any]):
         return declare
 
     async def _change(self, function: Function, context: Context[Any, Any], arguments: dict[str, Any]) -> ResultEnvelope:
-        try:
-            meta = RequestMeta.of(context, self._default_user, change=True)
-        except RefusedRequestError as refused:
-            return refused.result
+        meta = RequestMeta.of(context, self._default_user, change=True)
         try:
             given, now = to_jsonable_python(arguments), SystemClock().now()
             operation = Operation.requested(meta.operation, meta.user_id, function.__name__, given, now)
@@ -163,26 +160,22 @@ class LedgerServer(MCPServer[Any]):
         def effect(connection: Connection) -> ResultEnvelope:
             return ResultEnvelope.done(**(function(connection, meta.user_id, **arguments) or {}))
 
-        return await _result_of(function, self._ledger.answer(meta.operation, operation, effect))
+        return await self._ledger.answer(meta.operation, operation, effect)
 
     async def _read(self, function: Function, context: Context[Any, Any], arguments: dict[str, Any]) -> ResultEnvelope:
-        try:
-            user_id = RequestMeta.of(context, self._default_user).user_id
-        except RefusedRequestError as refused:
-            return refused.result
+        user_id = RequestMeta.of(context, self._default_user).user_id
 
         def read(connection: Connection) -> ResultEnvelope:
             return ResultEnvelope.done(**(function(connection, user_id, **arguments) or {}))
 
-        return await _result_of(function, self._database.read(read))
+        return await self._database.read(read)
 
 
-async def _result_of(function: Function, work: Any) -> ResultEnvelope:
+async def _result_of(function: Function, work: Awaitable[ResultEnvelope]) -> ResultEnvelope:
     """Return the result of `work`; a failure says whether anything was changed."""
     try:
-        result: ResultEnvelope = await work
-        return result
-    except ToolRefusal as refusal:
+        return await work
+    except (RefusedRequestError, ToolRefusal) as refusal:
         return refusal.result
     except DatabaseUnavailableError as error:
         logger.warning("the database of the tool %s is not available", function.__name__, exc_info=error)
