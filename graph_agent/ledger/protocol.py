@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, create_model
+from pydantic import Field, TypeAdapter, create_model
 
 from graph_agent.errors import ToolErrorCode
 from graph_agent.models.base import Frozen
@@ -44,10 +44,8 @@ class OperationMeta(Frozen):
     mode: Literal["run", "settle"]
 
 
-class UserMeta(Frozen):
-    """The value of `graph_agent/user` in a request's `_meta`."""
-
-    user_id: Storable
+USER_ID: TypeAdapter[str] = TypeAdapter(Storable)
+"""The value of `graph_agent/user` in a request's `_meta`."""
 
 
 class ResultEnvelope(Frozen):

@@ -12,7 +12,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
 from graph_agent.errors import ToolErrorCode
-from graph_agent.ledger.protocol import OPERATION_META, USER_META, OperationMeta, ResultEnvelope, UserMeta
+from graph_agent.ledger.protocol import OPERATION_META, USER_ID, USER_META, OperationMeta, ResultEnvelope
 
 READ_SCOPE = "read"
 WRITE_SCOPE = "write"
@@ -56,7 +56,7 @@ class RequestMeta:
         if named is None:
             raise RefusedRequestError(NO_USER)
         try:
-            user_id = UserMeta(user_id=named).user_id
+            user_id = USER_ID.validate_python(named)
         except ValidationError:
             raise RefusedRequestError(INVALID_USER) from None
         operation = meta.get(OPERATION_META)
