@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,9 +43,6 @@ class Example:
         given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in self.arguments.items())
         state = "; ".join(f"{name}: {_in_words(value)}" for name, value in self.state.items())
         return f"{self.tool}({given}){f'  [{state}]' if state else ''}"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def find_example(

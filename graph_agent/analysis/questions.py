@@ -8,7 +8,7 @@ calls change, and about `called` the facts are proved first that each accepted c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import product
 from typing import Any
@@ -77,7 +77,7 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         found = {"name": self.name, "answer": self.answer, "with_yes": self.with_yes, "why": self.why or None}
-        example = {} if self.example is None else {"example": self.example.to_json()}
+        example = {} if self.example is None else {"example": asdict(self.example)}
         return {**{key: str(value) for key, value in found.items() if value is not None}, **example}
 
 
@@ -87,17 +87,16 @@ class Analysis:
     def __init__(self, *policies: Policy, seconds: float, promises: Rules | None = None) -> None:
         self._policies = policies
         self._milliseconds = round(1000 * seconds)
-        self._rules = [*map(rules_of, policies), promises or {}]
+        self._rules = [promises or {}, *(one.conditions.rules for one in policies if one.conditions is not None)]
         self._literals = literals(self._rules)
         self.tools = dict.fromkeys(one.name for policy in policies for one in policy.actions)
 
     def call(self, tool: str) -> SymbolicCall:
         """Return the symbolic call of a tool, with the arguments that the last policy which has it declares."""
-        policy, action = next((one, found) for one in reversed(self._policies) if (found := _action(one, tool)) is not None)
+        action = next(found for one in reversed(self._policies) if (found := _action(one, tool)) is not None)
         bound = {one.rules[tool].grant.bound_argument for one in self._policies if tool in one.rules}
         # Only if all agree is it the user's id whichever policy decides.
-        argument = policy.rules[tool].grant.bound_argument if len(bound) == 1 else None
-        return SymbolicCall(action, self.tools, self._literals, argument)
+        return SymbolicCall(action, self.tools, self._literals, bound.pop() if len(bound) == 1 else None)
 
     def possible(self, call: SymbolicCall, *conditions: Any) -> z3.Solver | None:
         """Return a solver that has found such a call; None if there is none. Raises `Unencodable` if it does not know."""
@@ -198,10 +197,11 @@ def compare(old: Policy, new: Policy, seconds: float) -> list[Finding]:
 
 def _idle_rules(analysis: Analysis, policy: Policy) -> Iterator[str]:
     """Yield the rules that match no call at all, such as one with a misspelt argument under `has`."""
-    for key, rule in rules_of(policy).items():
+    if (conditions := policy.conditions) is None:
+        return
+    for key, rule in conditions.rules.items():
         if not any(_may_match(analysis, rule, action) for action in policy.actions if covers(rule, action)):
-            assert policy.conditions is not None
-            yield policy.conditions.names[key]
+            yield conditions.names[key]
 
 
 def _may_match(analysis: Analysis, rule: pst.Template, action: ToolAction) -> bool:
@@ -265,10 +265,6 @@ def _formulas(facts: Iterable[Fact], call: SymbolicCall) -> list[Any]:
 
 def _is_counted(policy: Policy, tool: str) -> bool:
     return policy.conditions is not None and policy.conditions.counts(tool)
-
-
-def rules_of(policy: Policy) -> Rules:
-    return {} if policy.conditions is None else policy.conditions.rules
 
 
 def _action(policy: Policy, tool: str) -> ToolAction | None:
