@@ -11,7 +11,10 @@ from graph_agent.models.canonical import canonical_json
 
 
 def _in_utc(value: datetime) -> datetime:
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is a time that UTC does not have") from None
 
 
 UtcDatetime = Annotated[AwareDatetime, AfterValidator(_in_utc)]

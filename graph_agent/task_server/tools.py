@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -16,7 +16,7 @@ from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.ledger.operations import Operation, OperationLedger
 from graph_agent.ledger.protocol import OperationMeta, ResultEnvelope
-from graph_agent.models.base import Frozen
+from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.ports import Clock, IdSource
 from graph_agent.reply.text import quoted
 from graph_agent.task_server import store
@@ -33,6 +33,8 @@ OUTCOME_UNKNOWN = ResultEnvelope.failed(
 
 Change = Callable[[Connection, Operation, Any], ResultEnvelope]
 """The effect of an operation with its arguments, in the transaction of the connection."""
+
+_TIME: TypeAdapter[datetime] = TypeAdapter(UtcDatetime)
 
 PAGE_SIZE = 100
 """The number of tasks in a page of `resources/list`."""
@@ -150,14 +152,7 @@ def _cursor(task: Task) -> str:
 
 def _position(cursor: str) -> tuple[datetime, str]:
     created_at, _, task_id = cursor.partition("/")
-    at = datetime.fromisoformat(created_at)
-    if at.tzinfo is None:
-        raise ValueError("a time without its zone")
-    try:
-        at = at.astimezone(UTC)
-    except OverflowError as error:
-        raise ValueError("a time that UTC does not have") from error
-    return at, TaskReference(task_id=task_id).task_id
+    return _TIME.validate_python(datetime.fromisoformat(created_at)), TaskReference(task_id=task_id).task_id
 
 
 class CaseTasks:

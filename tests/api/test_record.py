@@ -177,7 +177,16 @@ async def test_metrics_add_up(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "params", [{"limit": 0}, {"limit": 1001}, {"offset": -1}, {"outcome": "x"}, {"since": "soon"}, {"colour": "red"}]
+    "params",
+    [
+        {"limit": 0},
+        {"limit": 1001},
+        {"offset": -1},
+        {"outcome": "x"},
+        {"since": "soon"},
+        {"since": "9999-12-31T23:59:59-12:00"},
+        {"colour": "red"},
+    ],
 )
 @pytest.mark.parametrize("path", ["/api/decisions", "/api/metrics"])
 async def test_an_invalid_filter_is_a_422(client: httpx.AsyncClient, path: str, params: dict[str, str]) -> None:

@@ -67,6 +67,8 @@ def test_times_are_aware_and_in_utc() -> None:
     assert timestamp.utcoffset() == timedelta(0)
     with pytest.raises(ValidationError):
         Message(role="user", content="x", timestamp=NOW.replace(tzinfo=None))
+    with pytest.raises(ValidationError, match="a time that UTC does not have"):
+        Message.model_validate({"role": "user", "content": "x", "timestamp": "9999-12-31T23:59:59-12:00"})
 
 
 def test_a_pending_action_expires_after_five_minutes_by_default() -> None:
