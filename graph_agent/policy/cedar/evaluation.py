@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
@@ -31,6 +31,8 @@ T = TypeVar("T")
 PERMIT: Final = "permit (principal, action, resource);"
 _MAX_ID: Final = 200
 _NO_PERMIT: Final = "no rule permits it"
+_PARTS: Final = ("arguments", "hidden", "length", "domain", "used", "called", "time")
+"""The parts of `context` that do not depend on the yes."""
 _STATEMENT = re.compile(r'//[^\n]*|"(?:[^"\\]|\\.)*"|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
 _POLICY_ID = re.compile(r"`?policy(\d+)`?")
 
@@ -58,6 +60,7 @@ class CedarConditions:
         self.names: Mapping[str, str] = self._names_of_rules()
         """The name of each rule in reasons, by the same keys as `rules`."""
         self.reads = Reads(rule.clauses for rule in self.rules.values())
+        self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
         self._counted = self._counted_tools()
         self.summed: Mapping[str, Mapping[str, Kind]] = {action.name: self._summed_numbers(action) for action in actions}
         """The arguments of each tool whose sums rules read."""
@@ -192,29 +195,16 @@ class CedarConditions:
     def context(self, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
         """Return the `context` of a call, without `confirmed` and without what no rule reads. Raises `Unconvertible`."""
         reads, given = self.reads.has, {name: value for name, value in arguments.items() if value is not None}
-        context: dict[str, Any] = {}
-        if reads("arguments"):
-            context["arguments"] = convert(action.arguments, given, reads, "arguments")
-        if reads("hidden"):
-            context["hidden"] = values.unseen(action.arguments, given)
-        if reads("length"):
-            context["length"] = {name: _length(given.get(name)) for name in action.lists}
-        if reads("domain"):
-            texts = [name for name in action.texts if reads("domain", name)]
-            context["domain"] = {name: values.hosts(given.get(name, [])) for name in texts}
-        if reads("used"):
-            context["used"] = {
-                window: self._used(window, action, given, situation) for window in WINDOWS if reads("used", window)
-            }
-        if reads("called"):
-            called = {*_known(_known(situation.facts).called), *(use.tool_name for use in situation.earlier)}
-            context["called"] = [{"__entity": {"type": "Action", "id": name}} for name in sorted(called)]
-        if reads("time"):
-            facts = _known(situation.facts)
-            now = facts.now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            time = {"now": {"__extn": {"fn": "datetime", "arg": now}}, "hour": facts.hour, "weekday": facts.weekday}
-            context["time"] = time
-        return context
+        parts: dict[str, Callable[[], Any]] = {
+            "arguments": lambda: convert(action.arguments, given, reads, "arguments"),
+            "hidden": lambda: values.unseen(action.arguments, given),
+            "length": lambda: {name: _length(given.get(name)) for name in action.lists},
+            "domain": lambda: {name: values.hosts(given.get(name, [])) for name in action.texts if reads("domain", name)},
+            "used": lambda: {one: self._used(one, action, given, situation) for one in WINDOWS if reads("used", one)},
+            "called": lambda: _called(situation),
+            "time": lambda: _time(_known(situation.facts)),
+        }
+        return {name: parts[name]() for name in self._read_parts}
 
     def _used(self, window: str, action: ToolAction, arguments: dict[str, Any], situation: Situation) -> dict[str, Any]:
         """Return the uses in a window, with this call and the earlier ones of its message."""
@@ -302,6 +292,16 @@ def _known(fact: T | None) -> T:
     if fact is None:
         raise Unconvertible("what its rules need to know is not known here")
     return fact
+
+
+def _called(situation: Situation) -> list[dict[str, Any]]:
+    called = {*_known(_known(situation.facts).called), *(use.tool_name for use in situation.earlier)}
+    return [{"__entity": {"type": "Action", "id": name}} for name in sorted(called)]
+
+
+def _time(facts: Facts) -> dict[str, Any]:
+    now = facts.now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"now": {"__extn": {"fn": "datetime", "arg": now}}, "hour": facts.hour, "weekday": facts.weekday}
 
 
 def _length(value: Any) -> int:
