@@ -13,7 +13,6 @@ from typing import IO, Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from rich.text import Text
 
 from graph_agent.audit.findings import failure_cause
 from graph_agent.bootstrap import LOCAL_USER
@@ -36,7 +35,7 @@ from graph_agent.cli.running import (
     wrong_usage,
 )
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
-from graph_agent.cli.show import json_line, print_answer, stdout_console, whole_action
+from graph_agent.cli.show import json_line, print_answer, print_text, whole_action
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, PendingAction, ShownQuestion
@@ -152,7 +151,7 @@ def _ask_one(run: Run[ChatAnswer], sending: Coroutine[Any, Any, ChatAnswer], *, 
     if as_json:
         typer.echo(json_line(_answer(answer)))
     else:
-        print_answer(stdout_console(), answer.decision)
+        print_answer(answer.decision)
     return answer
 
 
@@ -207,7 +206,7 @@ def _show_pending(settings: Settings, user: str, conversation: str | None) -> No
     if pending is None:
         print_stderr("no action waits in this conversation")
         raise typer.Exit(FAILED)
-    stdout_console().print(Text(whole_action(pending)))
+    print_text(whole_action(pending))
     read = f":{pending.whole_digest}" if pending.by_id_only else ""
     print_stderr(f"to answer: --yes {pending.id}{read} or --no {pending.id}")
 

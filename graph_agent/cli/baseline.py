@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from graph_agent.audit.drift.baselines import BaselineService, DriftReport
@@ -14,7 +13,7 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.running import FAILED, AsJson, option
-from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
 
@@ -79,34 +78,32 @@ def compare(
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:
-        print_drift(stdout_console(), report)
+        print_drift(report)
     if report.drift_detected:
         raise typer.Exit(FAILED)
 
 
-def print_drift(console: Console, drift: Drift) -> None:
+def print_drift(drift: Drift) -> None:
     """Print the deviations of each group, and the groups that could not be compared."""
     for group in drift.groups:
-        console.print(
+        print_text(
             f"{visible(group.model)}, constitution {group.constitution[:12]}: "
             f"{group.baseline_decisions:,} decisions then, {group.decisions:,} now"
         )
         if group.new_response_models:
-            console.print(f"answered by another model than in the baseline: {visible(', '.join(group.new_response_models))}")
+            print_text(f"answered by another model than in the baseline: {visible(', '.join(group.new_response_models))}")
         if not group.by_users:
-            console.print("tested as if all decisions were independent: there is one user, or the baseline has no user counts")
+            print_text("tested as if all decisions were independent: there is one user, or the baseline has no user counts")
         table = Table("", "then", "now", "deviation", "p", "", box=None, pad_edge=False)
         for one in sorted(group.comparisons, key=lambda one: (not one.flagged, -abs(one.deviation)))[:12]:
             what = f"{one.dimension} {visible(one.name)}" if one.name != "*" else f"{one.dimension}, all categories together"
             table.add_row(what, *_figures(one), "DRIFT" if one.flagged else "", style="red" if one.flagged else "")
-        console.print(table)
+        stdout_console().print(table)
     for other in drift.uncompared:
-        console.print(f"not compared: {visible(other.model)}, constitution {other.constitution[:12]}, "
+        print_text(f"not compared: {visible(other.model)}, constitution {other.constitution[:12]}, "
                       f"{other.decisions:,} decisions: {other.reason}")  # fmt: skip
     verdict = "drift" if drift.drift_detected else "no drift"
-    console.print(
-        f"{verdict}: threshold {drift.threshold:g}, significance {drift.alpha:g} over {drift.tests} comparisons (Holm)"
-    )
+    print_text(f"{verdict}: threshold {drift.threshold:g}, significance {drift.alpha:g} over {drift.tests} comparisons (Holm)")
 
 
 def _figures(one: Comparison) -> tuple[str, str, str, str]:

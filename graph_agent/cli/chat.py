@@ -6,13 +6,12 @@ import contextlib
 import sys
 
 import typer
-from rich.text import Text
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.files import with_files
 from graph_agent.cli.running import Conversation, Model, User, print_stderr
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
-from graph_agent.cli.show import print_answer, stdout_console
+from graph_agent.cli.show import print_answer, print_text
 from graph_agent.errors import ServiceError
 from graph_agent.models.decision import PendingAction, ShownQuestion
 from graph_agent.settings import Settings
@@ -41,11 +40,10 @@ def chat(
     """
     with open_command_runtime(settings, model=model) as (runtime, run):
         print_stderr("/help lists the commands, /quit leaves.")
-        console = stdout_console()
         pending: PendingAction | None = None
         while (text := _read()) is not None and text != "/quit":
             if text == "/help":
-                console.print(_HELP)
+                print_text(_HELP)
             elif text == "/new":
                 conversation = pending = None
                 print_stderr("A new conversation.")
@@ -56,13 +54,13 @@ def chat(
                 try:
                     answer = run(send_with_key(runtime.chat, user, sent, conversation_id=conversation, shown=shown))
                 except ServiceError as exc:
-                    console.print(Text(exc.message, style="red"))
+                    print_text((exc.message, "red"))
                     continue
                 except KeyboardInterrupt:
                     print_stderr("Stopped; the log has what was done until then.")
                     continue
                 conversation, pending = answer.conversation_id, answer.decision.pending_action
-                print_answer(console, answer.decision)
+                print_answer(answer.decision)
         if conversation is not None:
             print_stderr(f"conversation: {conversation}")
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import typer
-from rich.text import Text
 
 from graph_agent.cli.running import FAILED, print_stderr
 from graph_agent.cli.runtime import open_command_runtime
-from graph_agent.cli.show import print_answer, stdout_console
+from graph_agent.cli.show import print_answer, print_text
 from graph_agent.cli.trace import print_record
 from graph_agent.settings import read_settings
 from graph_agent.task_server.demo_scenes import SCENES, TRACED
@@ -19,7 +18,6 @@ def demo() -> None:
     The conversation adds, lists and completes tasks, asks for clarification, refuses, and deletes with a confirmation.
     It runs offline with the embedded model and does not touch your data. Exits with 1 if a decision is not the expected one.
     """
-    console = stdout_console()
     shipped = read_settings().model_copy(update={"mcp": None, "constitution": None})
     failures = 0
     with open_command_runtime(shipped, model="rules", temporary=True) as (runtime, run):
@@ -28,19 +26,18 @@ def demo() -> None:
             answer = run(runtime.chat.send("demo", scene.says, conversation_id=conversation))
             conversation, decision = answer.conversation_id, answer.decision
             called = tuple(call.tool_name for call in decision.tool_calls or ())
-            console.print(Text.assemble((f"\n{scene.title}", "bold"), (f"  {decision.decision_type}, ", "dim"),
-                                        (f"{decision.outcome_category}", "dim")))  # fmt: skip
-            console.print(Text(f"you> {scene.says}", style="cyan"))
-            print_answer(console, decision)
+            print_text((f"\n{scene.title}", "bold"), (f"  {decision.decision_type}, {decision.outcome_category}", "dim"))
+            print_text((f"you> {scene.says}", "cyan"))
+            print_answer(decision)
             if (decision.decision_type, decision.outcome_category, called) != (scene.decision, scene.outcome, scene.tools):
                 failures += 1
-                console.print(Text(f"expected {scene.decision}, {scene.outcome}, {list(scene.tools)}", style="bold red"))
+                print_text((f"expected {scene.decision}, {scene.outcome}, {list(scene.tools)}", "bold red"))
             if number == TRACED:
                 traced = answer.decision_id
-        console.print(Text("\nThe record of one decision", style="bold"))
+        print_text(("\nThe record of one decision", "bold"))
         record = run(runtime.audit.load(traced))
         if record is not None:
-            print_record(console, record)
+            print_record(record)
     if failures or record is None:
         print_stderr(f"{failures} messages did not lead to the expected decision")
         raise typer.Exit(FAILED)

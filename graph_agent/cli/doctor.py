@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import typer
-from rich.text import Text
 
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.adapters import open_adapter
@@ -17,7 +16,7 @@ from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy, shared_identities
 from graph_agent.cli.files import command_settings
 from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model, PolicyFile
-from graph_agent.cli.show import stdout_console
+from graph_agent.cli.show import print_text
 from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
 from graph_agent.llm.config import LLMConfig
@@ -58,7 +57,6 @@ class _Context:
 
 async def _run_checks(settings: Settings, model: str | None) -> bool:
     """Run every check and print its result. Return True if all of them pass."""
-    console = stdout_console()
     healthy = True
     async with AsyncExitStack() as stack:
         context = _Context(settings, model, stack)
@@ -68,7 +66,7 @@ async def _run_checks(settings: Settings, model: str | None) -> bool:
             except GraphAgentError as exc:
                 healthy = False
                 style, verdict, text = "red", "broken", str(exc)
-            console.print(Text.assemble((f"{name:<{_WIDTH}}", "dim"), (f"{verdict:<8}", style), visible(text)))
+            print_text((f"{name:<{_WIDTH}}", "dim"), (f"{verdict:<8}", style), visible(text))
     return healthy
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import DecisionPage, LogQueryService
 from graph_agent.cli.filters import filter_by, open_log, open_queries
 from graph_agent.cli.running import AsJson, print_stderr
-from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.cli.show import json_line, print_text
 from graph_agent.cli.trace import print_findings, print_record, shorten
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.record.writer import DatabaseAuditWriter
@@ -34,20 +33,17 @@ def list_decisions(
     """
     with open_queries() as (log, run):
         page: DecisionPage = run(log.query_decisions(filters, limit=limit, offset=offset))
-    console = stdout_console()
     for row in page.items:
         if as_json:
             typer.echo(json_line(row.to_json()))
             continue
-        console.print(
-            Text.assemble(
-                f"{row.created_at:%Y-%m-%d %H:%M:%S}  ",
-                (row.decision_id, "dim"),
-                f"  {row.decision_type:<20} ",
-                (f"{row.outcome_category:<28} ", _STYLES.get(row.outcome_category.partition(":")[0], "")),
-                shorten(row.message, 60),
-                (f"  {counted(row.refused_calls, 'call')} refused" if row.refused_calls else "", "red"),
-            )
+        print_text(
+            f"{row.created_at:%Y-%m-%d %H:%M:%S}  ",
+            (row.decision_id, "dim"),
+            f"  {row.decision_type:<20} ",
+            (f"{row.outcome_category:<28} ", _STYLES.get(row.outcome_category.partition(":")[0], "")),
+            shorten(row.message, 60),
+            (f"  {counted(row.refused_calls, 'call')} refused" if row.refused_calls else "", "red"),
         )
     if page.has_more:
         total = f"{page.total:,}" if page.total_is_exact else f"at least {page.total:,}"
@@ -79,5 +75,5 @@ def show_decision(
     if as_json:
         typer.echo(json_line(record.to_json()))
     else:
-        print_record(stdout_console(), record)
-        print_findings(stdout_console(), trace)
+        print_record(record)
+        print_findings(trace)

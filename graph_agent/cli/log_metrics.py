@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import Durations, MetricsSummary
 from graph_agent.cli.filters import filter_by, open_queries
 from graph_agent.cli.running import AsJson
-from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.reply.text import visible
 
 
@@ -22,16 +21,16 @@ def print_metrics(*, filters: DecisionFilter, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json_line(metrics.to_json()))
     else:
-        _print(stdout_console(), metrics)
+        _print(metrics)
 
 
-def _print(console: Console, metrics: MetricsSummary) -> None:
+def _print(metrics: MetricsSummary) -> None:
     rate = "-" if metrics.success_rate is None else f"{metrics.success_rate:.1%}"
-    console.print(f"{metrics.total:,} decisions, {rate} successful, {metrics.open:,} open, {metrics.interrupted:,} interrupted")
-    console.print(f"decisions take {_durations(metrics.durations)}; tool calls {_durations(metrics.tool_durations)}")
+    print_text(f"{metrics.total:,} decisions, {rate} successful, {metrics.open:,} open, {metrics.interrupted:,} interrupted")
+    print_text(f"decisions take {_durations(metrics.durations)}; tool calls {_durations(metrics.tool_durations)}")
     tokens = metrics.tokens
     if tokens.decisions:
-        console.print(
+        print_text(
             f"{tokens.total_tokens:,} tokens, {tokens.prompt_tokens:,} in and {tokens.completion_tokens:,} out, "
             f"reported by {tokens.decisions:,} decisions"
         )
@@ -44,9 +43,9 @@ def _print(console: Console, metrics: MetricsSummary) -> None:
         "constitution": {name[:12]: times for name, times in metrics.constitutions.items()},
     }.items():
         if counts:
-            console.print(_counts(title, counts, closed))
+            stdout_console().print(_counts(title, counts, closed))
     if metrics.tools:
-        console.print(_tools(metrics))
+        stdout_console().print(_tools(metrics))
 
 
 def _counts(title: str, counts: dict[str, int], of: int) -> Table:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from graph_agent.bootstrap.erasing import erase_user
 from graph_agent.bootstrap.record_tree import add_witness, record_tree, rotate_key
@@ -28,7 +27,7 @@ from graph_agent.cli.running import (
     read_text,
     wrong_usage,
 )
-from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.cli.show import json_line, print_text
 from graph_agent.clock import SystemClock
 from graph_agent.record.tamper.tree_check import CheckedPart, TreeDivision, TreeJob, check_stored_part, split_tree
 from graph_agent.record.tamper.violations import VerifyReport
@@ -158,11 +157,10 @@ def add(
 
 def print_report(report: VerifyReport) -> None:
     """Print the violations and one line with the result."""
-    console = stdout_console()
     for violation in report.violations:
-        console.print(Text.assemble((f"{violation.kind:<11}", "bold red"), violation.text))
+        print_text((f"{violation.kind:<11}", "bold red"), violation.text)
     if report.count > len(report.violations):
-        console.print(f"... and {report.count - len(report.violations)} more")
+        print_text(f"... and {report.count - len(report.violations)} more")
     more = {
         f"tree size {report.size:,}": report.size,
         f"{report.removed:,} removed on purpose": report.removed,
@@ -174,7 +172,7 @@ def print_report(report: VerifyReport) -> None:
     }
     seen = ", ".join([counted(report.records, "record"), *(text for text, count in more.items() if count)])
     verdict = ("intact", "bold green") if report.intact else (counted(report.count, "violation"), "bold red")
-    console.print(Text.assemble(verdict, f": {seen}; {_anchored(report)}"))
+    print_text(verdict, f": {seen}; {_anchored(report)}")
 
 
 def _anchored(report: VerifyReport) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
@@ -21,7 +20,7 @@ from graph_agent.cli.files import other_rules
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import DONE, FAILED, AsJson, Model, Run, option, print_stderr, wrong_usage
-from graph_agent.cli.show import json_line, print_answer, stdout_console
+from graph_agent.cli.show import json_line, print_answer, print_text
 from graph_agent.cli.step import print_step
 from graph_agent.cli.trace import shorten
 from graph_agent.db import Database
@@ -94,7 +93,7 @@ def replay(
         if as_json:
             print_stderr(verdict)
         else:
-            stdout_console().print(Text(verdict, style="bold green" if tally.identical == tally.total else "bold red"))
+            print_text((verdict, "bold green" if tally.identical == tally.total else "bold red"))
     raise typer.Exit(DONE if tally.identical == tally.total else FAILED)
 
 
@@ -122,23 +121,22 @@ class _Printer:
         if self.as_json:
             typer.echo(json_line(report))
             return
-        console = stdout_console()
         if self.steps and played is not None:
             for step in played.steps:
-                print_step(console, step)
+                print_step(step)
             if played.replayed is not None:
-                console.print()
-                print_answer(console, played.replayed.decision)
+                print_text()
+                print_answer(played.replayed.decision)
         if report["identical"] and not (self.alone or self.steps):
             return
         verdict = ("identical ", "bold green") if report["identical"] else ("differs   ", "bold red")
-        console.print(Text.assemble(verdict, report["decision_id"]))
+        print_text(verdict, report["decision_id"])
         if report["departure"] is not None:
-            console.print(Text(f"  departs: {visible(report['departure'])}"))
+            print_text(f"  departs: {visible(report['departure'])}")
         for one in report["differences"]:
-            console.print(Text(f"  {one['what']}", style="bold"))
-            console.print(Text.assemble(("    recorded  ", "dim"), shorten(one["recorded"], _VALUE)))
-            console.print(Text.assemble(("    replayed  ", "dim"), shorten(one["replayed"], _VALUE)))
+            print_text((f"  {one['what']}", "bold"))
+            print_text(("    recorded  ", "dim"), shorten(one["recorded"], _VALUE))
+            print_text(("    replayed  ", "dim"), shorten(one["replayed"], _VALUE))
 
 
 def _replay_slices(slices: list[TimeSlice], job: ReplayJob, printer: _Printer, division: Division) -> _Tally:

@@ -40,6 +40,11 @@ def stdout_console() -> Console:
     return SafeConsole(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
+def print_text(*parts: str | tuple[str, str]) -> None:
+    """Print a text on stdout. Each of its parts may have a style."""
+    stdout_console().print(Text.assemble(*parts))
+
+
 def json_line(value: Any) -> str:
     """Return `value` as one line of JSON, in ASCII unless stdout is UTF-8, without hidden characters."""
     return escape_json(json.dumps(value, ensure_ascii=(sys.stdout.encoding or "").lower().replace("-", "") != "utf8"))
@@ -69,16 +74,15 @@ def whole_action(pending: PendingAction) -> str:
     return "\n".join([quoted(title, _NO_LIMIT), *list_arguments(pending.arguments, _NO_LIMIT)])
 
 
-def print_answer(console: Console, decision: AgentDecision) -> None:
+def print_answer(decision: AgentDecision) -> None:
     """Print the reply, highlighted if it asks for a confirmation, and below it the receipts and notices."""
-    style = "bold yellow" if decision.pending_action is not None else ""
-    console.print(Text(mark_imitations(decision), style=style))
-    print_receipts(console, decision)
+    print_text((mark_imitations(decision), "bold yellow" if decision.pending_action is not None else ""))
+    print_receipts(decision)
 
 
-def print_receipts(console: Console, decision: AgentDecision) -> None:
+def print_receipts(decision: AgentDecision) -> None:
     """Print one line for each committed change, and one for each notice."""
     for receipt in decision.effects:
-        console.print(Text(f"  ✓ {visible(receipt)}", style="green"))
+        print_text((f"  ✓ {visible(receipt)}", "green"))
     for notice in decision.notices:
-        console.print(Text(f"  ! {visible(notice)}", style="yellow"))
+        print_text((f"  ! {visible(notice)}", "yellow"))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.ask import failed
 from graph_agent.cli.files import with_files
 from graph_agent.cli.running import DONE, FAILED, Conversation, Model, User, print_stderr
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
-from graph_agent.cli.show import print_answer, stdout_console
+from graph_agent.cli.show import print_answer, print_text
 from graph_agent.cli.trace import shorten
 from graph_agent.graph.step_summary import summarize
 from graph_agent.graph.stepping import Step
@@ -32,11 +30,9 @@ def step(
 ) -> None:
     """Send one message and print each state with its outcome and changes, then the reply."""
     with open_command_runtime(settings, model=model) as (runtime, run):
-        console = stdout_console()
-        sending = send_with_key(runtime.chat, user, text, conversation_id=conversation, hooks=[StepPrinter(console)])
-        answer = run(sending)
-        console.print()
-        print_answer(console, answer.decision)
+        answer = run(send_with_key(runtime.chat, user, text, conversation_id=conversation, hooks=[StepPrinter()]))
+        print_text()
+        print_answer(answer.decision)
         print_stderr(f"conversation: {answer.conversation_id}")
     raise typer.Exit(FAILED if failed(answer.decision) else DONE)
 
@@ -44,15 +40,12 @@ def step(
 class StepPrinter(TurnHook):
     """Prints every step of a turn as it is taken."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
     def after_node(self, step: Step) -> None:
-        print_step(self._console, step)
+        print_step(step)
 
 
-def print_step(console: Console, taken: Step) -> None:
+def print_step(taken: Step) -> None:
     """Print a state, its outcome and the fields of the turn that it changed."""
-    console.print(Text.assemble((f"{taken.state:<17}", "bold cyan"), f"→ {taken.outcome}"))
+    print_text((f"{taken.state:<17}", "bold cyan"), f"→ {taken.outcome}")
     for name, summary in summarize(taken).items():
-        console.print(Text.assemble((f"    {name:<14}", "dim"), shorten(summary, 240)))
+        print_text((f"    {name:<14}", "dim"), shorten(summary, 240))

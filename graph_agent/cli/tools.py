@@ -10,7 +10,6 @@ from collections.abc import Coroutine
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from graph_agent.bootstrap import LOCAL_USER, toolbox
 from graph_agent.bootstrap.agent_services import open_agent_services
@@ -32,7 +31,7 @@ from graph_agent.cli.running import (
     print_stderr,
     wrong_usage,
 )
-from graph_agent.cli.show import json_line, stdout_console, whole_action
+from graph_agent.cli.show import json_line, print_text, whole_action
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, ToolErrorCode
 from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import FunctionCall
@@ -53,7 +52,6 @@ def list_tools(*, settings: Settings, as_json: AsJson = False) -> None:
     for problem in checked.problems:
         print_error(str(problem))
     policy = checked.policy
-    console = stdout_console()
     for name, rule in policy.rules.items():
         if as_json:
             traits = {"requires_confirmation": rule.grant.requires_confirmation, "read_only": not rule.mutating}
@@ -61,9 +59,9 @@ def list_tools(*, settings: Settings, as_json: AsJson = False) -> None:
             continue
         mark = "!" if rule.grant.requires_confirmation else " "
         kind = "changes" if rule.mutating else "reads"
-        console.print(Text.assemble((mark, "bold yellow"), (f" {name:<14} ", "bold"), f"{kind:<9}{rule.grant.summary}"))
+        print_text((mark, "bold yellow"), (f" {name:<14} ", "bold"), f"{kind:<9}{rule.grant.summary}")
     for name in sorted(policy.unavailable) if not as_json else ():
-        console.print(Text(f"  {name:<14} unavailable"))
+        print_text(f"  {name:<14} unavailable")
 
 
 @with_files()

@@ -9,7 +9,6 @@ from typing import Annotated
 from xml.etree import ElementTree
 
 import typer
-from rich.text import Text
 
 from graph_agent.bootstrap.validating import Validation, ValidationJob, open_validation, play_part, split_cases
 from graph_agent.cli.baseline import print_drift
@@ -18,7 +17,7 @@ from graph_agent.cli.files import with_files
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import FAILED, AsJson, Model, open_in_loop, option, print_stderr, wrong_usage
 from graph_agent.cli.runtime import check_model
-from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.cli.show import json_line, print_text
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
 from graph_agent.validation.fixtures import Fixture, load_fixtures, shipped_suite
@@ -116,19 +115,18 @@ def _play_divided(fixtures: list[Fixture], job: ValidationJob, division: Divisio
 
 
 def _print(report: ValidationReport) -> None:
-    console = stdout_console()
     for result in report.results:
         if not result.passed:
-            console.print(Text(f"FAILED {visible(result.test_id)}", style="red"))
+            print_text((f"FAILED {visible(result.test_id)}", "red"))
             for said in result.inputs:
-                console.print(Text(f"       {visible(said)[:200]}", style="dim"))
+                print_text((f"       {visible(said)[:200]}", "dim"))
             for failure in result.failures:
-                console.print(f"       {visible(failure)}")
+                print_text(f"       {visible(failure)}")
     if report.drift is not None:
-        print_drift(console, report.drift)
+        print_drift(report.drift)
     seconds = report.duration_ms / 1000
     style = "green" if report.passed else "bold red"
-    console.print(Text(f"{report.pass_count} of {report.test_count} cases passed in {seconds:.1f} s", style=style))
+    print_text((f"{report.pass_count} of {report.test_count} cases passed in {seconds:.1f} s", style))
 
 
 def _junit(report: ValidationReport) -> str:
