@@ -5,9 +5,8 @@ from __future__ import annotations
 import typer
 
 from graph_agent.bootstrap.definitions import draft_constitution, explain_constitution
-from graph_agent.bootstrap.stores import open_stores
-from graph_agent.cli.files import with_files
-from graph_agent.cli.running import FAILED, open_in_loop, print_error
+from graph_agent.cli.files import run_with_database, with_files
+from graph_agent.cli.running import DONE, FAILED, print_error
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
@@ -29,8 +28,7 @@ def new(settings: Settings) -> None:
     Every tool is marked with (requires confirmation), but for those that a trusted server declares as a read. What another
     server says about its tools is a comment: read it, then delete it, because the model reads it too.
     """
-    with open_in_loop(open_stores(settings)) as (stores, run):
-        text, left_out = run(draft_constitution(settings, stores.database))
+    text, left_out = run_with_database(draft_constitution, settings)
     typer.echo(text, nl=False)
     for name, reason in left_out.items():
         print_error(f"the tool {name!a} is left out: {reason}")
@@ -42,11 +40,9 @@ def check(settings: Settings) -> None:
 
     Exits with 1 if the constitution and the servers do not fit together, or if a server does not answer.
     """
-    with open_in_loop(open_stores(settings)) as (stores, run):
-        lines, problems = run(explain_constitution(settings, stores.database))
+    lines, problems = run_with_database(explain_constitution, settings)
     for line in lines:
         typer.echo(visible(line))
     for problem in problems:
         print_error(str(problem))
-    if problems:
-        raise typer.Exit(FAILED)
+    raise typer.Exit(FAILED if problems else DONE)

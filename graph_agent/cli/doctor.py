@@ -14,8 +14,8 @@ from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy, shared_identities
-from graph_agent.cli.files import command_settings
-from graph_agent.cli.running import FAILED, ConstitutionFile, Mcp, Model, PolicyFile
+from graph_agent.cli.files import with_files
+from graph_agent.cli.running import DONE, FAILED, Model
 from graph_agent.cli.show import print_text
 from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError
@@ -34,13 +34,13 @@ _OTHER_MODELS = (
 )
 
 
-def doctor(model: Model = None, mcp: Mcp = None, constitution: ConstitutionFile = None, policy: PolicyFile = None) -> None:
+@with_files()
+def doctor(model: Model = None, *, settings: Settings) -> None:
     """Check model, constitution, database, retention, tools and key.
 
     The endpoint gets one short request, to find out whether the server honors a required call. Exits with 1 if a check fails.
     """
-    if not asyncio.run(_run_checks(command_settings(mcp, constitution, policy), model)):
-        raise typer.Exit(FAILED)
+    raise typer.Exit(DONE if asyncio.run(_run_checks(settings, model)) else FAILED)
 
 
 @dataclass

@@ -13,27 +13,23 @@ from typing import Annotated, Any
 import typer
 
 from graph_agent.audit.parallel import Checkpoint, J, P, Results, Work, run_in_order
-from graph_agent.cli.running import import_extra, option
+from graph_agent.cli.running import import_extra, option, replace_parameter
 from graph_agent.errors import ConfigurationError
 from graph_agent.replays.pool import start_worker
 
 _DASK_SECONDS = 10
 """The time limit for connecting to a Dask scheduler."""
 
-Workers = Annotated[int, typer.Option("--workers", min=1, max=256, help="Divide the work among this many processes.")]
-Dask = Annotated[str | None, option("--dask", "ADDRESS", "Divide the work among the workers of this Dask scheduler.")]
-CheckpointDirectory = Annotated[
-    Path | None, option("--checkpoint", "DIR", "Store the finished parts here, and continue from those found.")
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The values of the options."""
+    """The division of a command's work, by its options."""
 
-    workers: int
-    dask: str | None
-    checkpoint: Path | None
+    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Divide the work among this many processes.")] = 1
+    dask: Annotated[str | None, option("--dask", "ADDRESS", "Divide the work among the workers of this Dask scheduler.")] = None
+    checkpoint: Annotated[
+        Path | None, option("--checkpoint", "DIR", "Store the finished parts here, and continue from those found.")
+    ] = None
 
     def __bool__(self) -> bool:
         """True if the work is to be divided."""
@@ -75,3 +71,7 @@ class Division:
             raise ConfigurationError(f"there is no Dask scheduler at {self.dask}") from exc
         with client:
             yield client.get_executor(), 2 * max(1, sum(client.nthreads().values()))
+
+
+divided = replace_parameter("division", Division)
+"""The decorator of a command with a parameter `division`: on the command line, the options that are the fields of it."""

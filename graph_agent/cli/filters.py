@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from inspect import Parameter
 from typing import Annotated, Any
-
-import typer
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
@@ -20,7 +19,7 @@ from graph_agent.settings import read_settings
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(r"(\d{1,5})([mhdw])")
 
-_OPTIONS: Mapping[str, tuple[str, str, str]] = {
+_OPTIONS: Mapping[str, tuple[str, str | None, str]] = {
     "decision_id": ("--id", "DECISION_ID", "Select only this decision."),
     "user_id": ("--user", "ID", "Select decisions of this user."),
     "conversation_id": ("--conversation", "ID", "Select decisions of this conversation."),
@@ -32,9 +31,9 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "status": ("--status", "STATUS", "Select this status: PENDING, completed or interrupted."),
     "model": ("--by-model", "NAME", "Select decisions for which this model was requested."),
     "response_model": ("--response-model", "NAME", "Select decisions that this model answered."),
-    "refused": ("--refused", "", "Select decisions with a tool call that code refused."),
+    "refused": ("--refused", None, "Select decisions with a tool call that code refused."),
 }
-"""Field of `DecisionFilter` -> the option that sets it: flag, metavar (empty for an option without a value) and help."""
+"""Field of `DecisionFilter` -> the option that sets it: flag, metavar (None for an option without a value) and help."""
 
 
 def filter_by(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -43,18 +42,16 @@ def filter_by(*fields: str) -> Callable[[Callable[..., None]], Callable[..., Non
     On the command line the parameter is replaced by the options for `fields`, by default all but the id; the command gets the
     `DecisionFilter` that they build. Invalid values raise `ServiceError` VALIDATION_ERROR.
     """
+    chosen = fields or tuple(field for field in _OPTIONS if field != "decision_id")
+    return replace_parameter("filters", _filter, [_option(field) for field in chosen])
+
+
+def _option(field: str) -> Parameter:
+    flag, metavar, text = _OPTIONS[field]
+    kind: Any = bool if metavar is None else str
     # The prefix keeps the names apart from the other parameters of a command, such as `model`.
-    options = {
-        f"by_{field}": _option(field) for field in fields or tuple(field for field in _OPTIONS if field != "decision_id")
-    }
-    return replace_parameter("filters", options, _filter)
-
-
-def _option(field: str) -> Any:
-    flag, metavar, help_text = _OPTIONS[field]
-    if metavar:
-        return Annotated[str | None, option(flag, metavar, help_text)]
-    return Annotated[bool | None, typer.Option(flag, help=help_text, show_default=False)]
+    annotation: Any = Annotated[kind | None, option(flag, metavar, text)]
+    return Parameter(f"by_{field}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _filter(**values: Any) -> DecisionFilter:

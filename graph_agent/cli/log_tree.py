@@ -13,7 +13,7 @@ from graph_agent.bootstrap.erasing import erase_user
 from graph_agent.bootstrap.record_tree import add_witness, record_tree, rotate_key
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.verification import verify_installation
-from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
+from graph_agent.cli.executors import Division, divided
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import (
     DONE,
@@ -44,11 +44,11 @@ Reason = Annotated[
 ]
 
 
+@divided
 def verify(
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the witnesses.")] = False,
-    workers: Workers = 1,
-    dask: Dask = None,
-    checkpoint: CheckpointDirectory = None,
+    *,
+    division: Division,
     as_json: AsJson = False,
 ) -> None:
     """Verify the log: its rows, its signed tree, and that it continues what its witnesses have seen.
@@ -56,7 +56,6 @@ def verify(
     It also finds turns, and changes of tasks, whose decision is missing.
     Exits with 1 if anything differs.
     """
-    division = Division(workers, dask, checkpoint)
     with _opened() as (settings, stores, tree, run), progress_bar("verifying") as advance:
         checked = None
         if division:

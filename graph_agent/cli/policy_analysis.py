@@ -14,9 +14,8 @@ from graph_agent.analysis.questions import Answer, Change, Finding, compare, exp
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.policies import load_policy, settings_in
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.cli.files import command_settings
-from graph_agent.cli.policy import read_policy
-from graph_agent.cli.running import DONE, FAILED, AsJson, ConstitutionFile, Mcp, PolicyFile, open_in_loop, option
+from graph_agent.cli.files import run_with_database, with_files
+from graph_agent.cli.running import DONE, FAILED, AsJson, open_in_loop, option
 from graph_agent.cli.show import json_line
 from graph_agent.models.record import RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
@@ -24,6 +23,7 @@ from graph_agent.policy.rules import Policy
 from graph_agent.replays import Replayer
 from graph_agent.replays.sources import load_from_log
 from graph_agent.reply.text import visible
+from graph_agent.settings import Settings
 
 _UNKNOWN = 2
 """The exit code if nothing fails, but an answer is not known."""
@@ -31,18 +31,13 @@ _UNKNOWN = 2
 Seconds = Annotated[float, option("--seconds", "N", "Limit each question to the solver to this time.", "5")]
 
 
-def explain_policy(
-    mcp: Mcp = None,
-    constitution: ConstitutionFile = None,
-    policy: PolicyFile = None,
-    seconds: Seconds = 5,
-    as_json: AsJson = False,
-) -> None:
+@with_files()
+def explain_policy(*, settings: Settings, seconds: Seconds = 5, as_json: AsJson = False) -> None:
     """Print for every tool whether it may run without a yes, with an example.
 
     Never, sometimes or always: for any arguments, roles, times and earlier calls. The guard has confirmed each example.
     """
-    findings = explain(read_policy(command_settings(mcp, constitution, policy)), seconds)
+    findings = explain(run_with_database(load_policy, settings), seconds)
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
         example = _example(finding.example)
@@ -52,15 +47,15 @@ def explain_policy(
         _print(finding, f"{line}  {finding.why or example}".rstrip(), as_json=as_json)
 
 
+@with_files()
 def diff_policies(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="Compare this file or folder.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="Compare with this one.")],
     last: Annotated[int, typer.Option("--last", min=0, help="Decide the last N recorded decisions by the new policy too.")] = 0,
     no_new: Annotated[bool, typer.Option("--no-new", help="Exit with 1 if anything is newly possible, 2 if unknown.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")] = False,
-    mcp: Mcp = None,
-    constitution: ConstitutionFile = None,
-    policy: PolicyFile = None,
+    *,
+    settings: Settings,
     seconds: Seconds = 5,
     as_json: AsJson = False,
 ) -> None:
@@ -69,7 +64,6 @@ def diff_policies(
     OLD and NEW are files of conditions, constitutions (`.md`), or folders with `policy.cedar`, `constitution.md` and
     `servers.json`. What they do not have is that of the options.
     """
-    settings = command_settings(mcp, constitution, policy)
     with open_in_loop(open_stores(settings)) as (stores, run):
         before, after = (run(load_policy(settings_in(settings, one), stores.database)) for one in (old, new))
         findings = compare(before, after, seconds)
@@ -97,11 +91,11 @@ def diff_policies(
     raise typer.Exit(DONE if not no_new else FAILED if loosens else _UNKNOWN if uncertain else DONE)
 
 
+@with_files()
 def prove_promises(
     promises: Annotated[Path, typer.Argument(metavar="PROMISES", help="Check the forbid rules in this file.")],
-    mcp: Mcp = None,
-    constitution: ConstitutionFile = None,
-    policy: PolicyFile = None,
+    *,
+    settings: Settings,
     seconds: Seconds = 5,
     as_json: AsJson = False,
 ) -> None:
@@ -110,9 +104,8 @@ def prove_promises(
     A promise is a `forbid` that must match no accepted call, in any state that accepted calls can lead to. Exits with 0 if all
     are proved, 1 if one fails, 2 if one is unknown.
     """
-    settings = command_settings(mcp, constitution, policy)
     file = ConditionsFile.load(promises, settings.role_names, settings.time_zone)
-    findings = prove(read_policy(settings), file, seconds)
+    findings = prove(run_with_database(load_policy, settings), file, seconds)
     for finding in findings:
         line = f"{finding.answer.upper():<8}{finding.name}  {finding.why or _example(finding.example)}"
         _print(finding, line.rstrip(), as_json=as_json)

@@ -15,7 +15,7 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.time_slices import TimeSlice, split_log
 from graph_agent.bootstrap.adapters import open_adapter
-from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
+from graph_agent.cli.executors import Division, divided
 from graph_agent.cli.files import other_rules
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.progress import progress_bar
@@ -37,6 +37,7 @@ _VALUE = 300
 
 
 @filter_by()
+@divided
 def replay(
     target: Annotated[
         str | None,
@@ -54,13 +55,11 @@ def replay(
     steps: Annotated[bool, typer.Option("--step", help="Print each state and its changes.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Ask the current model; use the recorded tool results.")] = False,
     model: Model = None,
-    workers: Workers = 1,
-    dask: Dask = None,
-    checkpoint: CheckpointDirectory = None,
+    *,
+    division: Division,
     mcp: Annotated[  # noqa: ARG001 (accepted, so that all commands take the same options)
         Path | None, option("--mcp", "FILE", "Ignored: the record has the tools.")
     ] = None,
-    *,
     filters: DecisionFilter,
     as_json: AsJson = False,
 ) -> None:
@@ -72,7 +71,6 @@ def replay(
         wrong_usage("name a decision or an exported file, or ask for --all")
     if live and everything:
         wrong_usage("--live asks the model again for every decision: name one decision, or a file")
-    division = Division(workers, dask, checkpoint)
     if division and (not everything or steps):
         wrong_usage("--workers, --dask and --checkpoint are for --all, without --step")
     what_if = other_rules(constitution, policy)

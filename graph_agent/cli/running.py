@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import wraps
 from importlib import import_module
@@ -38,8 +38,10 @@ _UsageError: Any = typer.BadParameter.__base__
 """The error about an option or an argument, if Typer does not print it itself."""
 
 
-def option(flag: str, metavar: str, text: str, default: str | None = None, check: Callable[[Any], Any] | None = None) -> Any:
-    """Return a Typer option with a value. `default` says in words what is used if the option is not given."""
+def option(
+    flag: str, metavar: str | None, text: str, default: str | None = None, check: Callable[[Any], Any] | None = None
+) -> Any:
+    """Return a Typer option. `default` says in words what is used if the option is not given."""
     return typer.Option(flag, metavar=metavar, help=text, show_default=default or False, callback=check)
 
 
@@ -64,18 +66,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def replace_parameter(
-    name: str, options: Mapping[str, Any], make: Callable[..., Any]
+    name: str, make: Callable[..., Any], options: Collection[Parameter] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator for a command: on the command line its parameter `name` is replaced by `options`.
 
-    `options` has the type of each option by its name. The command gets what `make` returns for their values.
+    They are the parameters of `make`, unless others are given. The command gets what `make` returns for their values.
     """
-    added = [Parameter(option, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for option, kind in options.items()]
+    chosen = options or signature(make, eval_str=True).parameters.values()
+    added = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in chosen]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**arguments: Any) -> None:
-            made = make(**{option: arguments.pop(option) for option in options})
+            made = make(**{one.name: arguments.pop(one.name) for one in added})
             command(**{name: made}, **arguments)
 
         parameters: list[Parameter] = []

@@ -17,9 +17,10 @@ from graph_agent.bootstrap.definitions import diff_tools, pin_tools
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import problems, served_policy
 from graph_agent.bootstrap.tools_app import tools_app
-from graph_agent.cli.files import with_files
+from graph_agent.cli.files import run_with_database, with_files
 from graph_agent.cli.mcp_serving import Http, McpServing, Url, serve_mcp
 from graph_agent.cli.running import (
+    DONE,
     FAILED,
     AsJson,
     NoToken,
@@ -47,8 +48,7 @@ def list_tools(*, settings: Settings, as_json: AsJson = False) -> None:
 
     ! marks those that need the user's confirmation. A server that does not answer is reported on stderr.
     """
-    with open_in_loop(open_stores(settings)) as (stores, run):
-        checked = run(served_policy(settings, stores.database))
+    checked = run_with_database(served_policy, settings)
     for problem in checked.problems:
         print_error(str(problem))
     policy = checked.policy
@@ -105,8 +105,7 @@ def call(
     result = finished.turn.calls[-1].result.replace(duration_ms=made.duration_ms)
     typer.echo(json_line(result.to_json()))
     print_stderr(f"decision: {finished.decision.decision_id}")
-    if not result.success:
-        raise typer.Exit(FAILED)
+    raise typer.Exit(DONE if result.success else FAILED)
 
 
 def _confirm(decision: AgentDecision) -> bool:
@@ -125,8 +124,7 @@ def pin(settings: Settings) -> None:
 
     From then on a tool whose name, description, schema or annotations differ is refused.
     """
-    with open_in_loop(open_stores(settings)) as (stores, run):
-        file, count = run(pin_tools(settings, stores.database))
+    file, count = run_with_database(pin_tools, settings)
     typer.echo(f"pinned {count} tools in {file}")
 
 
@@ -136,12 +134,10 @@ def diff(settings: Settings) -> None:
 
     Exits with 1 if any differs.
     """
-    with open_in_loop(open_stores(settings)) as (stores, run):
-        lines = run(diff_tools(settings, stores.database))
+    lines = run_with_database(diff_tools, settings)
     for line in lines:
         typer.echo(visible(line))
-    if lines:
-        raise typer.Exit(FAILED)
+    raise typer.Exit(FAILED if lines else DONE)
 
 
 @with_files("mcp")

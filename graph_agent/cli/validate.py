@@ -12,7 +12,7 @@ import typer
 
 from graph_agent.bootstrap.validating import Validation, ValidationJob, open_validation, play_part, split_cases
 from graph_agent.cli.baseline import print_drift
-from graph_agent.cli.executors import CheckpointDirectory, Dask, Division, Workers
+from graph_agent.cli.executors import Division, divided
 from graph_agent.cli.files import with_files
 from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import FAILED, AsJson, Model, open_in_loop, option, print_stderr, wrong_usage
@@ -25,6 +25,7 @@ from graph_agent.validation.report import FixtureResult, PlayedCase, ValidationR
 
 
 @with_files()
+@divided
 def validate(
     file: Annotated[
         Path | None,
@@ -48,9 +49,7 @@ def validate(
         option("--save-baseline", "NAME", "Store the results as a baseline of this name."),
     ] = None,
     parallel: Annotated[int, typer.Option("--parallel", min=1, max=32, help="Run this many cases at a time.")] = 1,
-    workers: Workers = 1,
-    dask: Dask = None,
-    checkpoint: CheckpointDirectory = None,
+    division: Division,
     as_json: AsJson = False,
     junit: Annotated[bool, typer.Option("--junit", help="Print JUnit XML.")] = False,
 ) -> None:
@@ -61,7 +60,6 @@ def validate(
     if as_json and junit:
         wrong_usage("give either --json or --junit, not both")
     check_model(settings, model)
-    division = Division(workers, dask, checkpoint)
     if division and (model or settings.model or "").startswith("scripted:"):
         wrong_usage("a scripted model answers in the order of the cases, which --workers, --dask and --checkpoint divide")
     job = ValidationJob(settings, model, parallel)
