@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Executor, Future
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from graph_agent.db.private_file import replace_private_file
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import digest
+
+_NICENESS = 10
+"""Added to the niceness of a worker, so that other processes, such as a server's own, come first."""
 
 Results = list[dict[str, Any]]
 """The results of a part, as JSON."""
@@ -30,6 +37,21 @@ P = TypeVar("P", bound=Part)
 
 Work = Callable[[J, P], Coroutine[Any, Any, Results]]
 """A function that can be sent to another process, with its job and its part."""
+
+
+def start_worker() -> None:
+    """Prepare a worker process: it ends with its parent, and lets other processes come first."""
+    # Ctrl-C reaches every process of the terminal; the parent ends its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICENESS)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def _exit_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)
 
 
 def run_part(work: Work[J, P], job: J, part: P) -> str:

@@ -1,8 +1,8 @@
-"""The options that divide a command's work, and the processes that do it: worker processes or a Dask cluster."""
+"""Long work of a command: the options that divide it, the processes that do it (or a Dask cluster), and its progress bar."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from graph_agent.audit.parallel import Checkpoint, J, P, Results, Work, run_in_order
+from graph_agent.audit.parallel import Checkpoint, J, P, Results, Work, run_in_order, start_worker
 from graph_agent.cli.running import import_extra, option, replace_parameter
 from graph_agent.errors import ConfigurationError
-from graph_agent.replays.pool import start_worker
 
 _DASK_SECONDS = 10
 """The time limit for connecting to a Dask scheduler."""
@@ -75,3 +76,13 @@ class Division:
 
 divided = replace_parameter("division", Division)
 """The decorator of a command with a parameter `division`: on the command line, the options that are the fields of it."""
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Show a progress bar and yield a function that updates it: `update(done, total)`. Nothing is shown without a terminal."""
+    console = Console(stderr=True)
+    columns = TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,20 +1,24 @@
-"""`graph-agent log list` and `log show`: read the record."""
+"""`graph-agent log list`, `show`, `metrics` and `fixture`: read the record."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from graph_agent.audit.filters import DecisionFilter
+from graph_agent.audit.metrics import Durations, MetricsSummary
 from graph_agent.audit.queries import DecisionPage, LogQueryService
 from graph_agent.cli.filters import filter_by, open_log, open_queries
-from graph_agent.cli.running import AsJson, print_stderr
-from graph_agent.cli.show import json_line, print_text
+from graph_agent.cli.running import AsJson, option, print_stderr
+from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.cli.trace import print_findings, print_record, shorten
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.counting import counted
+from graph_agent.reply.text import visible
+from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 _STYLES = {"SUCCESS": "green", "ERROR": "red", "REFUSAL": "yellow", "AMBIGUITY": "cyan", "PENDING": "yellow"}
 
@@ -77,3 +81,87 @@ def show_decision(
     else:
         print_record(record)
         print_findings(trace)
+
+
+@filter_by("since", "until", "user_id", "conversation_id", "model")
+def print_metrics(*, filters: DecisionFilter, as_json: AsJson = False) -> None:
+    """Print totals, rates, percentiles and breakdowns of the decisions."""
+    with open_queries() as (log, run):
+        metrics = run(log.get_metrics_summary(filters=filters))
+    if as_json:
+        typer.echo(json_line(metrics.to_json()))
+    else:
+        _print_metrics(metrics)
+
+
+def print_fixture(
+    decision_id: Annotated[str, typer.Argument(metavar="DECISION_ID", help="Use this decision; `log list` prints the ids.")],
+    name: Annotated[
+        str | None,
+        option("--test-id", "NAME", "Name the test case (default: the decision id)."),
+    ] = None,
+    alone: Annotated[bool, typer.Option("--alone", help="Leave out the earlier turns of the conversation.")] = False,
+) -> None:
+    """Print a decision as a YAML test case for `validate`.
+
+    The case replays the earlier turns of the conversation and expects the same decision.
+    """
+    with open_queries() as (log, run):
+        fixture = run(fixture_from_log(log, decision_id, test_id=name, alone=alone))
+    typer.echo(dump_fixtures([fixture]), nl=False)
+
+
+def _print_metrics(metrics: MetricsSummary) -> None:
+    rate = "-" if metrics.success_rate is None else f"{metrics.success_rate:.1%}"
+    print_text(f"{metrics.total:,} decisions, {rate} successful, {metrics.open:,} open, {metrics.interrupted:,} interrupted")
+    print_text(f"decisions take {_durations(metrics.durations)}; tool calls {_durations(metrics.tool_durations)}")
+    tokens = metrics.tokens
+    if tokens.decisions:
+        print_text(
+            f"{tokens.total_tokens:,} tokens, {tokens.prompt_tokens:,} in and {tokens.completion_tokens:,} out, "
+            f"reported by {tokens.decisions:,} decisions"
+        )
+    closed = metrics.durations.count
+    for title, counts in {
+        "outcome": metrics.outcomes,
+        "decision type": metrics.decision_types,
+        "intent": metrics.intents,
+        "model": metrics.models,
+        "constitution": {name[:12]: times for name, times in metrics.constitutions.items()},
+    }.items():
+        if counts:
+            stdout_console().print(_counts(title, counts, closed))
+    if metrics.tools:
+        stdout_console().print(_tools(metrics))
+
+
+def _counts(title: str, counts: dict[str, int], of: int) -> Table:
+    table = Table(title, "decisions", "share", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, times in counts.items():
+        table.add_row(visible(name), f"{times:,}", f"{times / max(1, of):.1%}")
+    return table
+
+
+def _tools(metrics: MetricsSummary) -> Table:
+    table = Table("tool", "calls", "sent", "refused", "succeeded", "p50", "p95", "p99", "errors", box=None, pad_edge=False)
+    for column in table.columns[1:-1]:
+        column.justify = "right"
+    for name, tool in metrics.tools.items():
+        rate = "-" if tool.success_rate is None else f"{tool.success_rate:.1%}"
+        spent = [_ms(value) for value in (tool.durations.p50, tool.durations.p95, tool.durations.p99)]
+        errors = ", ".join(f"{code} {times:,}" for code, times in tool.errors.items())
+        table.add_row(visible(name), f"{tool.calls:,}", f"{tool.executed:,}", f"{tool.refused:,}", rate, *spent, errors)
+    return table
+
+
+def _durations(durations: Durations) -> str:
+    if durations.average is None:
+        return "-"
+    percentiles = ", ".join(f"{name} {_ms(getattr(durations, name))}" for name in ("p50", "p95", "p99"))
+    return f"{durations.average:,.0f} ms on average ({percentiles})"
+
+
+def _ms(value: int | None) -> str:
+    return "-" if value is None else f"{value:,} ms"

@@ -1,20 +1,21 @@
-"""`graph-agent log verify` and the commands of the log as a transparency log: erase, fork, rotate, consistency, witness add."""
+"""`graph-agent log verify`, `prune`, and those of the transparency log: erase, fork, rotate, consistency, witness add."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from graph_agent.audit.retention import prune
 from graph_agent.bootstrap.erasing import erase_user
 from graph_agent.bootstrap.record_tree import add_witness, record_tree, rotate_key
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.verification import verify_installation
-from graph_agent.cli.executors import Division, divided
-from graph_agent.cli.progress import progress_bar
+from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.running import (
     DONE,
     FAILED,
@@ -76,6 +77,28 @@ def verify(
     else:
         print_report(report)
     raise typer.Exit(DONE if report.intact else FAILED)
+
+
+def prune_decisions(
+    days: Annotated[
+        int | None,
+        typer.Option("--days", min=1, max=36500, help="Keep this many days.", show_default="GRAPH_AGENT_RETENTION_DAYS, 30"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove closed decisions that are older than the retention.
+
+    They are removed in small batches. Baselines and reports are kept.
+    """
+    now = datetime.now(UTC)
+    with _opened() as (settings, stores, tree, run), progress_bar("pruning") as advance:
+        # What is not in the tree is not removed.
+        run(tree.seal())
+        before = now - timedelta(days=days or settings.retention_days)
+        pruned = prune(stores.database, before, now=now, key=tree.key, on_batch=lambda gone: advance(gone, None))
+        report = run(pruned)
+    text = f"{report.decisions} decisions and {report.texts} texts from before {report.before:%Y-%m-%d %H:%M} UTC removed"
+    typer.echo(json_line(report.to_json()) if as_json else text)
 
 
 def erase(

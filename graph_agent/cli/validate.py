@@ -12,9 +12,8 @@ import typer
 
 from graph_agent.bootstrap.validating import Validation, ValidationJob, open_validation, play_part, split_cases
 from graph_agent.cli.baseline import print_drift
-from graph_agent.cli.executors import Division, divided
+from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.files import with_files
-from graph_agent.cli.progress import progress_bar
 from graph_agent.cli.running import FAILED, AsJson, Model, open_in_loop, option, print_stderr, wrong_usage
 from graph_agent.cli.runtime import check_model
 from graph_agent.cli.show import json_line, print_text

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.parallel import Results
+from graph_agent.audit.parallel import Results, start_worker
 from graph_agent.audit.time_slices import TimeSlice
 from graph_agent.clock import ignore_result
 from graph_agent.db import Database
@@ -35,8 +32,6 @@ _QUEUED = 2 * WORKERS
 """The number of replays that are prepared before their results are needed: enough to keep the workers busy."""
 _EXIT_SECONDS = 5.0
 """The time that an idle worker has to end by itself."""
-_NICENESS = 10
-"""Added to the niceness of a worker, so that a server's own process comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,21 +188,6 @@ class _Worker:
         self._process.kill()
         self._process.join()
         self._jobs.close()
-
-
-def start_worker() -> None:
-    """Prepare a worker process: it ends with its parent, and lets other processes come first."""
-    # Ctrl-C reaches every process of the terminal; the parent ends its workers itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(_NICENESS)
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
-
-
-def _exit_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(0)
 
 
 def _serve(jobs: Connection[dict[str, Any] | str, _Job], build: Callable[[], CompiledGraph]) -> None:

@@ -85,7 +85,7 @@ def test_prune_removes_what_is_older_than_the_retention(cli: Cli, log: Database)
 
 def test_pruning_leaves_a_log_that_can_be_verified(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("ask", "add a task to call mom")
-    import graph_agent.cli.log_prune as prune
+    import graph_agent.cli.log_tree as commands
 
     class Later(datetime):
         @classmethod
@@ -93,7 +93,7 @@ def test_pruning_leaves_a_log_that_can_be_verified(cli: Cli, monkeypatch: pytest
             return datetime.now(UTC) + timedelta(days=40)
 
     # No option sets the time of a command.
-    monkeypatch.setattr(prune, "datetime", Later)
+    monkeypatch.setattr(commands, "datetime", Later)
     assert cli("log", "prune", "--json").json()["decisions"] == 1
     assert cli("log", "verify").code == 0
 
