@@ -12,7 +12,7 @@ from graph_agent.audit.drift.result import Comparison, Drift
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.filters import filter_by, open_log
-from graph_agent.cli.running import FAILED, AsJson, option
+from graph_agent.cli.running import DONE, FAILED, AsJson, option
 from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
@@ -30,11 +30,9 @@ def create(
     with open_log(writes=True) as (database, run):
         service = BaselineService(database, record_key=record_keys(read_settings()))
         baseline = run(service.create_baseline(name, description=description, filters=filters))
-    if as_json:
-        typer.echo(json_line(baseline.to_json()))
-    else:
-        groups = len(baseline.profiles)
-        typer.echo(f"{visible(baseline.name)}: {baseline.decisions} decisions, {groups} group{'s' if groups > 1 else ''}")
+    groups = len(baseline.profiles)
+    text = f"{visible(baseline.name)}: {baseline.decisions} decisions, {groups} group{'s' if groups > 1 else ''}"
+    typer.echo(json_line(baseline.to_json()) if as_json else text)
 
 
 def list_baselines(as_json: AsJson = False) -> None:
@@ -79,8 +77,7 @@ def compare(
         typer.echo(json_line(report.to_json()))
     else:
         print_drift(report)
-    if report.drift_detected:
-        raise typer.Exit(FAILED)
+    raise typer.Exit(FAILED if report.drift_detected else DONE)
 
 
 def print_drift(drift: Drift) -> None:

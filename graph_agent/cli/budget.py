@@ -29,10 +29,8 @@ def budget(user: User = LOCAL_USER, as_json: AsJson = False) -> None:
     for tool in sorted({use.tool_name for use in uses}):
         used = {window: total_of(tools[tool]) for window, tools in windows.items() if tool in tools}
         unsettled = sum(not use.settled for use in uses if use.tool_name == tool)
-        if as_json:
-            typer.echo(json_line({"tool": tool, "used": used, "unsettled": unsettled}))
-        else:
-            open_calls = f"; {unsettled} not settled yet" if unsettled else ""
-            typer.echo(visible(f"{tool}: {used_text(used)}{open_calls}"))
+        text = f"{tool}: {used_text(used)}" + (f"; {unsettled} not settled yet" if unsettled else "")
+        found = {"tool": tool, "used": used, "unsettled": unsettled}
+        typer.echo(json_line(found) if as_json else visible(text))
     if not uses and not as_json:
         typer.echo("Nothing that a rule counts was used today.")

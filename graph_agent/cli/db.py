@@ -10,7 +10,7 @@ import typer
 from graph_agent.bootstrap.copying import copy_database
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.log_tree import print_report
-from graph_agent.cli.running import FAILED, AsJson, open_in_loop
+from graph_agent.cli.running import DONE, FAILED, AsJson, open_in_loop
 from graph_agent.cli.show import json_line
 from graph_agent.settings import read_settings
 
@@ -32,8 +32,7 @@ def copy(
             typer.echo(f"{table:<24}{rows:>10,} rows")
         if report is not None:
             print_report(report)
-    if report is not None and not report.intact:
-        raise typer.Exit(FAILED)
+    raise typer.Exit(DONE if report is None or report.intact else FAILED)
 
 
 def migrate() -> None:

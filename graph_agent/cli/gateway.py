@@ -13,7 +13,7 @@ from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import pins_of
 from graph_agent.bootstrap.tools_app import mcp_app
 from graph_agent.cli.files import with_files
-from graph_agent.cli.mcp_serving import Http, McpServing, Url, serve_mcp
+from graph_agent.cli.mcp_serving import Http, Url, serve_mcp
 from graph_agent.cli.running import NoToken, User, option, print_stderr
 from graph_agent.gateway.server import Gateway
 from graph_agent.settings import Settings
@@ -44,8 +44,8 @@ def gateway(
         return mcp_app(settings, opened.server, address, token, reads=opened.reads, **options)
 
     user_id = None if http is not None and settings.authenticates else user
-    serving = McpServing("gateway", Gateway.run_stdio, app)
-    serve_mcp(settings, _open_gateway(settings, user_id, page), serving, user, http, url, no_token=no_token)
+    opening = _open_gateway(settings, user_id, page)
+    serve_mcp(settings, "gateway", opening, Gateway.run_stdio, app, user=user, http=http, url=url, no_token=no_token)
 
 
 @asynccontextmanager

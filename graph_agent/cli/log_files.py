@@ -17,7 +17,17 @@ from graph_agent.bootstrap.record_tree import record_tree
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.files import other_rules
 from graph_agent.cli.filters import filter_by, open_log, open_queries
-from graph_agent.cli.running import FAILED, AsJson, import_extra, open_file, option, print_error, print_stderr, wrong_usage
+from graph_agent.cli.running import (
+    DONE,
+    FAILED,
+    AsJson,
+    import_extra,
+    open_file,
+    option,
+    print_error,
+    print_stderr,
+    wrong_usage,
+)
 from graph_agent.cli.show import escape_json, json_line
 from graph_agent.clock import SystemClock
 from graph_agent.record.tree.proof import read_proof
@@ -84,14 +94,11 @@ def import_decisions(
     with open_log(writes=True) as (database, run), ExitStack() as stack:
         source = sys.stdin if file == "-" else stack.enter_context(open_file(file))
         report = run(LogQueryService(database).import_logs(_chunks(source), record_key=record_keys(read_settings())))
-    if as_json:
-        typer.echo(json_line(report.to_json()))
-    else:
-        typer.echo(f"{report.imported} decisions imported, {report.present} existed already")
+    text = f"{report.imported} decisions imported, {report.present} existed already"
+    typer.echo(json_line(report.to_json()) if as_json else text)
     for decision_id in report.differing:
         print_error(f"{decision_id} exists here with another record and was not changed")
-    if report.differing:
-        raise typer.Exit(FAILED)
+    raise typer.Exit(FAILED if report.differing else DONE)
 
 
 def _write_proof(decision_id: str, folder: Path, other: dict[str, Any], rules: list[Path]) -> None:

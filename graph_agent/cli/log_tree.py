@@ -156,10 +156,8 @@ def consistency(
         except NoteError as exc:
             wrong_usage(f"the file {old} is not a checkpoint of this log: {exc}")
         head, proof = run(tree.prove_growth(checkpoint))
-    if as_json:
-        typer.echo(json_line({"old": note, "proof": proof, "checkpoint": head}))
-    else:
-        typer.echo(f"the log continues the {counted(checkpoint.size, 'leaf', 'leaves')} of {old}")
+    text = f"the log continues the {counted(checkpoint.size, 'leaf', 'leaves')} of {old}"
+    typer.echo(json_line({"old": note, "proof": proof, "checkpoint": head}) if as_json else text)
 
 
 def add(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, closing, suppress
-from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 from graph_agent.api.server import HttpServerConfig, Server
@@ -27,34 +26,29 @@ Http = Annotated[
 Url = Annotated[str | None, option("--url", "URL", "With bearer tokens: the URL that clients use, if it differs from --http.")]
 
 
-@dataclass(frozen=True)
-class McpServing(Generic[T]):
-    """The MCP server of a command. Both functions get the command's resource."""
-
-    name: str
-    """The noun of the messages, such as "tasks"."""
-    over_stdio: Callable[[T], Coroutine[Any, Any, None]]
-    app: Callable[[T, str, str | None], Any]
-    """Returns the ASGI application, for the URL that clients use and the launch token that they send, if any."""
-
-
 def serve_mcp(
     settings: Settings,
+    name: str,
     resource: AbstractAsyncContextManager[T],
-    serving: McpServing[T],
+    over_stdio: Callable[[T], Coroutine[Any, Any, None]],
+    app: Callable[[T, str, str | None], Any],
+    *,
     user: str,
     http: str | None,
     url: str | None,
-    *,
     no_token: bool,
 ) -> None:
-    """Open `resource` and serve over stdio until the client disconnects, or over HTTP until Ctrl-C or SIGTERM."""
+    """Open `resource` and serve over stdio until the client disconnects, or over HTTP until Ctrl-C or SIGTERM.
+
+    `name` is the noun of the messages, such as "tasks". `app` returns the ASGI application for the resource, the URL that
+    clients use, and the launch token that they send, if any.
+    """
     if no_token and (http is None or settings.authenticates):
         wrong_usage("a launch token is required only over HTTP without bearer tokens: leave --no-token out")
     if http is None:
         with open_in_loop(resource) as (opened, run), suppress(KeyboardInterrupt):
-            print_stderr(f"serving the {serving.name} of {user} over stdio")
-            run(serving.over_stdio(opened))
+            print_stderr(f"serving the {name} of {user} over stdio")
+            run(over_stdio(opened))
         return
     host, port = parse_address(http, "--http")
     if settings.authenticates:
@@ -68,11 +62,10 @@ def serve_mcp(
         bound = f"{url_of(host, listener)}/mcp"
         token = None if no_token or settings.authenticates else launch_token(settings)
         whose = "each token's user" if settings.authenticates else user
-        app = serving.app(opened, url or bound, token)
-        config = HttpServerConfig(app, lifespan="on", timeout_graceful_shutdown=SHUTDOWN_SECONDS)
+        config = HttpServerConfig(app(opened, url or bound, token), lifespan="on", timeout_graceful_shutdown=SHUTDOWN_SECONDS)
 
         def announce() -> None:
-            print_stderr(f"serving the {serving.name} of {whose} on {bound}")
+            print_stderr(f"serving the {name} of {whose} on {bound}")
             if token is not None:
                 print_stderr(f"clients send the header in {token_file(settings)}")
 

@@ -77,44 +77,43 @@ def replay(
         printer = _Printer(steps, as_json, alone=target is not None and database is not None)
         if division:
             job = ReplayJob(read_settings().log_reads, filters, **what_if)
-            tally = _replay_slices(run(split_log(database, filters)), job, printer, division)
-        elif target is None:
-            expected = run(LogQueryService(database).query_decisions(filters, limit=1)).total
-            tally = run(_replay_all(read_log(database, filters), expected, printer, what_if, live=live, model=model))
+            _replay_slices(run(split_log(database, filters)), job, printer, division)
         else:
-            tally = run(_replay_all(_read_target(target, database), None, printer, what_if, live=live, model=model))
-    if tally.total == 0:
-        print_stderr("There is nothing to replay.")
-    elif not printer.alone:
-        verdict = f"{tally.identical} of {tally.total} identical"
-        if as_json:
-            print_stderr(verdict)
-        else:
-            print_text((verdict, "bold green" if tally.identical == tally.total else "bold red"))
-    raise typer.Exit(DONE if tally.identical == tally.total else FAILED)
+            expected = None
+            if target is None:
+                expected = run(LogQueryService(database).query_decisions(filters, limit=1)).total
+            sources = read_log(database, filters) if target is None else _read_target(target, database)
+            run(_replay_all(sources, expected, printer, what_if, live=live, model=model))
+    raise typer.Exit(DONE if printer.print_verdict() else FAILED)
 
 
 @dataclass(slots=True)
-class _Tally:
-    total: int = 0
-    identical: int = 0
-
-    def count(self, report: dict[str, Any]) -> None:
-        self.total += 1
-        self.identical += report["identical"]
-
-
-@dataclass(frozen=True, slots=True)
 class _Printer:
-    """Prints the report of each replay."""
+    """Prints the report of each replay, and counts them."""
 
     steps: bool
     as_json: bool
     alone: bool
     """True if the user named one decision. Of several decisions, only those that differ are printed."""
+    total: int = 0
+    identical: int = 0
+
+    def print_verdict(self) -> bool:
+        """Print how many of several decisions were identical. Return True if all were."""
+        all_identical = self.identical == self.total
+        verdict = f"{self.identical} of {self.total} identical"
+        if self.total == 0:
+            print_stderr("There is nothing to replay.")
+        elif self.as_json and not self.alone:
+            print_stderr(verdict)
+        elif not self.alone:
+            print_text((verdict, "bold green" if all_identical else "bold red"))
+        return all_identical
 
     def print(self, report: dict[str, Any], played: ReplayReport | None = None) -> None:
         """Print `report`, the JSON of a replay. `played` is the same with its steps; None if the record cannot be read."""
+        self.total += 1
+        self.identical += report["identical"]
         if self.as_json:
             typer.echo(json_line(report))
             return
@@ -136,8 +135,7 @@ class _Printer:
             print_text(("    replayed  ", "dim"), shorten(one["replayed"], _VALUE))
 
 
-def _replay_slices(slices: list[TimeSlice], job: ReplayJob, printer: _Printer, division: Division) -> _Tally:
-    tally = _Tally()
+def _replay_slices(slices: list[TimeSlice], job: ReplayJob, printer: _Printer, division: Division) -> None:
     if job.policy is not None:
         Constitution.parse(job.policy)
     expected = sum(part.decisions for part in slices)
@@ -147,10 +145,8 @@ def _replay_slices(slices: list[TimeSlice], job: ReplayJob, printer: _Printer, d
     ):
         for reports in finished:
             for report in reports:
-                tally.count(report)
                 printer.print(report)
-            advance(tally.total, expected)
-    return tally
+            advance(printer.total, expected)
 
 
 async def _replay_all(
@@ -161,8 +157,8 @@ async def _replay_all(
     *,
     live: bool,
     model: str | None,
-) -> _Tally:
-    tally, replayer, adapter = _Tally(), Replayer(), None
+) -> None:
+    replayer, adapter = Replayer(), None
     async with AsyncExitStack() as stack:
         if live:
             adapter, reason = await stack.enter_async_context(open_adapter(read_settings(), model))
@@ -173,10 +169,8 @@ async def _replay_all(
                 if found.record is not None:
                     played = await replayer.replay(found.record, found.texts, **what_if, live=adapter, interruptible=True)
                 report = unreadable_report(found.name) if played is None else played.to_json()
-                tally.count(report)
                 printer.print(report, played)
-                advance(tally.total, expected)
-    return tally
+                advance(printer.total, expected)
 
 
 async def _read_target(target: str, database: Database | None) -> AsyncIterator[LoadedRecord]:

@@ -6,19 +6,18 @@ import asyncio
 import json
 import sys
 import webbrowser
-from collections.abc import Coroutine
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from graph_agent.bootstrap import LOCAL_USER, toolbox
 from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.bootstrap.definitions import diff_tools, pin_tools
-from graph_agent.bootstrap.stores import Stores, open_stores
+from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import problems, served_policy
 from graph_agent.bootstrap.tools_app import tools_app
 from graph_agent.cli.files import run_with_database, with_files
-from graph_agent.cli.mcp_serving import Http, McpServing, Url, serve_mcp
+from graph_agent.cli.mcp_serving import Http, Url, serve_mcp
 from graph_agent.cli.running import (
     DONE,
     FAILED,
@@ -168,11 +167,14 @@ def serve_tools(
     serves the user of each token, on any address.
     """
     settings = read_settings()
-
-    def over_stdio(stores: Stores) -> Coroutine[Any, Any, None]:
-        return toolbox.serve_tools(stores.database, user)
-
-    def app(stores: Stores, address: str, token: str | None) -> Any:
-        return tools_app(settings, stores.database, user, address, token)
-
-    serve_mcp(settings, open_stores(settings), McpServing("tasks", over_stdio, app), user, http, url, no_token=no_token)
+    serve_mcp(
+        settings,
+        "tasks",
+        open_stores(settings),
+        lambda stores: toolbox.serve_tools(stores.database, user),
+        lambda stores, address, token: tools_app(settings, stores.database, user, address, token),
+        user=user,
+        http=http,
+        url=url,
+        no_token=no_token,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from fnmatch import fnmatchcase
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 from xml.etree import ElementTree
@@ -14,7 +15,7 @@ from graph_agent.bootstrap.validating import Validation, ValidationJob, open_val
 from graph_agent.cli.baseline import print_drift
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.files import with_files
-from graph_agent.cli.running import FAILED, AsJson, Model, open_in_loop, option, print_stderr, wrong_usage
+from graph_agent.cli.running import DONE, FAILED, AsJson, Model, open_in_loop, option, print_stderr, wrong_usage
 from graph_agent.cli.runtime import check_model
 from graph_agent.cli.show import json_line, print_text
 from graph_agent.reply.text import visible
@@ -85,18 +86,15 @@ def validate(
     for result in report.results:
         if not result.passed and (as_json or junit):
             print_stderr(f"failed: {result.test_id}")
-    if not report.passed:
-        raise typer.Exit(FAILED)
+    raise typer.Exit(DONE if report.passed else FAILED)
 
 
 async def _play(validation: Validation, fixtures: list[Fixture], parallel: int) -> list[PlayedCase]:
-    done = 0
+    numbers = count(1)
     with progress_bar("validating") as advance:
 
         def on_result(_result: FixtureResult) -> None:
-            nonlocal done
-            done += 1
-            advance(done, len(fixtures))
+            advance(next(numbers), len(fixtures))
 
         return await validation.service.play(fixtures, parallel=parallel, on_result=on_result)
 
@@ -130,10 +128,8 @@ def _junit(report: ValidationReport) -> str:
     figures = {"tests": str(report.test_count), "failures": str(report.fail_count), "time": f"{report.duration_ms / 1000:.3f}"}
     suite = ElementTree.Element("testsuite", {"name": visible(report.suite or "validation"), **figures})
     for result in report.results:
-        time = f"{result.duration_ms / 1000:.3f}"
-        case = ElementTree.SubElement(
-            suite, "testcase", {"classname": suite.attrib["name"], "name": visible(result.test_id), "time": time}
-        )
+        figures = {"name": visible(result.test_id), "time": f"{result.duration_ms / 1000:.3f}"}
+        case = ElementTree.SubElement(suite, "testcase", {"classname": suite.attrib["name"], **figures})
         if not result.passed:
             failure = ElementTree.SubElement(case, "failure", {"message": visible(result.failures[0])})
             failure.text = visible("\n".join(result.failures))
