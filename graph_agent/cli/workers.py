@@ -6,13 +6,13 @@ import os
 import signal
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from types import FrameType
 from typing import Any
 
 from graph_agent.cli.running import DONE, FAILED, print_error
@@ -34,71 +34,60 @@ class _Worker:
     serves: bool = False
 
 
+@dataclass(slots=True)
 class WorkerGroup:
-    """A number of worker processes that share a listening socket."""
+    """A number of worker processes that share a listening socket.
 
-    def __init__(
-        self,
-        count: int,
-        target: Callable[..., object],
-        arguments: tuple[Any, ...],
-        listener: socket.socket,
-        on_started: Callable[[str], None],
-    ) -> None:
-        """Each worker runs `target(*arguments, number, listener, report)` and sends one text to `report` once it serves.
+    Each worker runs `target(*arguments, number, listener, report)` and sends one text to `report` once it serves.
+    """
 
-        `on_started` is called with the text of the first one.
-        """
-        # Not forked: the parent may have threads, whose locks a fork would copy in any state.
-        self._context = get_context("spawn")
-        self._count = count
-        self._target = target
-        self._arguments = arguments
-        self._listener = listener
-        self._on_started = on_started
-        self._workers: dict[int, _Worker] = {}
-        self._due: dict[int, float] = {}
-        """The number of each worker that is to be started -> when."""
-        self._quick_ends: dict[int, int] = {}
-        self._failed_starts = 0
-        self._ever_served = False
-        self._stopping = False
-        self._exit_code = DONE
+    count: int
+    target: Callable[..., object]
+    arguments: tuple[Any, ...]
+    listener: socket.socket
+    on_started: Callable[[str], None]
+    """Called with the text of the first one."""
+    _workers: dict[int, _Worker] = field(default_factory=dict, init=False)
+    _due: dict[int, float] = field(default_factory=dict, init=False)
+    """The number of each worker that is to be started -> when."""
+    _quick_ends: Counter[int] = field(default_factory=Counter, init=False)
+    _failed_starts: int = field(default=0, init=False)
+    _ever_served: bool = field(default=False, init=False)
+    _stopping: bool = field(default=False, init=False)
+    _exit_code: int = field(default=DONE, init=False)
 
     def run(self) -> int:
         """Run the workers until SIGINT or SIGTERM, and return the exit code: failed if a worker has left a turn open."""
-        with _queued_signals() as (wakeup, received):
+        with _queued_signals() as wakeup:
             # The first worker starts alone: it migrates the databases, and reports once what is wrong with the settings.
             self._due[0] = time.monotonic()
             while self._workers or self._due:
                 self._start_due()
-                self._wait(wakeup)
-                while received:
-                    received.pop()
+                for _signal in self._wait(wakeup):
                     self._stop()
                 self._read_reports()
                 self._reap()
         return self._exit_code
 
     def _start_due(self) -> None:
-        now = time.monotonic()
+        # Not forked: the parent may have threads, whose locks a fork would copy in any state.
+        context, now = get_context("spawn"), time.monotonic()
         for number in [number for number, at in self._due.items() if at <= now]:
             del self._due[number]
-            ours, theirs = self._context.Pipe(duplex=False)
-            arguments = (*self._arguments, number, self._listener, theirs)
-            process = self._context.Process(target=self._target, args=arguments, name=f"graph-agent-worker-{number}")
+            ours, theirs = context.Pipe(duplex=False)
+            arguments = (*self.arguments, number, self.listener, theirs)
+            process = context.Process(target=self.target, args=arguments, name=f"graph-agent-worker-{number}")
             process.start()
             # Only the worker holds its end now, so its death closes the pipe.
             theirs.close()
             self._workers[number] = _Worker(process, ours, now)
 
-    def _wait(self, wakeup: int) -> None:
-        """Wait until a worker serves or ends, a signal arrives, or the next worker is due."""
+    def _wait(self, wakeup: int) -> bytes:
+        """Wait until a worker serves or ends, a signal arrives, or the next worker is due. Return a byte for each signal."""
         reports = [worker.report for worker in self._workers.values() if not worker.serves]
         sentinels = [worker.process.sentinel for worker in self._workers.values()]
         timeout = max(0.0, min(self._due.values()) - time.monotonic()) if self._due else None
-        if wakeup in wait([wakeup, *reports, *sentinels], timeout):
-            os.read(wakeup, 512)
+        return os.read(wakeup, 512) if wakeup in wait([wakeup, *reports, *sentinels], timeout) else b""
 
     def _stop(self) -> None:
         """End all workers; on a second signal, without waiting for requests."""
@@ -107,33 +96,28 @@ class WorkerGroup:
         self._stopping = True
         self._due.clear()
         # A connection that no worker has accepted is reset, so the client or its proxy can go elsewhere.
-        self._listener.close()
+        self.listener.close()
         for worker in self._workers.values():
             with suppress(ProcessLookupError):
                 os.kill(worker.process.pid or 0, sent)
 
     def _read_reports(self) -> None:
         for worker in self._workers.values():
-            model = self._read_report(worker)
-            if model is None:
+            if worker.serves or not worker.report.poll():
+                continue
+            try:
+                model = worker.report.recv()
+            except EOFError:
+                # It has died; its end is noted when it is reaped.
                 continue
             worker.serves = True
             self._failed_starts = 0
             if not self._ever_served:
                 self._ever_served = True
-                self._on_started(model)
-            if len(self._workers) < self._count and not self._stopping:
+                self.on_started(model)
+            if len(self._workers) < self.count and not self._stopping:
                 now = time.monotonic()
-                self._due = {number: now for number in range(self._count) if number not in self._workers} | self._due
-
-    def _read_report(self, worker: _Worker) -> str | None:
-        """Return what the worker has sent; None if there is nothing, or it was read before."""
-        if worker.serves or not worker.report.poll():
-            return None
-        try:
-            return worker.report.recv()
-        except EOFError:
-            return None
+                self._due = {number: now for number in range(self.count) if number not in self._workers} | self._due
 
     def _reap(self) -> None:
         for number, worker in list(self._workers.items()):
@@ -154,18 +138,16 @@ class WorkerGroup:
             return
         if not worker.serves:
             self._failed_starts += 1
-            if not self._ever_served and code > 0:
-                # It has reported what is wrong, and another one would report the same.
-                self._exit_code = code
-                self._stop()
-                return
-            if self._failed_starts >= MAX_FAILED_STARTS:
-                print_error(f"{MAX_FAILED_STARTS} workers in a row have {_end(code)} before they could serve")
-                self._exit_code = FAILED
+            # It has reported what is wrong, and another one would report the same.
+            is_reported = not self._ever_served and code > 0
+            if is_reported or self._failed_starts >= MAX_FAILED_STARTS:
+                if not is_reported:
+                    print_error(f"{MAX_FAILED_STARTS} workers in a row have {_end(code)} before they could serve")
+                self._exit_code = code if is_reported else FAILED
                 self._stop()
                 return
         quick = not worker.serves or time.monotonic() - worker.started_at < _STABLE_SECONDS
-        self._quick_ends[number] = self._quick_ends.get(number, 0) + 1 if quick else 0
+        self._quick_ends[number] = self._quick_ends[number] + 1 if quick else 0
         delay = min(MAX_RESTART_SECONDS, FIRST_RESTART_SECONDS * 2 ** self._quick_ends[number])
         print_error(f"worker {number} has {_end(code)} and is restarted in {delay:g} s")
         self._due[number] = time.monotonic() + delay
@@ -176,20 +158,18 @@ def _end(code: int) -> str:
 
 
 @contextmanager
-def _queued_signals() -> Iterator[tuple[int, list[int]]]:
-    """Append SIGINT and SIGTERM to a list instead of ending the process, and write to a pipe that wakes the waiting loop."""
-    received: list[int] = []
+def _queued_signals() -> Iterator[int]:
+    """Queue SIGINT and SIGTERM in a pipe, one byte for each, instead of ending the process. Yield its reading end."""
     reading, writing = os.pipe()
-
-    def queue(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        os.write(writing, b"\0")
-
-    before = {number: signal.signal(number, queue) for number in (signal.SIGINT, signal.SIGTERM)}
+    os.set_blocking(writing, False)
+    # Python writes the byte; the handler only replaces the default action. First the pipe, so that no signal gets lost.
+    descriptor = signal.set_wakeup_fd(writing)
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield reading, received
+        yield reading
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(descriptor)
         os.close(reading)
         os.close(writing)
