@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "serve:serve", "Serve the chat API and the page until Ctrl-C or SIGTERM; running turns are finished first."
         ),
         "gateway": Command(
-            "gateway:gateway", "Serve the tools of MCP servers to any MCP client, judged, confirmed and recorded."
+            "mcp_servers:gateway", "Serve the tools of MCP servers to any MCP client, judged, confirmed and recorded."
         ),
         "step": Command("step:step", "Send one message and print each state with its outcome and changes, then the reply."),
         "demo": Command(
@@ -119,7 +119,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "pin": Command("tools:pin", "Write the definitions of the MCP servers' tools to a lock file beside the constitution."),
         "diff": Command("tools:diff", "List the tools that differ from the lock file."),
         "sign-in": Command("tools:sign_in", "Sign in to an MCP server in the browser."),
-        "serve": Command("tools:serve_tools", "Serve tasks to any MCP client, over stdio or HTTP."),
+        "serve": Command("mcp_servers:serve_tools", "Serve tasks to any MCP client, over stdio or HTTP."),
     },
 }
 

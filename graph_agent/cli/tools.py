@@ -10,19 +10,15 @@ from typing import Annotated
 
 import typer
 
-from graph_agent.bootstrap import LOCAL_USER, toolbox
+from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.bootstrap.definitions import diff_tools, pin_tools
-from graph_agent.bootstrap.stores import open_stores
-from graph_agent.bootstrap.toolbox import problems, served_policy
-from graph_agent.bootstrap.tools_app import tools_app
+from graph_agent.bootstrap.toolbox import problems, served_policy, sign_in_to
 from graph_agent.cli.files import run_with_database, with_files
-from graph_agent.cli.mcp_serving import Http, Url, serve_mcp
 from graph_agent.cli.running import (
     DONE,
     FAILED,
     AsJson,
-    NoToken,
     Roles,
     User,
     known_roles,
@@ -37,7 +33,7 @@ from graph_agent.models.decision import AgentDecision
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.reply.text import visible
-from graph_agent.settings import Settings, read_settings
+from graph_agent.settings import Settings
 from graph_agent.turn.finished import FinishedTurn
 
 
@@ -150,31 +146,5 @@ def sign_in(server: Annotated[str, typer.Argument(help="Sign in to this server o
         print_stderr(f"sign in at {address}")
         webbrowser.open(address)
 
-    asyncio.run(toolbox.sign_in_to(settings, server, show))
+    asyncio.run(sign_in_to(settings, server, show))
     typer.echo(f"signed in to {server}")
-
-
-def serve_tools(
-    user: User = LOCAL_USER,
-    http: Http = None,
-    url: Url = None,
-    no_token: NoToken = False,
-) -> None:
-    """Serve tasks to any MCP client, over stdio or HTTP.
-
-    Over stdio, and over HTTP without bearer tokens, it serves one user; over HTTP only on a loopback address, to clients that
-    send the launch token in a file of GRAPH_AGENT_HOME. With bearer tokens (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it
-    serves the user of each token, on any address.
-    """
-    settings = read_settings()
-    serve_mcp(
-        settings,
-        "tasks",
-        open_stores(settings),
-        lambda stores: toolbox.serve_tools(stores.database, user),
-        lambda stores, address, token: tools_app(settings, stores.database, user, address, token),
-        user=user,
-        http=http,
-        url=url,
-        no_token=no_token,
-    )
