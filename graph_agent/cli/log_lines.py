@@ -100,12 +100,6 @@ def writes_json() -> bool:
     return any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
 
 
-_FORMATTERS: dict[LogFormat, Callable[[], logging.Formatter]] = {
-    LogFormat.TEXT: lambda: OneLineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"),
-    LogFormat.JSON: JsonFormatter,
-}
-
-
 class RepeatLimit(logging.Filter):
     """Passes a message `REPEATS_PER_MINUTE` times; the first record of the next minute has the number of those left out.
 
@@ -153,17 +147,16 @@ def log_to_collector(*, enabled: bool) -> Iterator[None]:
             logging.getLogger().removeHandler(handler)
 
 
-def log_to_stderr(
-    level: LogLevel = LogLevel.WARNING, log_format: LogFormat = LogFormat.TEXT, *, access_log: bool = False
-) -> None:
+def log_to_stderr(level: LogLevel, log_format: LogFormat, *, access_log: bool) -> None:
     """Write the records of every library from `level` on to stderr, and with `access_log` a line for each request."""
+    as_text = OneLineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    unlimited, handler = logging.StreamHandler(sys.stderr), logging.StreamHandler(sys.stderr)
+    for one in (unlimited, handler):
+        one.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else as_text)
     # Requests differ in what their lines say, so repeated ones are not left out.
-    access, unlimited = logging.getLogger(ACCESS_LOGGER), logging.StreamHandler(sys.stderr)
-    unlimited.setFormatter(_FORMATTERS[log_format]())
+    access = logging.getLogger(ACCESS_LOGGER)
     access.handlers, access.propagate = [unlimited], False
     access.setLevel(logging.INFO if access_log else logging.CRITICAL)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_FORMATTERS[log_format]())
     handler.addFilter(RepeatLimit())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     quiet_libraries()

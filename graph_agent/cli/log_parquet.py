@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from graph_agent.analytics.parquet import ParquetExport
+from graph_agent.analytics.parquet import ExportedDay, ParquetExport
 from graph_agent.analytics.sql import run_sql
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.cli.filters import filter_by, open_log
 from graph_agent.cli.running import AsJson, option, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, stdout_console
+from graph_agent.db import Database
 from graph_agent.reply.text import visible
 
 
@@ -48,23 +49,21 @@ def export_parquet(directory: Path, filters: DecisionFilter) -> None:
     """Export the log to `directory` and print what was written."""
     if filters != DecisionFilter(since=filters.since, until=filters.until):
         wrong_usage("--format parquet exports whole days: only --since and --until select from them")
-    written, days, decisions = _export(directory, filters)
-    typer.echo(f"decisions: {decisions:,}, days: {days:,}, days written: {written:,}, directory: {directory}")
+    days = _export(directory, filters)
+    decisions, written = sum(day.decisions for day in days), sum(day.written for day in days)
+    typer.echo(f"decisions: {decisions:,}, days: {len(days):,}, days written: {written:,}, directory: {directory}")
 
 
-def _export(directory: Path, filters: DecisionFilter) -> tuple[int, int, int]:
-    """Return the number of days that were written, of days in total, and of their decisions."""
+def _export(directory: Path, filters: DecisionFilter) -> list[ExportedDay]:
+    async def export(database: Database) -> list[ExportedDay]:
+        return [day async for day in ParquetExport(database, directory).run(filters.since, filters.until)]
+
     with open_log() as (database, run):
-
-        async def export() -> list[tuple[bool, int]]:
-            days = ParquetExport(database, directory).run(filters.since, filters.until)
-            return [(day.written, day.decisions) async for day in days]
-
         try:
-            exported: list[tuple[bool, int]] = run(export())
+            exported: list[ExportedDay] = run(export(database))
         except OSError as exc:
             wrong_usage(f"{exc.filename or directory} cannot be written: {exc.strerror}")
-    return sum(written for written, _ in exported), len(exported), sum(count for _, count in exported)
+    return exported
 
 
 @contextmanager
@@ -77,8 +76,7 @@ def _open_export(directory: Path | None, filters: DecisionFilter) -> Iterator[Pa
         yield directory
         return
     with tempfile.TemporaryDirectory(prefix="graph-agent-") as temporary:
-        _, _, decisions = _export(Path(temporary), filters)
-        if not decisions:
+        if not any(day.decisions for day in _export(Path(temporary), filters)):
             print_stderr("the log has no closed decisions in this range")
         yield Path(temporary)
 

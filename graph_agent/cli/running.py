@@ -140,11 +140,6 @@ def import_extra(module: str, extra: str) -> ModuleType:
         raise ConfigurationError(f"this needs the extra '{extra}': pip install 'graph-agent[{extra}]'") from exc
 
 
-def exit_code(exc: Exception) -> int:
-    """Return 2 if the command was called with wrong arguments, else 1."""
-    return WRONG_USAGE if isinstance(exc, ServiceError) and exc.code in _USAGE_CODES else FAILED
-
-
 def configure_logging(*, verbose: bool = False, as_json: bool = False) -> None:
     """Discard log records, because commands report failures themselves; with `verbose` print them on stderr."""
     handler = logging.StreamHandler(sys.stderr) if verbose else logging.NullHandler()
@@ -204,7 +199,7 @@ def report_failures(*, show_traceback: bool = False) -> Iterator[None]:
         yield
     except GraphAgentError as exc:
         print_error(getattr(exc, "message", None) or str(exc))
-        sys.exit(exit_code(exc))
+        sys.exit(WRONG_USAGE if isinstance(exc, ServiceError) and exc.code in _USAGE_CODES else FAILED)
     except _UsageError as exc:
         print_error(exc.format_message())
         sys.exit(WRONG_USAGE)

@@ -12,7 +12,7 @@ import typer
 from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.api.witness import witness_app
 from graph_agent.bootstrap.secret import key_file
-from graph_agent.cli.listening import open_listener, parse_address, serve_until_stopped
+from graph_agent.cli.listening import open_listener, parse_address, serve_until_stopped, url_of
 from graph_agent.cli.running import not_blank, open_in_loop, option, print_stderr, wrong_usage
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database
@@ -50,7 +50,7 @@ def witness(
 
         def announce() -> None:
             print_stderr(f"witness key: {key.verifier}")
-            print_stderr(f"serving http://{listen.rpartition(':')[0]}:{listener.getsockname()[1]}")
+            print_stderr(f"serving {url_of(host, listener)}")
 
         with suppress(KeyboardInterrupt):
             run(serve_until_stopped(Server(HttpServerConfig(app, lifespan="off"), announce), listener))
