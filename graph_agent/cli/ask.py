@@ -20,20 +20,8 @@ from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.files import with_files
-from graph_agent.cli.running import (
-    FAILED,
-    AsJson,
-    Conversation,
-    Model,
-    Roles,
-    Run,
-    User,
-    known_roles,
-    open_file,
-    option,
-    print_stderr,
-    wrong_usage,
-)
+from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, known_roles, option
+from graph_agent.cli.running import FAILED, Run, open_file, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import json_line, print_answer, print_text, whole_action
 from graph_agent.errors import GraphAgentError, ServiceError, ServiceErrorCode

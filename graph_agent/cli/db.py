@@ -10,7 +10,8 @@ import typer
 from graph_agent.bootstrap.copying import copy_database
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.log_tree import print_report
-from graph_agent.cli.running import DONE, FAILED, AsJson, open_in_loop
+from graph_agent.cli.options import AsJson
+from graph_agent.cli.running import DONE, FAILED, open_in_loop
 from graph_agent.cli.show import json_line
 from graph_agent.settings import read_settings
 

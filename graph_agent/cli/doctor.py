@@ -15,7 +15,8 @@ from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy, shared_identities
 from graph_agent.cli.files import with_files
-from graph_agent.cli.running import DONE, FAILED, Model
+from graph_agent.cli.options import Model
+from graph_agent.cli.running import DONE, FAILED
 from graph_agent.cli.show import print_text
 from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError, GraphAgentError, ServiceError

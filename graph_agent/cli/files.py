@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import conditions_of
-from graph_agent.cli.running import ConstitutionFile, Mcp, PolicyFile, open_in_loop, read_text, replace_parameter
+from graph_agent.cli.options import ConstitutionFile, Mcp, PolicyFile, replace_parameter
+from graph_agent.cli.running import open_in_loop, read_text
 from graph_agent.db import Database
 from graph_agent.policy.constitution import MAX_CHARACTERS
 from graph_agent.settings import Settings, read_settings

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.cli.running import Run, open_in_loop, option, replace_parameter, wrong_usage
+from graph_agent.cli.options import option, replace_parameter
+from graph_agent.cli.running import Run, open_in_loop, wrong_usage
 from graph_agent.db import Database
 from graph_agent.settings import read_settings
 

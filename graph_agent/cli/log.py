@@ -11,7 +11,8 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import Durations, MetricsSummary
 from graph_agent.audit.queries import DecisionPage, LogQueryService
 from graph_agent.cli.filters import filter_by, open_log, open_queries
-from graph_agent.cli.running import AsJson, option, print_stderr
+from graph_agent.cli.options import AsJson, option
+from graph_agent.cli.running import print_stderr
 from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.cli.trace import print_findings, print_record, shorten
 from graph_agent.errors import ServiceError, ServiceErrorCode

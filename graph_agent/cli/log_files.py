@@ -17,17 +17,8 @@ from graph_agent.bootstrap.record_tree import record_tree
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.files import other_rules
 from graph_agent.cli.filters import filter_by, open_log, open_queries
-from graph_agent.cli.running import (
-    DONE,
-    FAILED,
-    AsJson,
-    import_extra,
-    open_file,
-    option,
-    print_error,
-    print_stderr,
-    wrong_usage,
-)
+from graph_agent.cli.options import AsJson, option
+from graph_agent.cli.running import DONE, FAILED, import_extra, open_file, print_error, print_stderr, wrong_usage
 from graph_agent.cli.show import escape_json, json_line
 from graph_agent.clock import SystemClock
 from graph_agent.record.tree.proof import read_proof

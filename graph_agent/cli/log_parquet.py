@@ -15,7 +15,8 @@ from graph_agent.analytics.parquet import ExportedDay, ParquetExport
 from graph_agent.analytics.sql import run_sql
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.cli.filters import filter_by, open_log
-from graph_agent.cli.running import AsJson, option, print_stderr, wrong_usage
+from graph_agent.cli.options import AsJson, option
+from graph_agent.cli.running import print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.db import Database
 from graph_agent.reply.text import visible

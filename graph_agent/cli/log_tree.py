@@ -16,18 +16,8 @@ from graph_agent.bootstrap.record_tree import add_witness, record_tree, rotate_k
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.verification import verify_installation
 from graph_agent.cli.executors import Division, divided, progress_bar
-from graph_agent.cli.running import (
-    DONE,
-    FAILED,
-    AsJson,
-    Run,
-    not_blank,
-    open_in_loop,
-    option,
-    print_stderr,
-    read_text,
-    wrong_usage,
-)
+from graph_agent.cli.options import AsJson, not_blank, option
+from graph_agent.cli.running import DONE, FAILED, Run, open_in_loop, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import json_line, print_text
 from graph_agent.clock import SystemClock
 from graph_agent.record.tamper.tree_check import CheckedPart, TreeDivision, TreeJob, check_stored_part, split_tree

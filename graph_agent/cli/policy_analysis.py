@@ -15,7 +15,8 @@ from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.policies import load_policy, settings_in
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.cli.files import run_with_database, with_files
-from graph_agent.cli.running import DONE, FAILED, AsJson, open_in_loop, option
+from graph_agent.cli.options import AsJson, option
+from graph_agent.cli.running import DONE, FAILED, open_in_loop
 from graph_agent.cli.show import json_line
 from graph_agent.models.record import RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile

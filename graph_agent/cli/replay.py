@@ -18,7 +18,8 @@ from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.files import other_rules
 from graph_agent.cli.filters import filter_by, open_log
-from graph_agent.cli.running import DONE, FAILED, AsJson, Model, Run, option, print_stderr, wrong_usage
+from graph_agent.cli.options import AsJson, Model, option
+from graph_agent.cli.running import DONE, FAILED, Run, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, print_answer, print_text
 from graph_agent.cli.step import print_step
 from graph_agent.cli.trace import shorten

@@ -17,7 +17,8 @@ from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.files import with_files
 from graph_agent.cli.listening import open_listener, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel
-from graph_agent.cli.running import DONE, Model, NoToken, print_stderr, wrong_usage
+from graph_agent.cli.options import Model, NoToken
+from graph_agent.cli.running import DONE, print_stderr, wrong_usage
 from graph_agent.cli.server_process import ServerOptions, run_server, run_worker
 from graph_agent.cli.workers import WorkerGroup
 from graph_agent.db import dialect_of

@@ -13,7 +13,8 @@ from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.api.witness import witness_app
 from graph_agent.bootstrap.secret import key_file
 from graph_agent.cli.listening import open_listener, parse_address, serve_until_stopped, url_of
-from graph_agent.cli.running import not_blank, open_in_loop, option, print_stderr, wrong_usage
+from graph_agent.cli.options import not_blank, option
+from graph_agent.cli.running import open_in_loop, print_stderr, wrong_usage
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database
 from graph_agent.settings import Settings, read_settings
