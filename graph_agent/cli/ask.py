@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from graph_agent.audit.findings import failure_cause
 from graph_agent.bootstrap import LOCAL_USER
-from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.files import with_files
@@ -31,8 +30,6 @@ from graph_agent.models.record import DecisionRecord, OpenTurn
 from graph_agent.policy.consent import Consent, read_consent
 from graph_agent.settings import Settings
 
-_ANSWERS = (Consent.YES, Consent.NO)
-_NO_QUESTION = "a new conversation has no question: answer the last one with -c"
 _FAILURES = ("ERROR:", "REFUSAL:RATE_LIMITED")
 
 
@@ -121,8 +118,8 @@ def ask(
             pending = answer.decision.pending_action
             remember(settings, ShownConversation(user_id=user, conversation_id=answer.conversation_id, pending=pending))
             _print_hints(answer, named=named, verbose=verbose)
-            if conversation is None and answers is None and read_consent(content or "") in _ANSWERS:
-                print_stderr(_NO_QUESTION)
+            if conversation is None and answers is None and read_consent(content or "") in (Consent.YES, Consent.NO):
+                print_stderr("a new conversation has no question: answer the last one with -c")
             if failed(answer.decision):
                 _print_reason(run(runtime.audit.load(answer.decision_id)))
                 raise typer.Exit(FAILED)
@@ -216,26 +213,19 @@ def _ask_many(settings: Settings, file: str, model: str | None, timeout: float |
         runtime, run = stack.enter_context(open_command_runtime(settings, model=model, timeout=timeout, temporary=True))
         failures = 0
         for number, text in enumerate(_texts(lines), start=1):
-            result, served = _ask_isolated(runtime, run, number, text)
+            try:
+                if text is None:
+                    raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The line is not UTF-8 text.")
+                # A new user sees no tasks and conversations of other lines.
+                answer = run(send_with_key(runtime.chat, f"line-{number}", text))
+                result, served = _answer(answer), not failed(answer.decision)
+            except GraphAgentError as exc:
+                result, served = {**_error(exc), "line": number}, False
             failures += not served
             typer.echo(json_line(result))  # flushes, so that a reader gets each line at once
         if failures:
             print_stderr(f"{failures} of {number} lines could not be served")
             raise typer.Exit(FAILED)
-
-
-def _ask_isolated(runtime: Runtime, run: Run[Any], number: int, text: str | None) -> tuple[dict[str, Any], bool]:
-    """Send one line under a new user id, so that it sees no tasks and conversations of other lines.
-
-    Return the JSON to print, and whether the line was served.
-    """
-    try:
-        if text is None:
-            raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The line is not UTF-8 text.")
-        answer = run(send_with_key(runtime.chat, f"line-{number}", text))
-        return _answer(answer), not failed(answer.decision)
-    except GraphAgentError as exc:
-        return {**_error(exc), "line": number}, False
 
 
 def _error(exc: GraphAgentError) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from graph_agent.cli.files import with_files
 from graph_agent.cli.listening import open_listener, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel
 from graph_agent.cli.options import Model, NoToken
-from graph_agent.cli.running import DONE, print_stderr, wrong_usage
+from graph_agent.cli.running import print_stderr, wrong_usage
 from graph_agent.cli.server_process import ServerOptions, run_server, run_worker
 from graph_agent.cli.workers import WorkerGroup
 from graph_agent.db import dialect_of
@@ -88,8 +88,7 @@ def serve(
             code = run_server(options, listener, announce)
         else:
             code = WorkerGroup(workers, run_worker, (options,), listener, announce).run()
-    if code != DONE:
-        raise typer.Exit(code)
+    raise typer.Exit(code)
 
 
 def _announce(options: ServerOptions, host: str, listener: socket.socket, model: str) -> None:

@@ -8,7 +8,7 @@ import math
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
@@ -102,17 +102,12 @@ def run_server(
 
 
 async def _serve(server: Server, listeners: list[socket.socket], stopped_by: int | None) -> None:
-    def stop() -> None:
-        server.should_exit = True
-
     loop = asyncio.get_running_loop()
-    if stopped_by is not None:
-        loop.add_reader(stopped_by, stop)
-    try:
-        await serve_until_stopped(server, *listeners)
-    finally:
+    with ExitStack() as stack:
         if stopped_by is not None:
-            loop.remove_reader(stopped_by)
+            loop.add_reader(stopped_by, setattr, server, "should_exit", True)
+            stack.callback(loop.remove_reader, stopped_by)
+        await serve_until_stopped(server, *listeners)
 
 
 def run_worker(options: ServerOptions, number: int, listener: socket.socket, report: Connection[str, None]) -> NoReturn:

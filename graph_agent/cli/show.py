@@ -20,11 +20,10 @@ from graph_agent.policy.confirmation import list_arguments
 from graph_agent.reply.fixed import QUESTION_END
 from graph_agent.reply.text import quoted, visible
 
-_MARKS = "✓✔☑✅🗸🗹√⍻ꪜ!！﹗ǃ❗❕‼"
-"""The signs of a receipt and of a notice, and those that look like them."""
 _NO_LIMIT = 10_000_000
 """More characters than an action can have."""
-_BEFORE_TEXT = re.compile(r"(?:\s|‹U\+[^›]*›)*")
+_IMITATION = re.compile(r"(?:\s|‹U\+[^›]*›)*[✓✔☑✅🗸🗹√⍻ꪜ!！﹗ǃ❗❕‼]")
+"""A line that begins, behind spaces and hidden characters, with the sign of a receipt or a notice or one that looks like it."""
 
 
 class SafeConsole(Console):
@@ -59,13 +58,9 @@ def mark_imitations(decision: AgentDecision) -> str:
     """Return the reply with every line marked that could be taken for a receipt, a notice or a question that is not asked."""
     asked = decision.pending_action is not None
     return "\n".join(
-        f"(model) {line}" if _imitates(line) or (QUESTION_END in line and not asked) else line
+        f"(model) {line}" if _IMITATION.match(line) or (QUESTION_END in line and not asked) else line
         for line in visible(decision.reply).split("\n")
     )
-
-
-def _imitates(line: str) -> bool:
-    return _BEFORE_TEXT.sub("", line).startswith(tuple(_MARKS))
 
 
 def whole_action(pending: PendingAction) -> str:
