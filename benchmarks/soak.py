@@ -179,10 +179,10 @@ def serving(home: Path, secret: str) -> Iterator[tuple[subprocess.Popen[bytes], 
 
 def serve_with_samples(file: Path) -> None:
     """Run `graph-agent serve` in this process, and write one line with every figure each second."""
-    from graph_agent.cli import server_process
+    from graph_agent.cli import serve
     from graph_agent.cli.main import main as run_command
 
-    class SamplingServer(server_process.Server):
+    class SamplingServer(serve.Server):
         async def serve(self, sockets: object = None) -> None:
             sampling = asyncio.create_task(_write_samples(file))
             try:
@@ -192,7 +192,7 @@ def serve_with_samples(file: Path) -> None:
                 with contextlib.suppress(asyncio.CancelledError):
                     await sampling
 
-    server_process.Server = SamplingServer  # type: ignore[misc]  # `graph-agent serve` then constructs this class
+    serve.Server = SamplingServer  # type: ignore[misc]  # `graph-agent serve` then constructs this class
     run_command(["serve", "--port", "0", "--no-page"])
 
 
