@@ -97,21 +97,23 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "copy": Command("db:copy", "Copy everything in a database (tasks, conversations, the record) to an empty one."),
     },
     "constitution": {
-        "show": Command("constitution:show", "Print the constitution in force, as a start for yours."),
-        "new": Command("constitution:new", "Print a constitution that lists every tool of the MCP servers."),
+        "show": Command("rules:show_constitution", "Print the constitution in force, as a start for yours."),
+        "new": Command("rules:new_constitution", "Print a constitution that lists every tool of the MCP servers."),
         "check": Command(
-            "constitution:check", "Explain a constitution line by line: what each tool may do, and what it promises."
+            "rules:check_constitution", "Explain a constitution line by line: what each tool may do, and what it promises."
         ),
     },
     "policy": {
-        "new": Command("policy:new", "Print a file of conditions for the tools, with commented examples."),
-        "check": Command("policy:check", "Explain a file of conditions: the rules for each tool, and what rules cannot see."),
+        "new": Command("rules:new_policy", "Print a file of conditions for the tools, with commented examples."),
+        "check": Command(
+            "rules:check_policy", "Explain a file of conditions: the rules for each tool, and what rules cannot see."
+        ),
         "explain": Command(
             "policy_analysis:explain_policy", "Print for every tool whether it may run without a yes, with an example.", "prove"
         ),
         "diff": Command("policy_analysis:diff_policies", "Print what a change of the policy newly permits.", "prove"),
         "prove": Command("policy_analysis:prove_promises", "Check promises about every call that the policy accepts.", "prove"),
-        "schema": Command("policy:schema", "Print the Cedar schema of the tools, for an editor and for Cedar's own tools."),
+        "schema": Command("rules:schema", "Print the Cedar schema of the tools, for an editor and for Cedar's own tools."),
     },
     "tools": {
         "list": Command("tools:list_tools", "List the tools that the constitution allows and the server serves."),

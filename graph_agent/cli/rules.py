@@ -1,19 +1,21 @@
-"""`graph-agent constitution`: print the one in force, write one for MCP servers, and explain one."""
+"""`graph-agent constitution` and `graph-agent policy`: print, write and explain the files that say what may be done."""
 
 from __future__ import annotations
 
 import typer
 
 from graph_agent.bootstrap.definitions import draft_constitution, explain_constitution
+from graph_agent.bootstrap.policies import draft_conditions, explained_conditions, load_policy
 from graph_agent.cli.files import run_with_database, with_files
 from graph_agent.cli.running import DONE, FAILED, print_error
+from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
 
 
 @with_files("constitution")
-def show(settings: Settings) -> None:
+def show_constitution(settings: Settings) -> None:
     """Print the constitution in force, as a start for yours.
 
     It is the shipped one, unless GRAPH_AGENT_CONSTITUTION or --constitution names a file.
@@ -22,7 +24,7 @@ def show(settings: Settings) -> None:
 
 
 @with_files("mcp")
-def new(settings: Settings) -> None:
+def new_constitution(settings: Settings) -> None:
     """Print a constitution that lists every tool of the MCP servers.
 
     Every tool is marked with (requires confirmation), but for those that a trusted server declares as a read. What another
@@ -35,7 +37,7 @@ def new(settings: Settings) -> None:
 
 
 @with_files("mcp", "constitution")
-def check(settings: Settings) -> None:
+def check_constitution(settings: Settings) -> None:
     """Explain a constitution line by line: what each tool may do, and what it promises.
 
     Exits with 1 if the constitution and the servers do not fit together, or if a server does not answer.
@@ -46,3 +48,30 @@ def check(settings: Settings) -> None:
     for problem in problems:
         print_error(str(problem))
     raise typer.Exit(FAILED if problems else DONE)
+
+
+@with_files("mcp", "constitution")
+def new_policy(settings: Settings) -> None:
+    """Print a file of conditions for the tools, with commented examples."""
+    typer.echo(draft_conditions(_actions(settings), settings.role_names), nl=False)
+
+
+@with_files("mcp", "constitution")
+def schema(settings: Settings) -> None:
+    """Print the Cedar schema of the tools, for an editor and for Cedar's own tools."""
+    typer.echo(cedar_schema(_actions(settings), settings.role_names), nl=False)
+
+
+@with_files()
+def check_policy(settings: Settings) -> None:
+    """Explain a file of conditions: the rules for each tool, and what rules cannot see.
+
+    Exits with 1 if a rule does not fit the tools.
+    """
+    for line in explained_conditions(run_with_database(load_policy, settings)):
+        typer.echo(visible(line))
+
+
+def _actions(settings: Settings) -> list[ToolAction]:
+    """Return the actions of the tools that are served now, whatever the conditions are."""
+    return run_with_database(load_policy, settings.model_copy(update={"policy": None})).actions
