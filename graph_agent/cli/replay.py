@@ -80,9 +80,7 @@ def replay(
             job = ReplayJob(read_settings().log_reads, filters, **what_if)
             _replay_slices(run(split_log(database, filters)), job, printer, division)
         else:
-            expected = None
-            if target is None:
-                expected = run(LogQueryService(database).query_decisions(filters, limit=1)).total
+            expected = run(LogQueryService(database).query_decisions(filters, limit=1)).total if target is None else None
             sources = read_log(database, filters) if target is None else _read_target(target, database)
             run(_replay_all(sources, expected, printer, what_if, live=live, model=model))
     raise typer.Exit(DONE if printer.print_verdict() else FAILED)
