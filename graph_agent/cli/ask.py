@@ -125,7 +125,7 @@ def ask(
                 raise typer.Exit(FAILED)
 
 
-def _ask_one(run: Run[ChatAnswer], sending: Coroutine[Any, Any, ChatAnswer], *, as_json: bool) -> ChatAnswer:
+def _ask_one(run: Run, sending: Coroutine[Any, Any, ChatAnswer], *, as_json: bool) -> ChatAnswer:
     """Send one message, print its answer, and return it."""
     try:
         answer = run(sending)

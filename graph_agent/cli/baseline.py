@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from graph_agent.audit.drift.baselines import BaselineService, DriftReport
+from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.audit.drift.result import Comparison, Drift
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.secret import record_keys
@@ -73,7 +73,7 @@ def compare(
     """
     with open_log(writes=True) as (database, run):
         service = BaselineService(database, record_key=record_keys(read_settings()))
-        report: DriftReport = run(service.compare_to_baseline(name, threshold=threshold, filters=filters))
+        report = run(service.compare_to_baseline(name, threshold=threshold, filters=filters))
     if as_json:
         typer.echo(json_line(report.to_json()))
     else:

@@ -37,8 +37,7 @@ def command_settings(mcp: Mcp = None, constitution: ConstitutionFile = None, pol
 def run_with_database(function: Callable[[Settings, Database], Coroutine[Any, Any, T]], settings: Settings) -> T:
     """Return what `function` returns for `settings` and their database."""
     with open_in_loop(open_stores(settings)) as (stores, run):
-        returned: T = run(function(settings, stores.database))
-    return returned
+        return run(function(settings, stores.database))
 
 
 def other_rules(constitution: Path | None, policy: Path | None) -> dict[str, Any]:

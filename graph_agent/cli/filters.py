@@ -75,7 +75,7 @@ def parse_time(text: str) -> datetime:
 
 
 @contextmanager
-def open_log(*, writes: bool = False) -> Iterator[tuple[Database, Run[Any]]]:
+def open_log(*, writes: bool = False) -> Iterator[tuple[Database, Run]]:
     """Open the database and migrate its tables. A command that only reads gets the replica of the log, if there is one."""
     settings = read_settings()
     with open_in_loop(open_stores(settings)) as (stores, run):
@@ -83,7 +83,7 @@ def open_log(*, writes: bool = False) -> Iterator[tuple[Database, Run[Any]]]:
 
 
 @contextmanager
-def open_queries() -> Iterator[tuple[LogQueryService, Run[Any]]]:
+def open_queries() -> Iterator[tuple[LogQueryService, Run]]:
     """Open the log for queries."""
     with open_log() as (database, run):
         yield LogQueryService(database, seconds=60), run

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import Durations, MetricsSummary
-from graph_agent.audit.queries import DecisionPage, LogQueryService
+from graph_agent.audit.queries import LogQueryService
 from graph_agent.cli.filters import filter_by, open_log, open_queries
 from graph_agent.cli.options import AsJson, option
 from graph_agent.cli.running import print_stderr
@@ -37,7 +37,7 @@ def list_decisions(
     With --json, print one object per line.
     """
     with open_queries() as (log, run):
-        page: DecisionPage = run(log.query_decisions(filters, limit=limit, offset=offset))
+        page = run(log.query_decisions(filters, limit=limit, offset=offset))
     for row in page.items:
         if as_json:
             typer.echo(json_line(row.to_json()))

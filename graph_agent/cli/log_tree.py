@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -205,7 +205,7 @@ def _check_divided(
 
 
 @contextmanager
-def _opened() -> Iterator[tuple[Settings, Stores, RecordTree, Run[Any]]]:
+def _opened() -> Iterator[tuple[Settings, Stores, RecordTree, Run]]:
     settings = read_settings()
     with open_in_loop(open_stores(settings)) as (stores, run):
         yield settings, stores, record_tree(settings, stores.database, SystemClock()), run

@@ -181,7 +181,7 @@ async def _read_target(target: str, database: Database | None) -> AsyncIterator[
 
 
 @contextmanager
-def _open_source(target: str | None) -> Iterator[tuple[Run[Any], Any]]:
+def _open_source(target: str | None) -> Iterator[tuple[Run, Any]]:
     """Open the log; a file as target needs no database."""
     if target is not None and Path(target).is_file():
         with asyncio.Runner() as runner:

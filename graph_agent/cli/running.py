@@ -8,12 +8,12 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import IO, Any, NoReturn, TypeVar
+from typing import IO, Any, NoReturn, Protocol, TypeVar
 
 import typer
 
@@ -23,8 +23,12 @@ from graph_agent.reply.text import visible
 
 T = TypeVar("T")
 
-Run = Callable[[Coroutine[Any, Any, T]], T]
-"""Runs a coroutine to completion in the command's event loop."""
+
+class Run(Protocol):
+    """Runs a coroutine to completion in the command's event loop."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T: ...
+
 
 PROGRAM = "graph-agent"
 DONE, FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -86,7 +90,7 @@ def configure_logging(*, verbose: bool = False, as_json: bool = False) -> None:
 
 
 @contextmanager
-def open_in_loop(resource: AbstractAsyncContextManager[T]) -> Iterator[tuple[T, Run[Any]]]:
+def open_in_loop(resource: AbstractAsyncContextManager[T]) -> Iterator[tuple[T, Run]]:
     """Enter `resource` in a new event loop; yield its value and the loop's `run`.
 
     The loop does not run between two calls of `run`, so a prompt may block. Ctrl-C cancels the running coroutine, SIGTERM ends

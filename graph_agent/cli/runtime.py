@@ -45,7 +45,7 @@ def open_command_runtime(
     temporary: bool = False,
     announce: bool = True,
     workers: int = 1,
-) -> Iterator[tuple[Runtime, Run[Any]]]:
+) -> Iterator[tuple[Runtime, Run]]:
     """Yield a runtime and its `run`; with `announce` print on stderr which model answers, and why."""
     check_model(settings, model)
     config = AgentEngineConfig(timeout_seconds=timeout or settings.timeout_seconds)

@@ -24,7 +24,6 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
-from graph_agent.turn.finished import FinishedTurn
 
 
 @with_files("mcp", "constitution")
@@ -74,7 +73,7 @@ def call(
     with open_in_loop(open_agent_services(settings)) as (services, run):
         run(services.tools.start())
         engine = services.calling_engine()
-        finished: FinishedTurn = run(engine.call(user, [FunctionCall(name, given)], roles=roles))
+        finished = run(engine.call(user, [FunctionCall(name, given)], roles=roles))
         if finished.decision.pending_action is not None:
             finished = run(engine.answer(finished, yes=yes or _confirm(finished.decision)))
         down = problems(services.tools)
