@@ -41,11 +41,9 @@ def explain_policy(*, settings: Settings, seconds: Seconds = 5, as_json: AsJson 
     findings = explain(run_with_database(load_policy, settings), seconds)
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        example = _example(finding.example)
-        line = (
-            f"{finding.name:<{width}}  without a yes: {finding.answer:<9}  with a yes: {finding.with_yes or finding.answer:<9}"
-        )
-        _print(finding, f"{line}  {finding.why or example}".rstrip(), as_json=as_json)
+        with_yes, why = finding.with_yes or finding.answer, finding.why or _example(finding.example)
+        line = f"{finding.name:<{width}}  without a yes: {finding.answer:<9}  with a yes: {with_yes:<9}  {why}"
+        _print(finding, line.rstrip(), as_json=as_json)
 
 
 @with_files()
@@ -78,13 +76,8 @@ def diff_policies(
         text = f"{finding.answer}: {finding.name}" if not example else f"{finding.answer}: {example}  guard: {guard}"
         _print(finding, row if markdown else f"{text}{finding.why and f': {finding.why}'}", as_json=as_json)
     for decision_id, change in decided:
-        typer.echo(
-            json_line({"decision_id": decision_id, "change": change})
-            if as_json
-            else f"- {decision_id}: {change}"
-            if markdown
-            else f"{decision_id}: {change}"
-        )
+        line = f"{'- ' if markdown else ''}{decision_id}: {change}"
+        typer.echo(json_line({"decision_id": decision_id, "change": change}) if as_json else line)
     if not findings and not as_json:
         typer.echo("No call is decided otherwise.")
     loosens = any(isinstance(one.answer, Change) and one.answer.loosens for one in findings if one.is_certain)
