@@ -58,8 +58,7 @@ _NAMES = {
     "turn.finished": ("FinishedTurn",),
     "turn.options": ("EngineOptions", "EnginePorts"),
     "turn.recorder": ("Recorder",),
-    "validation.report": ("ValidationReport",),
-    "validation.service": ("ValidationService",),
+    "validation.service": ("ValidationReport", "ValidationService"),
 }  # fmt: skip
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 

@@ -89,5 +89,5 @@ from graph_agent.turn.finished import FinishedTurn as FinishedTurn
 from graph_agent.turn.options import EngineOptions as EngineOptions
 from graph_agent.turn.options import EnginePorts as EnginePorts
 from graph_agent.turn.recorder import Recorder as Recorder
-from graph_agent.validation.report import ValidationReport as ValidationReport
+from graph_agent.validation.service import ValidationReport as ValidationReport
 from graph_agent.validation.service import ValidationService as ValidationService

@@ -22,7 +22,7 @@ from graph_agent.cli.show import json_line, print_text
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
 from graph_agent.validation.fixtures import Fixture, load_fixtures, shipped_suite
-from graph_agent.validation.report import FixtureResult, PlayedCase, ValidationReport
+from graph_agent.validation.service import FixtureResult, PlayedCase, ValidationReport
 
 
 @with_files()

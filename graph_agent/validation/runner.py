@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.graph.build import build_graph
+from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, Message, OutcomeCategory, PendingAction
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolServer
+from graph_agent.ports import Clock, LLMAdapter, ToolServer
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
@@ -26,12 +27,15 @@ from graph_agent.validation.fixtures import Fixture, FixtureTask, FixtureTurn
 
 
 class PlayedTurn(Frozen):
-    """The result of one turn: its record, or the outcome of a message that was refused before a turn began."""
+    """The result of one turn: its record, or None for a message that was refused as invalid before a turn began."""
 
     record: DecisionRecord | None
-    refused: OutcomeCategory | None = None
     lookups: frozenset[str] = frozenset()
     """The called tools that are read-only."""
+
+    @property
+    def outcome(self) -> str:
+        return str(OutcomeCategory.USER_INPUT if self.record is None else self.record.decision.outcome_category)
 
 
 class PlayedFixture(Frozen):
@@ -67,44 +71,34 @@ class TaskList(Protocol):
         ...
 
 
+@dataclass(slots=True)
 class EngineRunner:
     """Plays cases on the real engine. Every case gets a new user id, and so an empty task list."""
 
-    def __init__(
-        self,
-        adapter: LLMAdapter,
-        tools: ToolServer,
-        constitution: str,
-        tasks: TaskList,
-        *,
-        config: AgentEngineConfig | None = None,
-        clock: Clock | None = None,
-        ids: IdSource | None = None,
-        conditions: ConditionsFile | None = None,
-        audit: AuditWriter | None = None,
-    ) -> None:
-        self._conditions = conditions
-        self._audit = audit
-        self._adapter = adapter
-        self._tools = tools
-        self._constitution = constitution
-        self._tasks = tasks
-        self._config = config
-        self._clock = clock or SystemClock()
-        self._ids = ids or RandomIds()
-        self._graph = build_graph()
+    adapter: LLMAdapter
+    tools: ToolServer
+    constitution: str
+    tasks: TaskList
+    _: KW_ONLY
+    config: AgentEngineConfig | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    conditions: ConditionsFile | None = None
+    audit: AuditWriter | None = None
+    """Where the decisions are recorded; None for a new log in memory for each case."""
+    _graph: CompiledGraph = field(default_factory=build_graph, init=False)
 
     async def play(self, fixture: Fixture) -> PlayedFixture:
         """Play all turns of `fixture`. Raises `GraphAgentError` if the case cannot be played at all."""
-        user_id = f"fixture-{self._ids.new()}"
+        ids = RandomIds()
+        user_id = f"fixture-{ids.new()}"
         # The newest task is the first one of a case.
-        created = await self._tasks.create(user_id, [(task.description, task.status) for task in reversed(fixture.tasks)])
-        adapter = self._adapter if fixture.script is None else _script_adapter(fixture.script, created[::-1])
-        clock = _WaitingClock(self._clock)
-        audit = MemoryAuditWriter() if self._audit is None else self._audit
-        ports, options = EnginePorts(audit, clock), EngineOptions(self._config, graph=self._graph, conditions=self._conditions)
-        engine = LLMAgentEngine(adapter, self._tools, self._constitution, ports=ports, options=options)
-        conversation_id = self._ids.new()
+        created = await self.tasks.create(user_id, [(task.description, task.status) for task in reversed(fixture.tasks)])
+        adapter = self.adapter if fixture.script is None else _script_adapter(fixture.script, created[::-1])
+        clock = _WaitingClock(self.clock)
+        audit = MemoryAuditWriter() if self.audit is None else self.audit
+        ports, options = EnginePorts(audit, clock), EngineOptions(self.config, graph=self._graph, conditions=self.conditions)
+        engine = LLMAgentEngine(adapter, self.tools, self.constitution, ports=ports, options=options)
+        conversation_id = ids.new()
         history: list[Message] = []
         pending: PendingAction | None = None
         turns = []
@@ -119,7 +113,7 @@ class EngineRunner:
                     pending_confirmation=pending,
                 )
             except ValidationError:
-                turns.append(PlayedTurn(record=None, refused=OutcomeCategory.USER_INPUT))
+                turns.append(PlayedTurn(record=None))
                 continue
             record = (await engine.run(context)).record
             decision = record.decision
@@ -138,11 +132,9 @@ class EngineRunner:
             rules = (await engine.prepare()).policy.rules
             lookups = frozenset(name for name in called if name in rules and not rules[name].mutating)
             turns.append(PlayedTurn(record=record, lookups=lookups))
-        return PlayedFixture(turns=turns, tasks=await self._listed_tasks(user_id))
-
-    async def _listed_tasks(self, user_id: str) -> list[FixtureTask]:
-        listed = await self._tasks.listed(user_id)
-        return [FixtureTask.model_validate({"description": text, "status": status}) for text, status in listed]
+        listed = await self.tasks.listed(user_id)
+        tasks = [FixtureTask.model_validate({"description": text, "status": status}) for text, status in listed]
+        return PlayedFixture(turns=turns, tasks=tasks)
 
 
 def _script_adapter(script: list[dict[str, Any]], task_ids: list[str]) -> ScriptedAdapter:
@@ -165,19 +157,11 @@ def judge(fixture: Fixture, played: PlayedFixture) -> list[str]:
     return failures
 
 
-def outcome_of(turn: PlayedTurn) -> str:
-    """Return the outcome of a turn, also of one that was refused before it had a record."""
-    if turn.record is None:
-        return str(turn.refused)
-    return str(turn.record.decision.outcome_category)
-
-
 def _unmet_expectations(expected: FixtureTurn, turn: PlayedTurn) -> list[str]:
     decision = None if turn.record is None else turn.record.decision
     called = [] if turn.record is None else [invocation.tool_name for invocation in turn.record.invocations]
     intent = None if decision is None or decision.intent is None else decision.intent.intent_type
     kind = None if decision is None else decision.decision_type
-    outcome = outcome_of(turn)
     reply = None if decision is None else decision.reply
     folded = (reply or "").casefold()
     contained, lacking = ([text in folded for text in _folded(t)] for t in (expected.reply_contains, expected.reply_lacks))
@@ -186,7 +170,7 @@ def _unmet_expectations(expected: FixtureTurn, turn: PlayedTurn) -> list[str]:
     checks: dict[str, tuple[str, Any, bool]] = {
         "expected_intent": ("intent", intent, expected.expected_intent == intent),
         "expected_tool": ("tool", called or None, _tool_fits(expected.expected_tool, called, turn.lookups)),
-        "expected_outcome": ("outcome", outcome, outcome.startswith(expected.expected_outcome or "")),
+        "expected_outcome": ("outcome", turn.outcome, turn.outcome.startswith(expected.expected_outcome or "")),
         "expected_decision": ("decision", kind, decision is not None and kind == expected.expected_decision),
         "reply_contains": ("a reply with", reply, all(contained)),
         "reply_equals": ("the reply", reply, expected.reply_equals == reply),

@@ -11,20 +11,64 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from graph_agent.audit.drift.baselines import Baseline, BaselineService
+from pydantic import Field
+
+from graph_agent.audit.drift.baselines import Baseline, BaselineService, StoredReport
 from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, compare
-from graph_agent.audit.drift.profiles import build_profiles, observe
-from graph_agent.audit.drift.reports import ReportKind, store_report
+from graph_agent.audit.drift.profiles import Profile, build_profiles, observe
+from graph_agent.audit.drift.result import Drift
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import GraphAgentError
+from graph_agent.models.base import Frozen
+from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.validation.fixtures import Fixture, load_fixtures
-from graph_agent.validation.report import FixtureResult, PlayedCase, ValidationReport
-from graph_agent.validation.runner import EngineRunner, PlayedFixture, judge, outcome_of
+from graph_agent.validation.runner import EngineRunner, PlayedFixture, judge
 
 _log = logging.getLogger(__name__)
+
+
+class FixtureResult(Frozen):
+    """The result of one case; each of `failures` says what was expected and what happened instead."""
+
+    test_id: str
+    passed: bool
+    failures: list[str]
+    inputs: list[str]
+    outcomes: list[str]
+    replies: list[str]
+    duration_ms: int
+
+
+class PlayedCase(Frozen):
+    """The result of one case and the records of its turns, without those of a scripted model."""
+
+    result: FixtureResult
+    records: list[DecisionRecord]
+
+
+class ValidationReport(StoredReport):
+    """The result of `ValidationService.run_validation`."""
+
+    suite: str | None = None
+    models: list[str]
+    constitutions: list[str]
+    test_count: int
+    pass_count: int
+    fail_count: int
+    results: list[FixtureResult]
+    duration_ms: int
+    baseline_id: str | None = None
+    drift_detected: bool = False
+    drift: Drift | None = None
+    profiles: list[Profile] = Field(default_factory=list)
+    """The behaviour over all cases, by model and constitution; a baseline can be created from it."""
+
+    @property
+    def passed(self) -> bool:
+        return not self.fail_count and not self.drift_detected
 
 
 class ValidationService:
@@ -123,15 +167,7 @@ class ValidationService:
             profiles=profiles,
         )
         if self._database is not None:
-            await store_report(
-                self._database,
-                ReportKind.VALIDATION,
-                report.report_id,
-                report.created_at,
-                passed=report.passed,
-                report=report.to_json(),
-                sealer=self._sealer,
-            )
+            await report.store(self._database, self._sealer, "validation", passed=report.passed)
         return report
 
     async def _play(self, fixture: Fixture) -> PlayedCase:
@@ -152,7 +188,7 @@ class ValidationService:
             passed=not failures,
             failures=failures,
             inputs=[turn.input for turn in fixture.turns],
-            outcomes=[outcome_of(turn) for turn in played.turns],
+            outcomes=[turn.outcome for turn in played.turns],
             replies=[record.decision.reply for record in records],
             duration_ms=round((time.monotonic() - started) * 1000),
         )

@@ -20,9 +20,8 @@ from graph_agent.task_server.server import build_task_server
 from graph_agent.task_server.tools import CaseTasks
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.validation.fixtures import Fixture, shipped_suite
-from graph_agent.validation.report import FixtureResult
 from graph_agent.validation.runner import EngineRunner
-from graph_agent.validation.service import ValidationService
+from graph_agent.validation.service import FixtureResult, ValidationService
 from tests.audit.builders import stored_reports
 
 CONSTITUTION = (Path(__file__).parents[2] / "constitution.md").read_text(encoding="utf-8")

@@ -1,10 +1,14 @@
-"""Baselines: the behaviour of the agent in a time range, stored under a name, to compare later behaviour with."""
+"""Baselines: the behaviour of the agent in a time range, stored under a name, to compare later behaviour with.
+
+The reports of comparisons and of validations are stored too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from typing import Literal
 
 from pydantic import Field, ValidationError
 from sqlalchemy import Connection, and_, or_, select
@@ -12,7 +16,6 @@ from sqlalchemy.exc import IntegrityError
 
 from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, MIN_DECISIONS, compare
 from graph_agent.audit.drift.profiles import Profile, read_profiles
-from graph_agent.audit.drift.reports import ReportKind, store_report
 from graph_agent.audit.drift.result import Drift
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.clock import RandomIds, SystemClock
@@ -23,7 +26,7 @@ from graph_agent.models.decision import FilledText
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.statements import read, write
-from graph_agent.record.tables import baselines_table
+from graph_agent.record.tables import baselines_table, reports_table
 from graph_agent.record.tree.rows import insert_leaf_row
 from graph_agent.record.tree.tables import LeafKind
 
@@ -47,13 +50,25 @@ class Baseline(Frozen):
     profiles: list[Profile]
 
 
-class DriftReport(Drift):
-    """The stored result of a comparison with a baseline."""
+class StoredReport(Frozen):
+    """A report that is stored under an id."""
 
     report_id: str
+    created_at: UtcDatetime
+
+    async def store(self, database: Database, sealer: Sealer, kind: Literal["drift", "validation"], *, passed: bool) -> None:
+        """Store the report, which becomes a leaf of the tree. Raises `ServiceError` STORAGE_ERROR."""
+        row = {
+            "report_id": self.report_id, "kind": kind, "created_at": self.created_at, "passed": passed, "report": self.to_json()
+        }  # fmt: skip
+        await write(database, lambda connection: insert_leaf_row(connection, LeafKind.REPORT, reports_table, row, sealer))
+
+
+class DriftReport(Drift, StoredReport):
+    """The stored result of a comparison with a baseline."""
+
     baseline_id: str
     baseline_name: str
-    created_at: UtcDatetime
     since: UtcDatetime | None
     until: UtcDatetime | None
     decisions: int
@@ -117,9 +132,7 @@ class BaselineService:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, located_violation(exc)) from None
         if await self._find(name) is not None:
             raise _duplicate(name)
-        if decisions < MIN_DECISIONS:
-            text = f"A baseline needs at least {MIN_DECISIONS} closed decisions; there are {decisions}."
-            raise ServiceError(ServiceErrorCode.INSUFFICIENT_DATA, text)
+        _check_enough("A baseline", decisions)
         row = {**dict(baseline), "profiles": [profile.to_json() for profile in profiles]}
         try:
             insert = partial(insert_leaf_row, kind=LeafKind.BASELINE, table=baselines_table, row=row, sealer=self._sealer)
@@ -179,9 +192,7 @@ class BaselineService:
         selected = (filters or DecisionFilter()).in_range(since or baseline.until, until)
         profiles = await self._profiles(selected)
         decisions = sum(profile.decisions for profile in profiles)
-        if decisions < MIN_DECISIONS:
-            text = f"A comparison needs at least {MIN_DECISIONS} closed decisions; there are {decisions}."
-            raise ServiceError(ServiceErrorCode.INSUFFICIENT_DATA, text)
+        _check_enough("A comparison", decisions)
         report = DriftReport(
             **dict(compare(baseline.profiles, profiles, threshold)),
             report_id=self._ids.new(),
@@ -193,15 +204,7 @@ class BaselineService:
             decisions=decisions,
         )
         if store:
-            await store_report(
-                self._database,
-                ReportKind.DRIFT,
-                report.report_id,
-                report.created_at,
-                passed=not report.drift_detected,
-                report=report.to_json(),
-                sealer=self._sealer,
-            )
+            await report.store(self._database, self._sealer, "drift", passed=not report.drift_detected)
         return report
 
     async def _profiles(self, filters: DecisionFilter) -> list[Profile]:
@@ -217,6 +220,12 @@ class BaselineService:
         )
         row = await read(self._database, lambda connection: connection.execute(wanted).mappings().one_or_none())
         return None if row is None else Baseline.model_validate(dict(row))
+
+
+def _check_enough(what: str, decisions: int) -> None:
+    if decisions < MIN_DECISIONS:
+        text = f"{what} needs at least {MIN_DECISIONS} closed decisions; there are {decisions}."
+        raise ServiceError(ServiceErrorCode.INSUFFICIENT_DATA, text)
 
 
 def _not_found() -> ServiceError:

@@ -11,21 +11,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from graph_agent.audit.drift.profiles import Profile, UserSums
+from graph_agent.audit.drift.statistics import Sample
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of one sample: its mean per decision, its variance per decision, and its sums over users."""
+    """One figure of one profile, with its sums over users if the profile counts users."""
 
     profile: Profile
-    mean: float
-    variance: float
-    sums: UserSums
+    sample: Sample
+    sums: UserSums | None
 
     @classmethod
-    def of_share(cls, profile: Profile, count: int, sums: UserSums) -> Figure:
-        share = count / profile.decisions
-        return cls(profile, share, share * (1 - share), sums)
+    def of_share(cls, profile: Profile, count: int, sums: UserSums | None) -> Figure:
+        return cls(profile, Sample(profile.decisions, count, count), sums)
+
+    def effective(self, correlation: float) -> Sample:
+        """Return the sample with as many independent decisions as have the information of its similar ones."""
+        effect = design_effect(self.profile, correlation)
+        return Sample(self.sample.size / effect, self.sample.total / effect, self.sample.squares / effect)
 
 
 def compares_users(one: Profile, other: Profile) -> bool:
@@ -40,14 +44,15 @@ def intraclass_correlation(figures: Iterable[Figure]) -> float:
     """
     excess, pairs = 0.0, 0.0
     for figure in figures:
-        users, n = figure.profile.users, figure.profile.decisions
-        if users is None or figure.variance <= 0 or users.decisions_squared >= n * n:
+        users, sums, n = figure.profile.users, figure.sums, figure.profile.decisions
+        mean, variance = figure.sample.mean, figure.sample.variance
+        if users is None or sums is None or variance <= 0 or users.decisions_squared >= n * n:
             continue
-        between = figure.sums.squares - 2 * figure.mean * figure.sums.products + figure.mean**2 * users.decisions_squared
+        between = sums.squares - 2 * mean * sums.products + mean**2 * users.decisions_squared
         # The mean is estimated from the same users: without the correction their deviations from it would be too small.
         corrected = between / (1 - users.decisions_squared / n**2)
-        excess += corrected - n * figure.variance
-        pairs += (users.decisions_squared - n) * figure.variance
+        excess += corrected - n * variance
+        pairs += (users.decisions_squared - n) * variance
     return min(1.0, max(0.0, excess / pairs)) if pairs > 0 else 0.0
 
 

@@ -8,12 +8,11 @@ constitution) these figures are compared:
     decision_types   the same                                             the same
     outcomes         the same                                             the same
     tool frequency   calls per decision, each tool                        t-test of two means
-    error rate       share of decisions                                   z-test of two proportions
-    latency          relative change of the median                        Mann-Whitney U
+    error rate       share of decisions                                   t-test of two shares
+    latency          relative change of the median                        Mann-Whitney: t-test of the ranks
 
-In addition every single share of a mix is compared by a z-test of two proportions, which says what moved. Where an expected
-count is below 5, Fisher's exact test replaces both. All tests allow for users whose decisions resemble each other
-(`clustering`).
+In addition every single share of a mix is compared by a t-test of two shares, which says what moved. Where an expected count is
+below 5, Fisher's exact test replaces these tests. All tests allow for users whose decisions resemble each other (`clustering`).
 
 The p-values of all comparisons of a report are corrected together by Holm's method, so that the chance of any false alarm in it
 is at most `ALPHA`, however the figures depend on each other. Groups of fewer than `MIN_DECISIONS` are listed but not compared.
@@ -23,42 +22,39 @@ A median that moves by less than `LATENCY_FLOOR_MS` is not flagged, because user
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from graph_agent.audit.drift.clustering import Figure, compares_users, degrees_of_freedom, design_effect, intraclass_correlation
-from graph_agent.audit.drift.profiles import Profile, ToolFrequency, UserSums
+from graph_agent.audit.drift.clustering import Figure, compares_users, degrees_of_freedom, intraclass_correlation
+from graph_agent.audit.drift.profiles import Profile, ToolFrequency
 from graph_agent.audit.drift.result import ALPHA, Comparison, Drift, GroupDrift, UncomparedGroup
-from graph_agent.audit.drift.statistics import FEW, fisher_exact, holm, homogeneity, mann_whitney, two_means, two_proportions
+from graph_agent.audit.drift.statistics import Sample, holm, homogeneity, ranks, two_means
 from graph_agent.audit.metrics import percentile
 
 MIN_DECISIONS = 30
 LATENCY_FLOOR_MS = 50
 DEFAULT_THRESHOLD = 0.10
 
-_NO_CALLS = ToolFrequency()
-_NO_SUMS = UserSums()
+_LATENCY = "latency"
 _NEW_GROUP = "not in the baseline: a new model or a changed constitution"
 
 
 def compare(baseline: Sequence[Profile], current: Sequence[Profile], threshold: float = DEFAULT_THRESHOLD) -> Drift:
     """Compare each group of `current` with the same group of `baseline`."""
     before = {profile.group: profile for profile in baseline}
-    compared: list[tuple[_Pair, list[_Tested]]] = []
+    pairs: list[_Pair] = []
     uncompared = []
     for now in current:
-        then = before.get(now.group)
+        then = before.pop(now.group, None)
         if then is None:
             uncompared.append(_uncompared(now, _NEW_GROUP))
         elif min(then.decisions, now.decisions) < MIN_DECISIONS:
             uncompared.append(_uncompared(now, f"fewer than {MIN_DECISIONS} decisions"))
         else:
-            pair = _Pair(then, now)
-            compared.append((pair, _test_all(pair)))
-    current_groups = {profile.group for profile in current}
-    uncompared += [_uncompared(then, "only in the baseline") for then in baseline if then.group not in current_groups]
-    p_values = [test.p_value for _, tests in compared for test in tests]
-    corrected = iter(holm(p_values))
+            pairs.append(_Pair(then, now))
+    uncompared += [_uncompared(then, "only in the baseline") for then in before.values()]
+    tests = [list(_compare_all(pair)) for pair in pairs]
+    corrected = iter(holm([one.p_value for of_group in tests for one in of_group]))
     groups = [
         GroupDrift(
             model=pair.now.model,
@@ -69,13 +65,13 @@ def compare(baseline: Sequence[Profile], current: Sequence[Profile], threshold: 
             baseline_users=pair.then.users.count if pair.then.users else None,
             users=pair.now.users.count if pair.now.users else None,
             by_users=pair.by_users,
-            comparisons=[test.flag(next(corrected), threshold) for test in tests],
+            comparisons=[_judge(one, next(corrected), threshold) for one in of_group],
         )
-        for pair, tests in compared
+        for pair, of_group in zip(pairs, tests, strict=True)
     ]
     return Drift(
         threshold=threshold,
-        tests=len(p_values),
+        tests=sum(map(len, tests)),
         drift_detected=any(group.flagged for group in groups),
         groups=groups,
         uncompared=uncompared,
@@ -86,20 +82,12 @@ def _uncompared(profile: Profile, reason: str) -> UncomparedGroup:
     return UncomparedGroup(model=profile.model, constitution=profile.constitution, decisions=profile.decisions, reason=reason)
 
 
-class _Tested(Comparison):
-    """A comparison whose p-value is not corrected yet."""
-
-    flagged: bool = False
-    noticeable: bool = True
-    """False if the deviation is too small to be flagged, whatever its p-value."""
-
-    def flag(self, p_value: float, threshold: float) -> Comparison:
-        """Return the comparison with the corrected p-value."""
-        # The tolerance is for rounding: 0.4 - 0.3 is a little more than 0.1.
-        beyond = abs(self.deviation) > threshold + 1e-9
-        flagged = beyond and self.noticeable and p_value < ALPHA
-        values = {**dict(self), "p_value": p_value, "flagged": flagged}
-        return Comparison(**{name: values[name] for name in Comparison.model_fields})
+def _judge(one: Comparison, p_value: float, threshold: float) -> Comparison:
+    """Return a comparison with its corrected p-value, and flag it if it is drift."""
+    # The tolerance is for rounding: 0.4 - 0.3 is a little more than 0.1.
+    beyond = abs(one.deviation) > threshold + 1e-9
+    noticeable = one.dimension != _LATENCY or abs(one.current - one.baseline) >= LATENCY_FLOOR_MS
+    return one.replace(p_value=p_value, flagged=beyond and noticeable and p_value < ALPHA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,131 +110,74 @@ class _Pair:
         """The degrees of freedom of Student's t-distribution; infinite if the comparison does not take users into account."""
         return degrees_of_freedom(self.then, self.now) if self.by_users else math.inf
 
-    def design_effects(self, correlation: float) -> tuple[float, float]:
-        if not self.by_users:
-            return 1.0, 1.0
-        return design_effect(self.then, correlation), design_effect(self.now, correlation)
+    def correlation(self, figures: Iterable[Figure]) -> float:
+        """Estimate the correlation of two decisions of the same user; 0 if the comparison does not take users into account."""
+        return intraclass_correlation(figures) if self.by_users else 0.0
+
+    def figures(self, dimension: str, name: str) -> tuple[Figure, Figure]:
+        """Return the share of a kind of decisions, or the calls of a tool, in both profiles."""
+        then, now = (_figure(profile, dimension, name) for profile in (self.then, self.now))
+        return then, now
 
 
-def _test_all(pair: _Pair) -> list[_Tested]:
-    """Return the comparison of every dimension of the two profiles."""
-    tests = []
+def _figure(profile: Profile, dimension: str, name: str) -> Figure:
+    counted: int | ToolFrequency = getattr(profile, dimension).get(name, 0)
+    sums = None if profile.users is None else getattr(profile.users, dimension).get(name)
+    if isinstance(counted, int):
+        return Figure.of_share(profile, counted, sums)
+    return Figure(profile, Sample(profile.decisions, counted.total, counted.squares), sums)
+
+
+def _compare_all(pair: _Pair) -> Iterator[Comparison]:
+    """Compare every dimension of the two profiles. The p-values are not corrected yet, and nothing is flagged."""
     for dimension in ("intents", "decision_types", "outcomes"):
-        tests += _test_mix(pair, dimension)
-    tests += [_test_frequency(pair, name) for name in sorted(pair.then.tools.keys() | pair.now.tools.keys())]
-    figures = [
-        Figure.of_share(profile, profile.errors, profile.users.errors if profile.users else _NO_SUMS)
-        for profile in (pair.then, pair.now)
-    ]
-    correlation = intraclass_correlation(figures)
-    tests.append(_test_share(pair, "error_rate", "ERROR", pair.then.errors, pair.now.errors, correlation))
-    tests.append(_test_latency(pair))
-    return tests
+        yield from _compare_mix(pair, dimension)
+    for name in sorted(pair.then.tools.keys() | pair.now.tools.keys()):
+        yield _compare_means(pair, "tool_frequency", name, pair.figures("tools", name))
+    profiles = (pair.then, pair.now)
+    errors = [Figure.of_share(one, one.errors, one.users.errors if one.users else None) for one in profiles]
+    yield _compare_means(pair, "error_rate", "ERROR", errors)
+    yield _compare_latency(pair)
 
 
-def _test_mix(pair: _Pair, dimension: str) -> list[_Tested]:
-    """Compare the shares of a dimension such as the outcomes, each by itself and then the whole mix."""
-    then: Mapping[str, int] = getattr(pair.then, dimension)
-    now: Mapping[str, int] = getattr(pair.now, dimension)
-    names = sorted(then.keys() | now.keys())
-    figures = {name: [_share_figure(profile, dimension, name) for profile in (pair.then, pair.now)] for name in names}
-    common = intraclass_correlation(figure for pair_of in figures.values() for figure in pair_of)
-    shares = [
-        # A rare category has too few users for its own estimate, and a common one may hide a strongly clustered category.
-        _test_share(
-            pair, dimension, name, then.get(name, 0), now.get(name, 0), max(common, intraclass_correlation(figures[name]))
-        )
-        for name in names
-    ]
+def _compare_mix(pair: _Pair, dimension: str) -> Iterator[Comparison]:
+    """Compare a dimension such as the outcomes: the whole mix, and each share by itself."""
+    names = sorted(getattr(pair.then, dimension).keys() | getattr(pair.now, dimension).keys())
+    figures = [pair.figures(dimension, name) for name in names]
+    correlation = pair.correlation(figure for both in figures for figure in both)
+    # A rare category has too few users for its own estimate, and a common one may hide a strongly clustered category.
+    shares = [_compare_means(pair, dimension, name, both, correlation) for name, both in zip(names, figures, strict=True)]
+    then, now = ([figure.effective(correlation).total for figure in side] for side in zip(*figures, strict=True))
+    p_value = homogeneity(then, now, pair.degrees_of_freedom)
     moved = sum(abs(share.deviation) for share in shares) / 2
-    effect_then, effect_now = pair.design_effects(common)
-    p_value = homogeneity(
-        [then.get(name, 0) / effect_then for name in names],
-        [now.get(name, 0) / effect_now for name in names],
-        pair.degrees_of_freedom,
+    yield Comparison(
+        dimension=dimension, name="*", baseline=0.0, current=moved, deviation=moved, p_value=p_value, flagged=False
     )
-    whole = _Tested(dimension=dimension, name="*", baseline=0.0, current=moved, deviation=moved, p_value=p_value)
-    return [whole, *shares]
+    yield from shares
 
 
-def _share_figure(profile: Profile, dimension: str, name: str) -> Figure:
-    sums = getattr(profile.users, dimension).get(name, _NO_SUMS) if profile.users else _NO_SUMS
-    return Figure.of_share(profile, getattr(profile, dimension).get(name, 0), sums)
+def _compare_latency(pair: _Pair) -> Comparison:
+    """Compare the median duration of the decisions."""
+    profiles = (pair.then, pair.now)
+    before, after = (percentile(profile.durations, 0.5) for profile in profiles)
+    ranked = ranks(pair.then.durations, pair.now.durations)
+    figures = [Figure(profile, sample, None) for profile, sample in zip(profiles, ranked, strict=True)]
+    habits = [Figure.of_share(one, one.users.slow, one.users.slow_sums) for one in profiles if one.users is not None]
+    by_rank = _compare_means(pair, _LATENCY, "median_ms", figures, pair.correlation(habits))
+    return by_rank.replace(baseline=before, current=after, deviation=(after - before) / max(1, before))
 
 
-def _test_share(pair: _Pair, dimension: str, name: str, then: int, now: int, correlation: float) -> _Tested:
-    """Compare a share of the decisions: of this kind are `then` decisions of the baseline and `now` current decisions."""
-    effect_then, effect_now = pair.design_effects(correlation)
-    before, after = then / pair.then.decisions, now / pair.now.decisions
-    return _Tested(
+def _compare_means(pair: _Pair, dimension: str, name: str, figures: Sequence[Figure], correlation: float = 0.0) -> Comparison:
+    """Compare a share or mean. Decisions of one user are taken to have at least this correlation."""
+    correlation = max(correlation, pair.correlation(figures))
+    before, after = (figure.sample.mean for figure in figures)
+    then, now = (figure.effective(correlation) for figure in figures)
+    return Comparison(
         dimension=dimension,
         name=name,
         baseline=before,
         current=after,
         deviation=after - before,
-        p_value=two_proportions(
-            then / effect_then,
-            pair.then.decisions / effect_then,
-            now / effect_now,
-            pair.now.decisions / effect_now,
-            pair.degrees_of_freedom,
-        ),
-    )
-
-
-def _test_frequency(pair: _Pair, name: str) -> _Tested:
-    """Compare the mean number of calls of the tool `name` in a decision."""
-    frequencies = [profile.tools.get(name, _NO_CALLS) for profile in (pair.then, pair.now)]
-    profiles = (pair.then, pair.now)
-    total = sum(frequency.total for frequency in frequencies)
-    decisions = pair.then.decisions + pair.now.decisions
-    pooled_mean = total / decisions
-    variance = max(0.0, sum(frequency.squares for frequency in frequencies) / decisions - pooled_mean**2)
-    figures = [
-        Figure(
-            profile,
-            frequency.total / profile.decisions,
-            max(0.0, frequency.squares / profile.decisions - (frequency.total / profile.decisions) ** 2),
-            profile.users.tools.get(name, _NO_SUMS) if profile.users else _NO_SUMS,
-        )
-        for profile, frequency in zip(profiles, frequencies, strict=True)
-    ]
-    effects = pair.design_effects(intraclass_correlation(figures))
-    sizes = [profile.decisions / effect for profile, effect in zip(profiles, effects, strict=True)]
-    # The number of decisions with a call, if each of them had the same number of calls.
-    callers = [frequency.total**2 / frequency.squares if frequency.squares else 0.0 for frequency in frequencies]
-    before, after = (frequency.total / profile.decisions for profile, frequency in zip(profiles, frequencies, strict=True))
-    if sum(callers) / decisions * min(sizes) < FEW:
-        then, now = (count / effect for count, effect in zip(callers, effects, strict=True))
-        p_value = fisher_exact(round(then), max(round(sizes[0]), round(then)), round(now), max(round(sizes[1]), round(now)))
-    else:
-        p_value = two_means(before, sizes[0], after, sizes[1], variance, pair.degrees_of_freedom)
-    return _Tested(
-        dimension="tool_frequency", name=name, baseline=before, current=after, deviation=after - before, p_value=p_value
-    )
-
-
-def _test_latency(pair: _Pair) -> _Tested:
-    """Compare the median duration of the decisions."""
-    before, after = percentile(pair.then.durations, 0.5), percentile(pair.now.durations, 0.5)
-    figures = [
-        Figure.of_share(profile, profile.users.slow, profile.users.slow_sums)
-        for profile in (pair.then, pair.now)
-        if profile.users is not None
-    ]
-    effect_then, effect_now = pair.design_effects(intraclass_correlation(figures))
-    of_then, of_now = 1 / pair.then.decisions, 1 / pair.now.decisions
-    return _Tested(
-        dimension="latency",
-        name="median_ms",
-        baseline=before,
-        current=after,
-        deviation=(after - before) / max(1, before),
-        p_value=mann_whitney(
-            pair.then.durations,
-            pair.now.durations,
-            inflation=(effect_then * of_then + effect_now * of_now) / (of_then + of_now),
-            degrees_of_freedom=pair.degrees_of_freedom,
-        ),
-        noticeable=abs(after - before) >= LATENCY_FLOOR_MS,
+        p_value=two_means(then, now, pair.degrees_of_freedom),
+        flagged=False,
     )

@@ -158,7 +158,24 @@ class _Counts:
 
     def profile(self, model: str, constitution: str) -> Profile:
         totals = {figure: {name: by_user.total() for name, by_user in names.items()} for figure, names in self._by_user.items()}
+        sums = {
+            figure: {name: self._sums(by_user) for name, by_user in names.items()} for figure, names in self._by_user.items()
+        }
         durations = Counter(self._durations)
+        median = percentile(durations, 0.5)
+        slow = Counter(user for user, ms in zip(self._users, self._durations, strict=True) if ms > median)
+        errors: Counter[int] = Counter()
+        for outcome, by_user in self._by_user["outcomes"].items():
+            if outcome.partition(":")[0] == _ERROR:
+                errors.update(by_user)
+        users = {
+            "count": len(self._sizes),
+            "decisions_squared": sum(n * n for n in self._sizes.values()),
+            **sums,
+            "errors": self._sums(errors),
+            "slow": slow.total(),
+            "slow_sums": self._sums(slow),
+        }
         return Profile(
             model=model,
             constitution=constitution,
@@ -169,27 +186,10 @@ class _Counts:
             tools={
                 name: ToolFrequency(total=total, squares=self._tool_squares[name]) for name, total in totals["tools"].items()
             },
-            errors=totals["errors"].get(_ERROR, 0),
-            durations=dict(durations),
-            response_models=dict(self._response_models),
-            users=self._user_counts(percentile(durations, 0.5)),
-        )
-
-    def _user_counts(self, median: int) -> UserCounts:
-        slow = Counter(user for user, ms in zip(self._users, self._durations, strict=True) if ms > median)
-        sums = {
-            figure: {name: self._sums(by_user) for name, by_user in names.items()} for figure, names in self._by_user.items()
-        }
-        return UserCounts(
-            count=len(self._sizes),
-            decisions_squared=sum(n * n for n in self._sizes.values()),
-            intents=sums["intents"],
-            decision_types=sums["decision_types"],
-            outcomes=sums["outcomes"],
-            tools=sums["tools"],
-            errors=sums["errors"].get(_ERROR, UserSums()),
-            slow=slow.total(),
-            slow_sums=self._sums(slow),
+            errors=errors.total(),
+            durations=durations,
+            response_models=self._response_models,
+            users=UserCounts.model_validate(users),
         )
 
     def _sums(self, by_user: Counter[int]) -> UserSums:
@@ -206,7 +206,6 @@ _FIGURES: dict[str, Callable[[Observation], Mapping[str, int]]] = {
     "decision_types": lambda one: {one.decision_type: 1},
     "outcomes": lambda one: {one.outcome: 1},
     "tools": lambda one: one.tools,
-    "errors": lambda one: {_ERROR: 1} if one.outcome.partition(":")[0] == _ERROR else {},
 }
 """The occurrences that one decision adds to each figure, by name."""
 

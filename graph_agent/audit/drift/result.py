@@ -10,9 +10,9 @@ ALPHA = 0.05
 """The significance level: a comparison with a smaller corrected p-value may be flagged."""
 
 TEST = (
-    "two-sided, by users; mixes: chi-squared test of homogeneity, shares and error rate: z-test of two proportions with pooled "
-    "variance, Fisher's exact test where an expected count is below 5, tool frequency: t-test of two means, latency: "
-    "Mann-Whitney U; p-values corrected by Holm over all comparisons"
+    "two-sided, by users; mixes: chi-squared test of homogeneity, shares, error rate and tool frequency: t-test of two means "
+    "with pooled variance, Fisher's exact test where an expected count is below 5, latency: Mann-Whitney U; p-values corrected "
+    "by Holm over all comparisons"
 )
 
 

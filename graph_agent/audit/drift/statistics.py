@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 FEW = 5.0
 """Below this expected count the normal and chi-squared approximations are not used."""
@@ -17,17 +18,48 @@ _NEARLY_EQUAL = 1 + 1e-7
 """Tables whose probabilities differ only by rounding are equally likely."""
 
 
-def two_proportions(one: float, of_one: float, other: float, of_other: float, degrees_of_freedom: float = math.inf) -> float:
-    """Test whether `one` of `of_one` and `other` of `of_other` come from the same proportion.
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A figure of one sample: the number of decisions, and the sums over them of its value and of the value's square.
 
-    z-test with the pooled variance, or Fisher's exact test if an expected count is small.
+    For a share a decision counts 0 or 1, so both sums are the number of decisions that have it.
     """
-    pooled = (one + other) / (of_one + of_other)
-    smallest_expected = min(pooled, 1 - pooled) * min(of_one, of_other)
-    if smallest_expected < FEW:
-        return fisher_exact(round(one), round(of_one), round(other), round(of_other))
-    variance = pooled * (1 - pooled) * (1 / of_one + 1 / of_other)
-    return student_tail((one / of_one - other / of_other) / math.sqrt(variance), degrees_of_freedom)
+
+    size: float
+    total: float
+    squares: float
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.size
+
+    @property
+    def variance(self) -> float:
+        return max(0.0, self.squares / self.size - self.mean**2)
+
+    @property
+    def occurrences(self) -> float:
+        """The number of decisions with a value above 0, if all of these had the same one."""
+        return self.total**2 / self.squares if self.squares else 0.0
+
+
+def two_means(one: Sample, other: Sample, degrees_of_freedom: float = math.inf) -> float:
+    """Test whether two samples come from the same mean or share.
+
+    t-test with the pooled variance, or Fisher's exact test of the occurrences if too few are expected.
+    """
+    both = Sample(one.size + other.size, one.total + other.total, one.squares + other.squares)
+    occurring = (one.occurrences + other.occurrences) / both.size
+    # A share may be close to 1 too. A figure with other values than 0 and 1 is rare only if it is close to 0.
+    rare = min(occurring, 1 - occurring) if both.squares == both.total else occurring
+    if rare * min(one.size, other.size) < FEW:
+        # A rounding error may make the occurrences more than the size.
+        (hits, size), (other_hits, other_size) = ((round(of.occurrences), round(of.size)) for of in (one, other))
+        return fisher_exact(min(hits, size), size, min(other_hits, other_size), other_size)
+    if both.variance <= 0:
+        return 1.0
+    squared = (one.mean - other.mean) ** 2 / (both.variance * (1 / one.size + 1 / other.size))
+    return f_tail(squared, 1, degrees_of_freedom)
 
 
 def fisher_exact(one: int, of_one: int, other: int, of_other: int) -> float:
@@ -43,17 +75,6 @@ def fisher_exact(one: int, of_one: int, other: int, of_other: int) -> float:
     return min(1.0, math.fsum(probability for probability in probabilities if probability <= observed))
 
 
-def two_means(
-    one: float, of_one: float, other: float, of_other: float, variance: float, degrees_of_freedom: float = math.inf
-) -> float:
-    """Test whether two samples with the means `one` and `other` and a pooled `variance` come from the same mean."""
-    if one == other:
-        return 1.0
-    if variance <= 0:
-        return 0.0
-    return student_tail((one - other) / math.sqrt(variance * (1 / of_one + 1 / of_other)), degrees_of_freedom)
-
-
 def homogeneity(one: Sequence[float], other: Sequence[float], degrees_of_freedom: float = math.inf) -> float:
     """Test whether two rows of counts come from the same mix: the chi-squared test. Rare categories are merged."""
     cells = _merge_rare(one, other)
@@ -61,7 +82,8 @@ def homogeneity(one: Sequence[float], other: Sequence[float], degrees_of_freedom
         return 1.0
     size_one, size_other = sum(a for a, _ in cells), sum(b for _, b in cells)
     if len(cells) == 2:
-        return two_proportions(cells[0][0], size_one, cells[0][1], size_other, degrees_of_freedom)
+        a, b = cells[0]
+        return two_means(Sample(size_one, a, a), Sample(size_other, b, b), degrees_of_freedom)
     statistic = 0.0
     for a, b in cells:
         for count, size in ((a, size_one), (b, size_other)):
@@ -70,28 +92,19 @@ def homogeneity(one: Sequence[float], other: Sequence[float], degrees_of_freedom
     return f_tail(statistic / (len(cells) - 1), len(cells) - 1, degrees_of_freedom)
 
 
-def mann_whitney(
-    one: Mapping[int, int], other: Mapping[int, int], *, inflation: float = 1.0, degrees_of_freedom: float = math.inf
-) -> float:
-    """Test whether the values of one histogram tend to be larger than those of the other: the rank test, corrected for ties.
+def ranks(one: Mapping[int, int], other: Mapping[int, int]) -> tuple[Sample, Sample]:
+    """Replace the values of two histograms by their ranks among all of them; equal values share their mean rank.
 
-    `inflation` is the factor by which the variance is larger than that of independent values.
+    The t-test of two means is then the Mann-Whitney test: it compares all values, and long ones count no more than others.
     """
-    size_one, size_other = sum(one.values()), sum(other.values())
-    total = size_one + size_other
-    if not size_one or not size_other or total < 2:
-        return 1.0
-    ranks, below, ties = 0.0, 0, 0.0
+    sizes, totals, squares = (0, 0), (0.0, 0.0), (0.0, 0.0)
     for value in sorted(one.keys() | other.keys()):
-        here = one.get(value, 0) + other.get(value, 0)
-        ranks += one.get(value, 0) * (below + (here + 1) / 2)
-        ties += here**3 - here
-        below += here
-    u = ranks - size_one * (size_one + 1) / 2
-    variance = size_one * size_other / 12 * (total + 1 - ties / (total * (total - 1)))
-    if variance <= 0:
-        return 1.0
-    return student_tail((u - size_one * size_other / 2) / math.sqrt(variance * inflation), degrees_of_freedom)
+        times = one.get(value, 0), other.get(value, 0)
+        rank = sum(sizes) + (sum(times) + 1) / 2
+        sizes = sizes[0] + times[0], sizes[1] + times[1]
+        totals = totals[0] + times[0] * rank, totals[1] + times[1] * rank
+        squares = squares[0] + times[0] * rank**2, squares[1] + times[1] * rank**2
+    return Sample(sizes[0], totals[0], squares[0]), Sample(sizes[1], totals[1], squares[1])
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -118,17 +131,10 @@ def chi_squared_tail(statistic: float, degrees: int) -> float:
     return min(1.0, tail)
 
 
-def student_tail(statistic: float, degrees_of_freedom: float = math.inf) -> float:
-    """Return the probability that the absolute value of a Student t variable exceeds that of `statistic`."""
-    if math.isinf(degrees_of_freedom):
-        return math.erfc(abs(statistic) / math.sqrt(2))
-    return regularized_beta(degrees_of_freedom / (degrees_of_freedom + statistic**2), degrees_of_freedom / 2, 0.5)
-
-
 def f_tail(statistic: float, numerator: int, degrees_of_freedom: float) -> float:
     """Return the probability that an F variable exceeds `statistic`.
 
-    Its degrees of freedom are `numerator` and `degrees_of_freedom`.
+    Its degrees of freedom are `numerator` and `degrees_of_freedom`. With one in the numerator it is the square of Student's t.
     """
     if math.isinf(degrees_of_freedom):
         return chi_squared_tail(statistic * numerator, numerator)
