@@ -32,7 +32,8 @@ from graph_agent.errors import ConstitutionError, ServiceError, ServiceErrorCode
 from graph_agent.models.record import RecordStatus
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.constitution import Constitution
-from graph_agent.replays.pool import ReplayPool, WhatIf
+from graph_agent.replays.pool import ReplayPool
+from graph_agent.replays.replayer import WhatIf
 from graph_agent.replays.sources import LoadedRecord, load_from_log
 
 router = APIRouter(prefix="/api", tags=["replay"])
@@ -117,8 +118,8 @@ async def _replay(request: Request, caller: Caller, asked: ReplayRequest, events
     page = await log.query_decisions(filters, limit=min(asked.last, _PAGE))
     if asked.decision_id is not None and not any(row.status is not RecordStatus.PENDING for row in page.items):
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
-    what_if = WhatIf(asked.policy, file, flow_only=events is _flows)
-    played = _Played(state.replays, runtime.database, log, filters, page, asked.last, what_if)
+    what_if, flow_only = WhatIf(asked.policy, file), events is _flows
+    played = _Played(state.replays, runtime.database, log, filters, page, asked.last, what_if, flow_only)
     return EventStream(events(played), state.replay_streams, caller.user_id)
 
 
@@ -136,6 +137,7 @@ class _Played:
     page: DecisionPage
     last: int
     what_if: WhatIf
+    flow_only: bool
     messages: dict[str, str] = field(default_factory=dict)
     """The message of each decision whose replay has begun."""
 
@@ -146,7 +148,7 @@ class _Played:
     async def reports(self) -> AsyncGenerator[tuple[LoadedRecord, str, dict[str, Any]]]:
         """Yield each record with its message and the JSON of its report."""
         # Closed at once if the client disconnects, so that the queued replays are dropped.
-        async with aclosing(self.pool.replay_all(self._sources(), self.what_if)) as reports:
+        async with aclosing(self.pool.replay_all(self._sources(), self.what_if, flow_only=self.flow_only)) as reports:
             async for found, report in reports:
                 yield found, self.messages.pop(found.name), report
 

@@ -27,7 +27,7 @@ from graph_agent.db import Database
 from graph_agent.policy.constitution import Constitution
 from graph_agent.replays import Replayer, ReplayReport
 from graph_agent.replays.pool import ReplayJob, replay_slice
-from graph_agent.replays.report import unreadable_report
+from graph_agent.replays.replayer import WhatIf
 from graph_agent.replays.sources import LoadedRecord, load_from_log, read_file, read_log
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
@@ -73,11 +73,11 @@ def replay(
         wrong_usage("--live asks the model again for every decision: name one decision, or a file")
     if division and (not everything or steps):
         wrong_usage("--workers, --dask and --checkpoint are for --all, without --step")
-    what_if = other_rules(constitution, policy)
+    what_if = WhatIf(**other_rules(constitution, policy))
     with _open_source(target) as (run, database):
         printer = _Printer(steps, as_json, alone=target is not None and database is not None)
         if division:
-            job = ReplayJob(read_settings().log_reads, filters, **what_if)
+            job = ReplayJob(read_settings().log_reads, filters, what_if)
             _replay_slices(run(split_log(database, filters)), job, printer, division)
         else:
             expected = run(LogQueryService(database).query_decisions(filters, limit=1)).total if target is None else None
@@ -110,7 +110,7 @@ class _Printer:
         return all_identical
 
     def print(self, report: dict[str, Any], played: ReplayReport | None = None) -> None:
-        """Print `report`, the JSON of a replay. `played` is the same with its steps; None if the record cannot be read."""
+        """Print `report`, the JSON of a replay. `played` is the same with its steps, which may be printed too."""
         self.total += 1
         self.identical += report["identical"]
         if self.as_json:
@@ -135,8 +135,8 @@ class _Printer:
 
 
 def _replay_slices(slices: list[TimeSlice], job: ReplayJob, printer: _Printer, division: Division) -> None:
-    if job.policy is not None:
-        Constitution.parse(job.policy)
+    if job.what_if.policy is not None:
+        Constitution.parse(job.what_if.policy)
     expected = sum(part.decisions for part in slices)
     with (
         division.run(replay_slice, job, slices, ["replay", *job.to_json()]) as finished,
@@ -152,7 +152,7 @@ async def _replay_all(
     sources: AsyncIterator[LoadedRecord],
     expected: int | None,
     printer: _Printer,
-    what_if: dict[str, Any],
+    what_if: WhatIf,
     *,
     live: bool,
     model: str | None,
@@ -164,10 +164,8 @@ async def _replay_all(
             print_stderr(f"model: {reason}")
         with progress_bar("replaying") as advance:
             async for found in sources:
-                played = None
-                if found.record is not None:
-                    played = await replayer.replay(found.record, found.texts, **what_if, live=adapter, interruptible=True)
-                report = unreadable_report(found.name) if played is None else played.to_json()
+                played = await found.replay(replayer, what_if, adapter)
+                report = played.to_json()
                 printer.print(report, played)
                 advance(printer.total, expected)
 

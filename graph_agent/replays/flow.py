@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from graph_agent.models.record import CallDisposition
+from graph_agent.models.record import CallDisposition, DecisionRecord
 from graph_agent.replays.report import ReplayReport
 
 
@@ -43,14 +43,17 @@ class Flow:
     """The rule that refuses the call now, or why the end is unknown."""
 
     @classmethod
-    def of(cls, report: ReplayReport) -> Flow:
-        recorded = {call.sequence: _FATES[call.disposition] for call in report.record.invocations if call.disposition in _FATES}
+    def of(cls, record: DecisionRecord | None, report: ReplayReport) -> Flow:
+        """Return the flow of a decision. `record` is None if it cannot be read."""
+        if record is None:
+            return cls(Fate.UNKNOWN, Fate.UNKNOWN, why=report.departure)
+        recorded = {call.sequence: _FATES[call.disposition] for call in record.invocations if call.disposition in _FATES}
         before = min(recorded.values(), key=list(Fate).index, default=Fate.NO_CALL)
         if not (report.identical or report.is_what_if):
             return cls(
                 before, Fate.UNKNOWN, why=report.departure or "this version of graph-agent replays the decision differently"
             )
-        for sequence, tool_name, fate, rule in _replayed(report):
+        for sequence, tool_name, fate, rule in _replayed(record, report):
             if sequence in recorded and recorded[sequence] is not fate:
                 return cls(recorded[sequence], fate, tool_name, rule or None)
         if report.departure is not None:
@@ -61,7 +64,7 @@ class Flow:
         return {"before": self.before, "after": self.after, "tool_name": self.tool_name, "why": self.why}
 
 
-def _replayed(report: ReplayReport) -> Iterable[tuple[int, str, Fate, str]]:
+def _replayed(record: DecisionRecord, report: ReplayReport) -> Iterable[tuple[int, str, Fate, str]]:
     """Yield sequence, tool, fate and rule of the replayed calls."""
     calls = report.turn.calls if report.turn is not None else ()
     for call in calls:
@@ -71,6 +74,6 @@ def _replayed(report: ReplayReport) -> Iterable[tuple[int, str, Fate, str]]:
         # It follows the calls that were judged before it in the same batch, which the step that failed has not kept.
         tool_name, runs = report.unanswered
         known = {call.sequence for call in calls}
-        later = (one for one in report.record.invocations if one.tool_name == tool_name and one.sequence not in known)
+        later = (one for one in record.invocations if one.tool_name == tool_name and one.sequence not in known)
         if (first := next(later, None)) is not None:
             yield first.sequence, tool_name, Fate.RUNS if runs else Fate.ASKS, ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,11 +20,8 @@ from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.step_summary import refused_in, summarize
-from graph_agent.models.record import DecisionRecord
-from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.replays.flow import Fate, Flow
-from graph_agent.replays.replayer import REPLAY_SECONDS, Replayer
-from graph_agent.replays.report import unreadable_report
+from graph_agent.replays.flow import Flow
+from graph_agent.replays.replayer import AS_RECORDED, REPLAY_SECONDS, Replayer, WhatIf
 from graph_agent.replays.sources import LoadedRecord, read_log
 
 WORKERS = 2
@@ -34,20 +31,8 @@ _EXIT_SECONDS = 5.0
 """The time that an idle worker has to end by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """The question about each decision."""
-
-    policy: str | None = None
-    """The text of another constitution to decide by."""
-    conditions: ConditionsFile | None = None
-    """Other conditions to decide by."""
-    flow_only: bool = False
-    """True for the flow of the decision instead of the whole report."""
-
-
-_Job = tuple[DecisionRecord, dict[str, str], WhatIf]
-"""A record, the texts that it references, and what is asked."""
+_Job = tuple[LoadedRecord, WhatIf, bool]
+"""A record with the texts that it references, what is asked, and True if only its flow is."""
 
 
 class ReplayPool:
@@ -69,16 +54,19 @@ class ReplayPool:
         self._idle: deque[_Worker] = deque()
 
     async def replay_all(
-        self, sources: AsyncIterator[LoadedRecord], asked: WhatIf = WhatIf()
+        self, sources: AsyncIterator[LoadedRecord], what_if: WhatIf = AS_RECORDED, *, flow_only: bool = False
     ) -> AsyncGenerator[tuple[LoadedRecord, dict[str, Any]]]:
-        """Yield each record with the JSON of its report, in order. Closing the iterator drops the replays that are queued.
+        """Yield each record with the JSON of its report, or only of its flow, in order.
+
+        Closing the iterator drops the replays that are queued.
 
         Raises `ServiceError` SERVICE_UNAVAILABLE if a worker process dies, and QUERY_TIMEOUT if a replay takes too long.
         """
         queued: deque[tuple[LoadedRecord, asyncio.Future[dict[str, Any]]]] = deque()
+        loop = asyncio.get_running_loop()
         try:
             async for found in sources:
-                queued.append((found, self._submit(found, asked)))
+                queued.append((found, loop.run_in_executor(self._threads, self._replay, (found, what_if, flow_only))))
                 if len(queued) > _QUEUED:
                     first, report = queued.popleft()
                     yield first, await report
@@ -90,16 +78,6 @@ class ReplayPool:
             for _, report in queued:
                 if not report.cancel():
                     ignore_result(report)
-
-    def _submit(self, found: LoadedRecord, asked: WhatIf) -> asyncio.Future[dict[str, Any]]:
-        loop = asyncio.get_running_loop()
-        if found.record is None:
-            unreadable: asyncio.Future[dict[str, Any]] = loop.create_future()
-            report = unreadable_report(found.name)
-            flow = Flow(Fate.UNKNOWN, Fate.UNKNOWN, why=report["departure"]).to_json()
-            unreadable.set_result(flow if asked.flow_only else {**report, "steps": [], "flow": flow})
-            return unreadable
-        return loop.run_in_executor(self._threads, self._replay, (found.record, dict(found.texts), asked))
 
     def _replay(self, job: _Job) -> dict[str, Any]:
         worker: _Worker | None = None
@@ -195,19 +173,18 @@ def _serve(jobs: Connection[dict[str, Any] | str, _Job], build: Callable[[], Com
     replayer = Replayer(graph=build())
     with suppress(EOFError):
         while True:
-            record, texts, asked = jobs.recv()
+            job = jobs.recv()
             try:
-                jobs.send(_report(replayer, record, texts, asked))
+                jobs.send(_report(replayer, *job))
             except Exception as exc:
                 # Its text, because not every exception can be pickled.
                 jobs.send(f"a replay failed: {type(exc).__name__}: {exc}")
 
 
-def _report(replayer: Replayer, record: DecisionRecord, texts: Mapping[str, str], asked: WhatIf) -> dict[str, Any]:
-    what_if: dict[str, Any] = {"policy": asked.policy, "conditions": asked.conditions}
-    report = asyncio.run(replayer.replay(record, texts, **what_if, interruptible=True))
-    flow = Flow.of(report).to_json()
-    if asked.flow_only:
+def _report(replayer: Replayer, found: LoadedRecord, what_if: WhatIf, flow_only: bool) -> dict[str, Any]:
+    report = asyncio.run(found.replay(replayer, what_if))
+    flow = Flow.of(found.record, report).to_json()
+    if flow_only:
         return flow
     steps = [
         {"state": step.state, "outcome": step.outcome, "refused": refused_in(step), "changes": summarize(step)}
@@ -218,30 +195,22 @@ def _report(replayer: Replayer, record: DecisionRecord, texts: Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """The replay of all decisions that match `filters`, by another constitution (`policy`) or other conditions, if any."""
+    """The replay of all decisions that match `filters`, by another policy if `what_if` has one."""
 
     database_url: str = field(repr=False)
     filters: DecisionFilter
-    policy: str | None
-    conditions: ConditionsFile | None = None
+    what_if: WhatIf = AS_RECORDED
 
     def to_json(self) -> list[Any]:
         """Return what the reports depend on, besides the log."""
-        return [self.filters.to_json(), self.policy, repr(self.conditions)]
+        return [self.filters.to_json(), self.what_if.policy, repr(self.what_if.conditions)]
 
 
 async def replay_slice(job: ReplayJob, time_slice: TimeSlice) -> Results:
     """Return the JSON of the reports of one slice, oldest decision first."""
     database, replayer = Database.open(job.database_url), Replayer()
     try:
-        reports: Results = []
-        async for found in read_log(database, job.filters.in_range(time_slice.since, time_slice.until)):
-            if found.record is None:
-                reports.append(unreadable_report(found.name))
-            else:
-                what_if: dict[str, Any] = {"policy": job.policy, "conditions": job.conditions}
-                report = await replayer.replay(found.record, found.texts, **what_if, interruptible=True)
-                reports.append(report.to_json())
-        return reports
+        found = read_log(database, job.filters.in_range(time_slice.since, time_slice.until))
+        return [(await one.replay(replayer, job.what_if)).to_json() async for one in found]
     finally:
         await database.close()

@@ -83,21 +83,21 @@ class ReplayTimeout(BaseException):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _OtherPolicy:
-    """The policy of a what-if replay: another constitution, other conditions, or both."""
+class WhatIf:
+    """What to decide by instead of what is recorded: another constitution, other conditions, both, or neither."""
 
-    constitution: Constitution | None
-    conditions: ConditionsFile | None
+    policy: str | None = None
+    """The text of the constitution."""
+    conditions: ConditionsFile | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
-        constitution = "" if self.constitution is None else self.constitution.text
-        return (constitution, "" if self.conditions is None else repr(self.conditions))
+        return (self.policy or "", "" if self.conditions is None else repr(self.conditions))
 
     def applied(self, snapshot: PolicySnapshot) -> PolicySnapshot:
         """Return `snapshot` with this policy and the same tool declarations."""
         recorded = snapshot.policy
-        constitution = self.constitution or recorded.constitution
+        constitution = recorded.constitution if self.policy is None else _parse(self.policy)
         declarations = [rule.declaration for rule in recorded.rules.values()]
         traits = {name: rule.traits for name, rule in recorded.rules.items()}
         servers = recorded.servers or (self.conditions.servers if self.conditions is not None else {})
@@ -107,6 +107,9 @@ class _OtherPolicy:
             policy = policy.with_conditions(file)
         prompt = constitution.text if snapshot.prompt == recorded.constitution.text else snapshot.prompt
         return PolicySnapshot(policy, snapshot.config, prompt)
+
+
+AS_RECORDED = WhatIf()
 
 
 class Replayer:
@@ -132,50 +135,53 @@ class Replayer:
 
         In a process that does nothing else it can be `interruptible`: a step that computes for too long is ended too.
         """
-        parsed = None if policy is None else _parse(policy)
-        other = None if parsed is None and conditions is None else _OtherPolicy(parsed, conditions)
+        if policy is not None:
+            # Here, because an invalid one is the caller's error, not an end of the replay.
+            _parse(policy)
         try:
             with _interrupted_after(self.seconds) if interruptible else nullcontext():
                 async with asyncio.timeout(self.seconds) as limit:
-                    return await self._replay(record, texts, other, live)
+                    return await self._replay(record, texts, WhatIf(policy, conditions), live)
         except (TimeoutError, ReplayTimeout) as exc:
             if isinstance(exc, TimeoutError) and not limit.expired():
                 raise
-            return ReplayReport(record, (), f"the replay took longer than {self.seconds:g} s and was ended")
+            return ReplayReport(record.header.decision_id, (), f"the replay took longer than {self.seconds:g} s and was ended")
 
     async def _replay(
-        self, record: DecisionRecord, texts: Mapping[str, str], other: _OtherPolicy | None, live: LLMAdapter | None
+        self, record: DecisionRecord, texts: Mapping[str, str], other: WhatIf, live: LLMAdapter | None
     ) -> ReplayReport:
+        name = record.header.decision_id
         if invalid := (*_invalid_fields(record), *_invalid_texts(record.header, texts)):
-            return ReplayReport(record, invalid)
+            return ReplayReport(name, invalid)
         digests = record.header.digests
         key = tuple(digests.values())
         try:
             snapshot = recorded = self._compile(key, lambda: PolicySnapshot.from_texts(texts, digests))
         except (GraphAgentError, ValueError, TypeError, LookupError) as exc:
-            return ReplayReport(record, (), f"the policy snapshot of the record cannot be read: {_message(exc)}")
+            return ReplayReport(name, (), f"the policy snapshot of the record cannot be read: {_message(exc)}")
         if not record.states:
-            return ReplayReport(record, _check_refused(record))
+            return ReplayReport(name, _check_refused(record))
         if record.header.version == 1:
             snapshot = _as_in_version_1(snapshot, record)
         report, played = await self._replay_unchanged(record, snapshot)
-        if not report.identical or (other is None and live is None):
+        if not report.identical or (other == AS_RECORDED and live is None):
             return report
-        if other is not None:
+        if other != AS_RECORDED:
             of_policy = (*key, *other.key, str(snapshot is recorded))
             try:
                 snapshot = self._compile(of_policy, lambda: other.applied(snapshot))
             except ConfigurationError as exc:
-                return ReplayReport(record, (), f"the other policy does not fit the recorded tools: {exc}")
+                return ReplayReport(name, (), f"the other policy does not fit the recorded tools: {exc}")
         return await self._replay_what_if(record, snapshot, WhatIfPorts(record, played, live))
 
     async def _replay_unchanged(
         self, record: DecisionRecord, snapshot: PolicySnapshot
     ) -> tuple[ReplayReport, PlaybackRecorder]:
+        name = record.header.decision_id
         recorder = PlaybackRecorder(record, snapshot)
         steps, departure = await self._walk(record, snapshot, recorder)
         if departure is not None or steps[-1].turn.decision is None:
-            return ReplayReport(record, _explained(record, compare_paths(record, steps)), departure, steps), recorder
+            return ReplayReport(name, _explained(record, compare_paths(record, steps)), departure, steps), recorder
         # The times are no part of a replay.
         replayed = compose_record(recorder, self._graph, steps, record.ended_at).replace(state_ends_us=record.state_ends_us)
         differences = compare_records(record, replayed)
@@ -184,9 +190,10 @@ class Replayer:
             departure = f"the turn ended before it requested entry {unused.n} of the record ({unused.kind})"
         if differences:
             differences = _explained(record, differences)
-        return ReplayReport(record, differences, departure, steps, replayed), recorder
+        return ReplayReport(name, differences, departure, steps, replayed), recorder
 
     async def _replay_what_if(self, record: DecisionRecord, snapshot: PolicySnapshot, ports: WhatIfPorts) -> ReplayReport:
+        name = record.header.decision_id
         steps, departure = await self._walk(record, snapshot, ports)
         refused = calls_refused_now(record, steps[-1].turn) if steps else ()
         if departure is not None or steps[-1].turn.decision is None:
@@ -195,10 +202,10 @@ class Replayer:
                 departure = f"{'; '.join(map(str, refused))}. What the model would have said then is unknown"
             differences = compare_unfinished(record, steps)
             return ReplayReport(
-                record, differences, departure, steps, refused=refused, is_what_if=True, unanswered=ports.unanswered
+                name, differences, departure, steps, refused=refused, is_what_if=True, unanswered=ports.unanswered
             )
         replayed = compose_record(Recorder(record.header, snapshot, clock=SystemClock()), self._graph, steps, record.ended_at)
-        return ReplayReport(record, compare_outcomes(record, replayed), None, steps, replayed, refused, is_what_if=True)
+        return ReplayReport(name, compare_outcomes(record, replayed), None, steps, replayed, refused, is_what_if=True)
 
     async def _walk(
         self, record: DecisionRecord, snapshot: PolicySnapshot, ports: TurnPorts

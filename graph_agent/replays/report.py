@@ -42,7 +42,7 @@ class ReplayReport:
     `departure` is set if the replay ended early: one sentence that says where, and what the record has no answer to.
     """
 
-    record: DecisionRecord
+    decision_id: str
     differences: tuple[Difference, ...]
     departure: str | None = None
     steps: tuple[Step, ...] = ()
@@ -54,10 +54,6 @@ class ReplayReport:
     """True if the turn was decided by another policy or a live model, after it was replayed as it was recorded."""
     unanswered: tuple[str, bool] | None = None
     """In a what-if replay that ended at a call: its tool, and whether it would run; if not, the user would be asked."""
-
-    @property
-    def decision_id(self) -> str:
-        return self.record.header.decision_id
 
     @property
     def identical(self) -> bool:
@@ -78,19 +74,6 @@ class ReplayReport:
             "states": [step.state for step in self.steps],
             "decision": self.replayed.decision.to_json() if self.replayed else None,
         }
-
-
-def unreadable_report(name: str) -> dict[str, Any]:
-    """Return the JSON of the report of a decision whose record is not valid."""
-    return {
-        "decision_id": name,
-        "identical": False,
-        "departure": "the record cannot be read",
-        "differences": [],
-        "refused": [],
-        "states": [],
-        "decision": None,
-    }
 
 
 def compare_records(recorded: DecisionRecord, replayed: DecisionRecord) -> tuple[Difference, ...]:

@@ -16,7 +16,10 @@ from graph_agent.audit.queries import LogQueryService
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord
+from graph_agent.ports import LLMAdapter
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.replays.replayer import AS_RECORDED, Replayer, WhatIf
+from graph_agent.replays.report import ReplayReport
 
 _CHUNK_CHARACTERS = 65536
 
@@ -28,6 +31,13 @@ class LoadedRecord:
     name: str
     record: DecisionRecord | None
     texts: Mapping[str, str]
+
+    async def replay(self, replayer: Replayer, what_if: WhatIf = AS_RECORDED, live: LLMAdapter | None = None) -> ReplayReport:
+        """Replay the decision in a process that does nothing else."""
+        if self.record is None:
+            return ReplayReport(self.name, (), "the record cannot be read")
+        other: dict[str, Any] = {"policy": what_if.policy, "conditions": what_if.conditions}
+        return await replayer.replay(self.record, self.texts, **other, live=live, interruptible=True)
 
 
 async def load_from_log(database: Database, decision_id: str) -> LoadedRecord:

@@ -19,7 +19,8 @@ from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.state import Turn
 from graph_agent.graph.topology import TOPOLOGY
 from graph_agent.models.record import DecisionRecord
-from graph_agent.replays.pool import WORKERS, ReplayPool, WhatIf
+from graph_agent.replays.pool import WORKERS, ReplayPool
+from graph_agent.replays.replayer import WhatIf
 from graph_agent.replays.sources import LoadedRecord
 from tests.audit.builders import make_record
 

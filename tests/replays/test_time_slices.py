@@ -26,7 +26,6 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays import Replayer
 from graph_agent.replays.pool import ReplayJob, replay_slice
-from graph_agent.replays.report import unreadable_report
 from graph_agent.replays.sources import read_log
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor
@@ -72,11 +71,8 @@ def split(url: str, filters: DecisionFilter | None = None) -> list[TimeSlice]:
 
 def replay_one_by_one(url: str, filters: DecisionFilter) -> list[dict[str, Any]]:
     async def work() -> list[dict[str, Any]]:
-        replayer, reports = Replayer(), []
-        async for one in read_log(log, filters):
-            played = None if one.record is None else await replayer.replay(one.record, one.texts)
-            reports.append(unreadable_report(one.name) if played is None else played.to_json())
-        return reports
+        replayer = Replayer()
+        return [(await one.replay(replayer)).to_json() async for one in read_log(log, filters)]
 
     log = Database.open(url)
     try:
@@ -86,7 +82,7 @@ def replay_one_by_one(url: str, filters: DecisionFilter) -> list[dict[str, Any]]
 
 
 def replay_with(executor: Executor, url: str, filters: DecisionFilter, checkpoint: Path | None = None) -> list[dict[str, Any]]:
-    job = ReplayJob(url, filters, None)
+    job = ReplayJob(url, filters)
     stored = None if checkpoint is None else Checkpoint(checkpoint, job.to_json())
     with closing(run_in_order(executor, replay_slice, job, split(url, filters), ahead=3, checkpoint=stored)) as finished:
         return [report for reports in finished for report in reports]
@@ -151,7 +147,7 @@ def test_two_processes_report_what_one_process_reports(url: str) -> None:
 
 
 def test_a_dask_cluster_reports_what_one_process_reports_although_a_worker_is_killed(url: str, cluster: Any) -> None:
-    job = ReplayJob(url, DecisionFilter(), None)
+    job = ReplayJob(url, DecisionFilter())
     with client_of(cluster) as client:
         executor = client.get_executor()
         finished = run_in_order(executor, replay_slice, job, split(url), ahead=100)
@@ -176,13 +172,13 @@ class LosingExecutor(CountingExecutor):
 
 def test_a_slice_whose_result_is_lost_is_replayed_again(url: str) -> None:
     with LosingExecutor(1) as executor:
-        assert replay_with(executor, url, DecisionFilter(), None) == replay_one_by_one(url, DecisionFilter())
+        assert replay_with(executor, url, DecisionFilter()) == replay_one_by_one(url, DecisionFilter())
         assert executor.submitted == len(split(url)) + 1
 
 
 def test_a_replay_continues_from_its_checkpoint(url: str, threads: CountingExecutor, tmp_path: Path) -> None:
     directory = tmp_path / "checkpoint"
-    job = ReplayJob(url, DecisionFilter(), None)
+    job = ReplayJob(url, DecisionFilter())
     slices = split(url)
     with closing(
         run_in_order(threads, replay_slice, job, slices, ahead=0, checkpoint=Checkpoint(directory, job.to_json()))
@@ -199,7 +195,7 @@ def test_a_replay_continues_from_its_checkpoint(url: str, threads: CountingExecu
 
 
 def test_a_slice_that_has_gained_a_decision_is_replayed_again(url: str, tmp_path: Path) -> None:
-    job = ReplayJob(url, DecisionFilter(), None)
+    job = ReplayJob(url, DecisionFilter())
     checkpoint = Checkpoint(tmp_path, job.to_json())
     time_slice = split(url)[0]
     checkpoint.store(time_slice, run_part(replay_slice, job, time_slice))
@@ -208,9 +204,9 @@ def test_a_slice_that_has_gained_a_decision_is_replayed_again(url: str, tmp_path
 
 
 def test_a_checkpoint_of_another_filter_is_refused(url: str, tmp_path: Path) -> None:
-    Checkpoint(tmp_path, ReplayJob(url, DecisionFilter(), None).to_json())
+    Checkpoint(tmp_path, ReplayJob(url, DecisionFilter()).to_json())
     with pytest.raises(ConfigurationError, match="results of another job"):
-        Checkpoint(tmp_path, ReplayJob(url, DecisionFilter(user_id="ann"), None).to_json())
+        Checkpoint(tmp_path, ReplayJob(url, DecisionFilter(user_id="ann")).to_json())
 
 
 def test_a_replay_that_is_closed_cancels_what_waits(url: str) -> None:
@@ -222,14 +218,14 @@ def test_a_replay_that_is_closed_cancels_what_waits(url: str) -> None:
     waiting: list[Any] = []
     with (
         Waiting(1) as executor,
-        closing(run_in_order(executor, replay_slice, ReplayJob(url, DecisionFilter(), None), split(url), ahead=50)) as reports,
+        closing(run_in_order(executor, replay_slice, ReplayJob(url, DecisionFilter()), split(url), ahead=50)) as reports,
     ):
         next(reports)
     assert any(future.cancelled() for future in waiting)
 
 
 def test_a_log_that_a_worker_cannot_open_ends_the_replay_with_one_sentence(url: str, tmp_path: Path) -> None:
-    job = ReplayJob(f"sqlite:///{tmp_path / 'missing' / 'log.db'}", DecisionFilter(), None)
+    job = ReplayJob(f"sqlite:///{tmp_path / 'missing' / 'log.db'}", DecisionFilter())
     with pytest.raises(ConfigurationError, match="failed in its process") as failed:
         run_part(replay_slice, job, split(url)[0])
     assert str(pickle.loads(pickle.dumps(failed.value))) == str(failed.value)
