@@ -24,7 +24,8 @@ MAX_TEXTS = 256 * 1024 * 1024
 MAX_DEPTH = 200
 """Maximum nesting of an object. A deeper one could exhaust the stack of the code that processes it."""
 
-_DELIMITERS = " \t\r\n,[]"
+_DELIMITERS = re.compile(r"[ \t\r\n,\[\]]*")
+"""Matches the text between two objects."""
 _CHUNK = 65536
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -88,14 +89,17 @@ def _decision(number: int, value: dict[str, Any]) -> ExportedDecision:
 def _read_objects(pieces: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Yield the objects of a text that is either one JSON array or a sequence of JSON objects."""
     decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-    structure = _Structure()
     buffer, position, number = "", 0, 0
+    delimiters, is_array = "", False
     source = iter(pieces)
     exhausted = False
     while True:
-        while position < len(buffer) and buffer[position] in _DELIMITERS:
-            structure.add(buffer[position], number + 1)
-            position += 1
+        found = _DELIMITERS.match(buffer, position)
+        assert found is not None  # it matches the empty text too
+        delimiters += "".join(found[0].split())
+        position = found.end()
+        if len(delimiters) > len("[]"):
+            raise invalid_object(number + 1, "it is not JSON")
         try:
             value, position = decoder.raw_decode(buffer, position)
         except RecursionError:
@@ -103,7 +107,8 @@ def _read_objects(pieces: Iterable[str]) -> Iterator[dict[str, Any]]:
         except ValueError:
             # Either the object is invalid, or it is not complete yet and more text has to be read.
             if exhausted and position >= len(buffer):
-                structure.end(number)
+                if delimiters not in (("]" if is_array else "",) if number else ("", "[]")):
+                    raise invalid_object(number + 1, "the file is incomplete or not JSON") from None
                 return
             if exhausted or len(buffer) - position > MAX_OBJECT:
                 raise invalid_object(number + 1, "it is not JSON" if exhausted else "it is too large") from None
@@ -113,42 +118,16 @@ def _read_objects(pieces: Iterable[str]) -> Iterator[dict[str, Any]]:
             buffer, position = buffer[position:] + "".join(more), 0
             continue
         number += 1
-        structure.begin_object(number)
+        if number == 1:
+            is_array = delimiters == "["
+        if delimiters != (("[" if number == 1 else ",") if is_array else ""):
+            raise invalid_object(number, "it is not JSON")
+        delimiters = ""
         if not isinstance(value, dict):
             raise invalid_object(number, "it is not an object")
         if _is_deeper(value, MAX_DEPTH):
             raise invalid_object(number, "it is nested too deeply")
         yield value
-
-
-class _Structure:
-    """The delimiters between objects: those of one JSON array, or none."""
-
-    def __init__(self) -> None:
-        self._found = ""
-        self._is_array = False
-
-    def add(self, character: str, number: int) -> None:
-        """Record a delimiter before object `number`."""
-        if character.isspace():
-            return
-        self._found += character
-        if len(self._found) > len("[]"):
-            raise invalid_object(number, "it is not JSON")
-
-    def begin_object(self, number: int) -> None:
-        """Check the delimiters before object `number`."""
-        if number == 1:
-            self._is_array = self._found == "["
-        if self._found != (("[" if number == 1 else ",") if self._is_array else ""):
-            raise invalid_object(number, "it is not JSON")
-        self._found = ""
-
-    def end(self, count: int) -> None:
-        """Check the delimiters after the last of `count` objects."""
-        complete = ("", "[]") if count == 0 else ("]" if self._is_array else "",)
-        if self._found not in complete:
-            raise invalid_object(count + 1, "the file is incomplete or not JSON")
 
 
 def _is_deeper(value: Any, limit: int) -> bool:

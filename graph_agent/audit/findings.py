@@ -16,7 +16,6 @@ from graph_agent.models.record import (
     DecisionRecord,
     EntryKind,
     InterruptReason,
-    RecordEntry,
     RecordStatus,
     ToolInvocation,
 )
@@ -232,12 +231,8 @@ def _slowness(record: DecisionRecord) -> Iterator[str]:
         what = f"model call {models}" if entry.kind is EntryKind.MODEL else f"the port '{entry.kind.value}'"
         if entry.kind is EntryKind.EXECUTE and (invocation := next(executed, None)) is not None:
             what = f"tool call {invocation.sequence}, {invocation.tool_name}"
-        if _is_slow(entry, record):
+        if entry.ms >= SLOW_MS and entry.ms * 2 >= record.duration_ms:
             yield f"Slow: {entry.ms} of {record.duration_ms} ms were spent in {what}."
-
-
-def _is_slow(entry: RecordEntry, record: DecisionRecord) -> bool:
-    return entry.ms >= SLOW_MS and entry.ms * 2 >= record.duration_ms
 
 
 def _policy_change(policy: PolicyInForce) -> Iterator[str]:

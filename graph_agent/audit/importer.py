@@ -5,8 +5,9 @@ Decisions that are stored already stay as they are. A text is stored with the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 
 from pydantic import Field
 from sqlalchemy import Connection, insert, select
@@ -42,23 +43,31 @@ class ImportReport(Frozen):
 
 async def import_records(database: Database, pieces: Iterable[str], *, record_key: RecordKey = None) -> ImportReport:
     """Import an export; see `LogQueryService.import_logs`."""
-    report = ImportReport()
     sealer = Sealer(record_key)
-    batch: list[DecisionRecord] = []
     texts: dict[str, str] = {}
+    records = _read_records(pieces, texts)
+    reports = []
+    while batch := list(islice(records, BATCH)):
+        reports.append(await _import_batch(database, batch, texts, sealer))
+    return ImportReport(
+        imported=sum(report.imported for report in reports),
+        present=sum(report.present for report in reports),
+        differing=[name for report in reports for name in report.differing],
+        texts=max((report.texts for report in reports), default=0),
+    )
+
+
+def _read_records(pieces: Iterable[str], texts: dict[str, str]) -> Iterator[DecisionRecord]:
+    """Yield the records of an export, and add the texts that come before each of them to `texts`."""
     for exported in read_export(pieces):
         if isinstance(exported, ExportedText):
             if digest(exported.text) != exported.digest:
                 raise invalid_object(exported.number, "its text does not match its digest")
             texts[exported.digest] = exported.text
-            continue
-        if exported.record is None:
+        elif exported.record is None:
             raise invalid_object(exported.number, "it is not a record of a decision")
-        batch.append(exported.record)
-        if len(batch) == BATCH:
-            report = _sum(report, await _import_batch(database, batch, texts, sealer))
-            batch = []
-    return _sum(report, await _import_batch(database, batch, texts, sealer)) if batch else report
+        else:
+            yield exported.record
 
 
 async def _import_batch(database: Database, batch: list[DecisionRecord], texts: dict[str, str], sealer: Sealer) -> ImportReport:
@@ -94,12 +103,3 @@ async def _import_batch(database: Database, batch: list[DecisionRecord], texts: 
         )
 
     return await write(database, work)
-
-
-def _sum(one: ImportReport, other: ImportReport) -> ImportReport:
-    return ImportReport(
-        imported=one.imported + other.imported,
-        present=one.present + other.present,
-        differing=[*one.differing, *other.differing],
-        texts=max(one.texts, other.texts),
-    )

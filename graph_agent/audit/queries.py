@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
-from graph_agent.audit.export import LogExport
+from graph_agent.audit.export import export_pieces
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.importer import ImportReport, import_records
 from graph_agent.audit.metrics import MetricsSummary, read_metrics
@@ -143,7 +143,7 @@ class LogQueryService:
         `{"type": "decision", "record"}` that references it. `json`: the same objects in one array. Only one batch is in
         memory at a time.
         """
-        return LogExport(self._database, format, filters or DecisionFilter()).pieces()
+        return export_pieces(self._database, format, filters or DecisionFilter())
 
     async def import_logs(self, pieces: Iterable[str], *, record_key: RecordKey = None) -> ImportReport:
         """Import the text of an export, of either format. Decisions that are stored already are not changed.
