@@ -13,8 +13,7 @@ from __future__ import annotations
 import argparse
 import random
 
-from graph_agent.audit.drift.compare import compare
-from graph_agent.audit.drift.result import ALPHA, Drift
+from graph_agent.audit.drift.compare import ALPHA, Drift, compare
 from tests.audit.drift.simulated import SPREAD_SHIFT, shifted, simulate
 
 SIZES = [(30, 30), (100, 100), (500, 500), (2_000, 2_000), (20_000, 20_000), (30, 500), (500, 30), (30, 20_000), (2_000, 500)]

@@ -96,10 +96,9 @@ class _Pruning:
 
     def note_day(self, connection: Connection, of_day: ColumnElement[bool]) -> bool:
         """Note that the decisions of a day are removed; return False if one of them is not in the tree yet."""
-        if connection.execute(select(decision_logs.c.decision_id).where(of_day, ~IN_TREE).limit(1)).first() is not None:
+        if _any_outside_of_tree(connection, of_day):
             return False
-        ids = list(connection.execute(select(decision_logs.c.decision_id).where(of_day)).scalars())
-        note_removal(connection, [LeafKind.DECISION], ids, self.removal, self.sealer)
+        note_removal(connection, [LeafKind.DECISION], _ids(connection, of_day), self.removal, self.sealer)
         return True
 
     def remove(self, connection: Connection, batch: list[str]) -> int:
@@ -117,9 +116,7 @@ class _Pruning:
         """
         remove_settlements(connection, reports_table.c.created_at < before, self.removal, self.sealer)
         connection.execute(delete(call_operations).where(call_operations.c.intended_at < before - KEEP_USES))
-        # Open turns, and decisions that are not in the tree yet.
-        older = select(decision_logs.c.decision_id).where(decision_logs.c.created_at < before, ~IN_TREE)
-        if connection.execute(older.limit(1)).first() is not None:
+        if _any_outside_of_tree(connection, decision_logs.c.created_at < before):
             return 0
         return connection.execute(delete(record_blobs).where(record_blobs.c.last_used_at < before - TOUCH_EVERY)).rowcount
 
@@ -130,9 +127,9 @@ def erase_decisions(connection: Connection, user_id: str, removal: Statement, ke
     Raises `ServiceError` VALIDATION_ERROR while one of them is open, is not in the tree, or has a call with unknown outcome.
     """
     of_user = decision_logs.c.user_id == user_id
-    if connection.execute(select(decision_logs.c.decision_id).where(of_user, ~IN_TREE).limit(1)).first() is not None:
+    if _any_outside_of_tree(connection, of_user):
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The user has a decision that is open or not in the tree yet.")
-    ids = list(connection.execute(select(decision_logs.c.decision_id).where(of_user)).scalars())
+    ids = _ids(connection, of_user)
     note_removal(connection, [LeafKind.DECISION], ids, removal, Sealer(key))
     settled = or_(*(reports_table.c.report_id.startswith(f"settlement:{each}:", autoescape=True) for each in ids), false())
     remove_settlements(connection, settled, removal.replace(subjects=None), Sealer(key))
@@ -146,6 +143,15 @@ def remove_decisions(connection: Connection, decision_ids: Sequence[str]) -> int
     for table in _DEPENDENT_TABLES:
         connection.execute(delete(table).where(table.c.decision_id.in_(decision_ids)))
     return connection.execute(delete(decision_logs).where(decision_logs.c.decision_id.in_(decision_ids))).rowcount
+
+
+def _any_outside_of_tree(connection: Connection, condition: ColumnElement[bool]) -> bool:
+    """True if any of these decisions is still open, or not in the tree yet."""
+    return connection.execute(select(decision_logs.c.decision_id).where(condition, ~IN_TREE).limit(1)).first() is not None
+
+
+def _ids(connection: Connection, condition: ColumnElement[bool]) -> list[str]:
+    return list(connection.execute(select(decision_logs.c.decision_id).where(condition)).scalars())
 
 
 def _oldest(connection: Connection, before: datetime, whole_days: bool) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from graph_agent.audit.drift.baselines import BaselineService
-from graph_agent.audit.drift.result import Comparison, Drift
+from graph_agent.audit.drift.compare import Comparison, Drift
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.filters import filter_by, open_log

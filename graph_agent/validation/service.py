@@ -14,9 +14,8 @@ from pathlib import Path
 from pydantic import Field
 
 from graph_agent.audit.drift.baselines import Baseline, BaselineService, StoredReport
-from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, compare
+from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, Drift, compare
 from graph_agent.audit.drift.profiles import Profile, build_profiles, observe
-from graph_agent.audit.drift.result import Drift
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.errors import GraphAgentError

@@ -14,9 +14,8 @@ from pydantic import Field, ValidationError
 from sqlalchemy import Connection, and_, or_, select
 from sqlalchemy.exc import IntegrityError
 
-from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, MIN_DECISIONS, compare
+from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD, MIN_DECISIONS, Drift, compare
 from graph_agent.audit.drift.profiles import Profile, read_profiles
-from graph_agent.audit.drift.result import Drift
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database

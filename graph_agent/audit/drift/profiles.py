@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pydantic import Field
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import percentile
@@ -22,6 +22,7 @@ from graph_agent.record.projection import response_model
 from graph_agent.record.tables import decision_logs, tool_invocation_logs
 
 _ERROR = "ERROR"
+_UNKNOWN = "UNKNOWN"
 _ROWS_PER_FETCH = 5_000
 
 
@@ -119,9 +120,9 @@ def observe(record: DecisionRecord) -> Observation:
         response_model=response_model([entry.result for entry in record.entries if entry.kind is EntryKind.MODEL]),
         constitution=record.header.constitution,
         user_id=record.header.context.user_id,
-        intent=decision.intent.intent_type.value if decision.intent else "UNKNOWN",
+        intent=decision.intent.intent_type.value if decision.intent else _UNKNOWN,
         decision_type=decision.decision_type.value,
-        outcome=decision.outcome_category.value if decision.outcome_category else "UNKNOWN",
+        outcome=decision.outcome_category.value if decision.outcome_category else _UNKNOWN,
         duration_ms=record.duration_ms,
         tools=Counter(invocation.tool_name for invocation in record.invocations),
     )
@@ -221,27 +222,19 @@ def _read_observations(connection: Connection, filters: DecisionFilter) -> Itera
     tools: dict[str, Counter[str]] = defaultdict(Counter)
     for call in calls:
         tools[call.decision_id][call.tool_name] += 1
+    # Named like the fields of an observation.
     query = select(
         columns.decision_id,
-        columns.user_id,
-        columns.model,
+        func.coalesce(columns.model, _UNKNOWN).label("model"),
         columns.response_model,
-        columns.constitution,
-        columns.intent_type,
+        func.coalesce(columns.constitution, _UNKNOWN).label("constitution"),
+        columns.user_id,
+        func.coalesce(columns.intent_type, _UNKNOWN).label("intent"),
         columns.decision_type,
-        columns.outcome_category,
+        columns.outcome_category.label("outcome"),
         columns.duration_ms,
     ).where(*conditions)
     rows = connection.execute(query.execution_options(yield_per=_ROWS_PER_FETCH))
-    for row in rows:
-        yield Observation(
-            model=row.model or "UNKNOWN",
-            response_model=row.response_model,
-            constitution=row.constitution or "UNKNOWN",
-            user_id=row.user_id,
-            intent=row.intent_type or "UNKNOWN",
-            decision_type=row.decision_type,
-            outcome=row.outcome_category,
-            duration_ms=row.duration_ms,
-            tools=tools.get(row.decision_id, {}),
-        )
+    _, *names = rows.keys()
+    for decision_id, *facts in rows:
+        yield Observation(**dict(zip(names, facts, strict=True)), tools=tools.get(decision_id, {}))

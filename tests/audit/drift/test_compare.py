@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from graph_agent.audit.drift.compare import LATENCY_FLOOR_MS, compare
-from graph_agent.audit.drift.result import ALPHA, Drift
+from graph_agent.audit.drift.compare import ALPHA, LATENCY_FLOOR_MS, Drift, compare
 from tests.audit.drift.simulated import MIX, SPREAD_SHIFT, shifted, simulate
 
 # (decisions of the baseline, current decisions, users of each; None: every decision has another user)
