@@ -49,18 +49,28 @@ async def _delimited(objects: AsyncIterator[str], before: str, between: str, aft
 
 
 async def _objects(database: Database, filters: DecisionFilter) -> AsyncIterator[str]:
-    exported_texts: set[str] = set()
-    last: tuple[datetime, str] | None = None
-    while True:
-        batch = partial(_read_batch, filters=filters, after=last, known=exported_texts)
-        rows, texts = await read(database, batch, seconds=_BATCH_SECONDS)
+    async for rows, texts in read_closed(database, filters):
         for row in rows:
             for name in _header_digests(row.header):
-                if name in texts and name not in exported_texts:
-                    exported_texts.add(name)
-                    yield canonical_json({"type": "blob", "digest": name, "text": texts[name]})
+                if (text := texts.pop(name, None)) is not None:
+                    yield canonical_json({"type": "blob", "digest": name, "text": text})
             # Not parsed and serialised again, so that the exported record is the stored one to the last byte.
             yield f'{{"record":{row.record},"type":"decision"}}'
+
+
+async def read_closed(database: Database, filters: DecisionFilter) -> AsyncIterator[tuple[Sequence[Any], dict[str, str]]]:
+    """Yield the closed decisions that match `filters` in batches, oldest first.
+
+    Each batch comes with the texts, by digest, that its decisions reference and those before it do not.
+    """
+    known: set[str] = set()
+    last: tuple[datetime, str] | None = None
+    while True:
+        rows, texts = await read(
+            database, partial(_read_batch, filters=filters, after=last, known=known), seconds=_BATCH_SECONDS
+        )
+        known |= texts.keys()
+        yield rows, texts
         if len(rows) < BATCH:
             return
         last = (rows[-1].created_at, rows[-1].decision_id)

@@ -22,6 +22,7 @@ from graph_agent.models.record import RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.rules import Policy
 from graph_agent.replays import Replayer
+from graph_agent.replays.replayer import WhatIf
 from graph_agent.replays.sources import load_from_log
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
@@ -129,8 +130,7 @@ async def _decided_now(log: Any, policy: Policy, last: int) -> Sequence[tuple[st
             continue
         loaded = await load_from_log(log, row.decision_id)
         if loaded.record is not None:
-            what_if: dict[str, Any] = {"policy": policy.constitution.text, "conditions": conditions}
-            report = await replayer.replay(loaded.record, loaded.texts, **what_if, interruptible=True)
+            report = await loaded.replay(replayer, WhatIf(policy.constitution.text, conditions))
             if not report.identical:
                 found.append((row.decision_id, report.departure or "; ".join(map(str, report.differences))))
     return found

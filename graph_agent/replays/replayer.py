@@ -75,7 +75,7 @@ async def replay(
     answers: then the report says what would have been decided, and where the record has no answer. `graph` is that of the
     engine, if it is not the shipped one. Raises `ConstitutionError` if `policy` is not a constitution.
     """
-    return await Replayer(graph=graph).replay(record, texts, policy=policy, conditions=conditions, live=live)
+    return await Replayer(graph=graph).replay(record, texts, WhatIf(policy, conditions), live=live)
 
 
 class ReplayTimeout(BaseException):
@@ -125,9 +125,8 @@ class Replayer:
         self,
         record: DecisionRecord,
         texts: Mapping[str, str],
+        what_if: WhatIf = AS_RECORDED,
         *,
-        policy: str | None = None,
-        conditions: ConditionsFile | None = None,
         live: LLMAdapter | None = None,
         interruptible: bool = False,
     ) -> ReplayReport:
@@ -135,13 +134,13 @@ class Replayer:
 
         In a process that does nothing else it can be `interruptible`: a step that computes for too long is ended too.
         """
-        if policy is not None:
+        if what_if.policy is not None:
             # Here, because an invalid one is the caller's error, not an end of the replay.
-            _parse(policy)
+            _parse(what_if.policy)
         try:
             with _interrupted_after(self.seconds) if interruptible else nullcontext():
                 async with asyncio.timeout(self.seconds) as limit:
-                    return await self._replay(record, texts, WhatIf(policy, conditions), live)
+                    return await self._replay(record, texts, what_if, live)
         except (TimeoutError, ReplayTimeout) as exc:
             if isinstance(exc, TimeoutError) and not limit.expired():
                 raise

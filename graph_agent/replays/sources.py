@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
+from graph_agent.audit.export import read_closed
 from graph_agent.audit.export_reader import ExportedText, read_export
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.queries import LogQueryService
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.record import DecisionRecord
@@ -36,8 +34,7 @@ class LoadedRecord:
         """Replay the decision in a process that does nothing else."""
         if self.record is None:
             return ReplayReport(self.name, (), "the record cannot be read")
-        other: dict[str, Any] = {"policy": what_if.policy, "conditions": what_if.conditions}
-        return await replayer.replay(self.record, self.texts, **other, live=live, interruptible=True)
+        return await replayer.replay(self.record, self.texts, what_if, live=live, interruptible=True)
 
 
 async def load_from_log(database: Database, decision_id: str) -> LoadedRecord:
@@ -55,15 +52,16 @@ async def load_from_log(database: Database, decision_id: str) -> LoadedRecord:
 
 async def read_log(database: Database, filters: DecisionFilter) -> AsyncIterator[LoadedRecord]:
     """Yield every closed decision that matches `filters`, oldest first."""
-    texts: dict[str, str] = {}
-    async for piece in LogQueryService(database).export_logs("jsonl", filters):
-        if not piece.strip():
-            continue
-        value = json.loads(piece)
-        if value["type"] == "blob":
-            texts[value["digest"]] = value["text"]
-        else:
-            yield _load_stored(value["record"], texts)
+    known: dict[str, str] = {}
+    async for rows, texts in read_closed(database, filters):
+        known |= texts
+        for row in rows:
+            try:
+                record = DecisionRecord.model_validate_json(row.record)
+            except ValidationError:
+                # The log was edited.
+                record = None
+            yield LoadedRecord(row.decision_id, record, known)
 
 
 def read_file(path: Path) -> Iterator[LoadedRecord]:
@@ -78,13 +76,3 @@ def read_file(path: Path) -> Iterator[LoadedRecord]:
                     yield LoadedRecord(exported.decision_id, exported.record, texts)
     except (OSError, UnicodeDecodeError) as exc:
         raise ServiceError(ServiceErrorCode.INVALID_FORMAT, f"the file {path} cannot be read as text") from exc
-
-
-def _load_stored(value: dict[str, Any], texts: dict[str, str]) -> LoadedRecord:
-    """Load a record of the log; it may be invalid if the log was edited."""
-    header = value.get("header")
-    decision_id = str(header.get("decision_id")) if isinstance(header, dict) else "without an id"
-    try:
-        return LoadedRecord(decision_id, DecisionRecord.model_validate(value), texts)
-    except ValidationError:
-        return LoadedRecord(decision_id, None, texts)

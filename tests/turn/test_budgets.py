@@ -28,7 +28,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.ports import SentCall
 from graph_agent.record.uses import find_uses
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.replays import Replayer, ReplayReport
+from graph_agent.replays import ReplayReport, replay
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.frozen_clock import pass_time
@@ -89,7 +89,7 @@ def spent(server: TableServer) -> int:
 
 
 async def replayed(run: LLMAgentEngine, turn: FinishedTurn, **what_if: Any) -> ReplayReport:
-    return await Replayer().replay(turn.record, await run.audit.texts(list(turn.record.header.digests.values())), **what_if)
+    return await replay(turn.record, await run.audit.texts(list(turn.record.header.digests.values())), **what_if)
 
 
 def dispositions(turn: FinishedTurn) -> list[CallDisposition]:

@@ -14,7 +14,7 @@ from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, EntryKind, RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.record.memory import MemoryAuditWriter
-from graph_agent.replays import Replayer, ReplayReport
+from graph_agent.replays import ReplayReport, replay
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from tests.scripted_turns import TableServer, asks, calls, engine_of, says
@@ -41,7 +41,7 @@ def engine(rules: str | None, *script: Any, roles: tuple[str, ...] = (), **setti
 
 async def replayed(run: LLMAgentEngine, turn: FinishedTurn, **what_if: Any) -> ReplayReport:
     texts = await run.audit.texts(list(turn.record.header.digests.values()))
-    return await Replayer().replay(turn.record, texts, **what_if)
+    return await replay(turn.record, texts, **what_if)
 
 
 async def test_the_id_of_the_rule_is_the_reason_that_user_and_model_read() -> None:
