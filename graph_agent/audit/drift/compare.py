@@ -22,8 +22,9 @@ A median that moves by less than `LATENCY_FLOOR_MS` is not flagged, because user
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pydantic import Field
 
@@ -185,10 +186,10 @@ class _Pair:
         """Estimate the correlation of two decisions of the same user; 0 if the comparison does not take users into account."""
         return intraclass_correlation(figures) if self.by_users else 0.0
 
-    def figures(self, dimension: str, name: str) -> tuple[Figure, Figure]:
-        """Return the share of a kind of decisions, or the calls of a tool, in both profiles."""
-        then, now = (_figure(profile, dimension, name) for profile in (self.then, self.now))
-        return then, now
+    def figures(self, dimension: str) -> dict[str, tuple[Figure, Figure]]:
+        """Return the shares of all kinds of decisions, or the calls of all tools, in both profiles."""
+        names = sorted(getattr(self.then, dimension).keys() | getattr(self.now, dimension).keys())
+        return {name: (_figure(self.then, dimension, name), _figure(self.now, dimension, name)) for name in names}
 
 
 def _figure(profile: Profile, dimension: str, name: str) -> Figure:
@@ -203,8 +204,7 @@ def _compare_all(pair: _Pair) -> Iterator[Comparison]:
     """Compare every dimension of the two profiles. The p-values are not corrected yet, and nothing is flagged."""
     for dimension in ("intents", "decision_types", "outcomes"):
         yield from _compare_mix(pair, dimension)
-    for name in sorted(pair.then.tools.keys() | pair.now.tools.keys()):
-        yield _compare_means(pair, "tool_frequency", name, pair.figures("tools", name))
+    yield from _compare_each(pair, "tool_frequency", pair.figures("tools"))
     profiles = (pair.then, pair.now)
     errors = [Figure.of_share(one, one.errors, one.users.errors if one.users else None) for one in profiles]
     yield _compare_means(pair, "error_rate", "ERROR", errors)
@@ -213,18 +213,23 @@ def _compare_all(pair: _Pair) -> Iterator[Comparison]:
 
 def _compare_mix(pair: _Pair, dimension: str) -> Iterator[Comparison]:
     """Compare a dimension such as the outcomes: the whole mix, and each share by itself."""
-    names = sorted(getattr(pair.then, dimension).keys() | getattr(pair.now, dimension).keys())
-    figures = [pair.figures(dimension, name) for name in names]
-    correlation = pair.correlation(figure for both in figures for figure in both)
-    # A rare category has too few users for its own estimate, and a common one may hide a strongly clustered category.
-    shares = [_compare_means(pair, dimension, name, both, correlation) for name, both in zip(names, figures, strict=True)]
-    then, now = ([figure.effective(correlation).total for figure in side] for side in zip(*figures, strict=True))
+    figures = pair.figures(dimension)
+    shares = _compare_each(pair, dimension, figures)
+    correlation = pair.correlation(chain(*figures.values()))
+    then, now = ([figure.effective(correlation).total for figure in side] for side in zip(*figures.values(), strict=True))
     p_value = homogeneity(then, now, pair.degrees_of_freedom)
     moved = sum(abs(share.deviation) for share in shares) / 2
     yield Comparison(
         dimension=dimension, name="*", baseline=0.0, current=moved, deviation=moved, p_value=p_value, flagged=False
     )
     yield from shares
+
+
+def _compare_each(pair: _Pair, dimension: str, figures: Mapping[str, tuple[Figure, Figure]]) -> list[Comparison]:
+    """Compare each figure of a dimension by itself."""
+    # A rare kind has too few users for its own estimate, and the common estimate may hide a strongly clustered kind.
+    common = pair.correlation(chain(*figures.values()))
+    return [_compare_means(pair, dimension, name, both, common) for name, both in figures.items()]
 
 
 def _compare_latency(pair: _Pair) -> Comparison:

@@ -18,6 +18,7 @@ SAMPLES = [
     pytest.param(2_000, 30, None, id="2,000 and 30"),
     pytest.param(500, 500, 100, id="500 and 500 of 100 users"),
     pytest.param(500, 500, 20, id="500 and 500 of 20 users"),
+    pytest.param(2_000, 500, 20, id="2,000 and 500 of 20 users"),
 ]
 RUNS = 100
 """With a true rate of 5 %, ten alarms or fewer of 100 are seen in 99 % of the cases; the seeds are fixed."""
