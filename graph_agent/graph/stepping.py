@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -54,8 +54,16 @@ def require_whole_path(graph: CompiledGraph, steps: Sequence[Step]) -> None:
         raise RecordMismatchError(f"the path of a turn does not end: the graph enters {entered}")
 
 
-async def walk(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncGenerator[Step]:
-    """Run `turn` through `graph` and yield a `Step` after each node. A node runs only when its step is requested."""
+async def walk(
+    graph: CompiledGraph,
+    turn: Turn,
+    runtime: TurnRuntime,
+    end_state: Callable[[], tuple[int, Sequence[RecordEntry]]] = lambda: (0, ()),
+) -> AsyncGenerator[Step]:
+    """Run `turn` through `graph` and yield a `Step` after each node. A node runs only when its step is requested.
+
+    `end_state` is called after each node, and returns the last two fields of its step.
+    """
     builder = builder_of(graph)
     limit = builder.recursion_limit(runtime.snapshot.config.max_iterations)
     updates = graph.astream(
@@ -68,7 +76,7 @@ async def walk(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> AsyncG
     )
     async for update in updates:
         for name, after in update.items():
-            yield Step(name, after.outcome, turn, after, builder.table[name][after.outcome])
+            yield Step(name, after.outcome, turn, after, builder.table[name][after.outcome], *end_state())
             turn = after
 
 

@@ -239,14 +239,15 @@ class LLMAgentEngine:
         """Return the policy snapshot that a record names: the current one, or one that is rebuilt from the log."""
         return await self._setup.snapshot_of(header)
 
-    async def steps_of(self, record: DecisionRecord, snapshot: PolicySnapshot) -> AsyncIterator[Step]:
+    def steps_of(self, record: DecisionRecord, snapshot: PolicySnapshot) -> AsyncIterator[Step]:
         """Walk a closed turn again over its record, without asking any port. `snapshot` is the one that its header names.
 
         Raises `RecordError` at the first step that this version of the graph takes differently.
         """
-        recorder = Recorder(record.header, snapshot, clock=self._ports.clock, replayed=record.entries)
-        async for step in self._setup.walk(recorder, ends_us=record.state_ends_us):
-            yield step
+        ends_us = record.state_ends_us
+        return self._setup.walk(
+            Recorder(record.header, snapshot, clock=self._ports.clock, replayed=record.entries, ends_us=ends_us)
+        )
 
     async def aclose(self) -> None:
         """End every turn that is still running, and wait until each is closed."""

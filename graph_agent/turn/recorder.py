@@ -13,7 +13,7 @@ ordinary path to a decision.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -77,8 +77,10 @@ class Recorder:
         replayed: Sequence[RecordEntry] = (),
         saved: int = 0,
         hooks: HookList | None = None,
+        began_at: float | None = None,
+        ends_us: Iterable[int] = (),
     ) -> None:
-        """`replayed` are the entries to replay; `saved` of them are in the log."""
+        """`replayed` are the entries to replay; `saved` of them are in the log. For the other times see `end_state`."""
         self.header = header
         self.snapshot = snapshot
         self.entries = list(replayed)
@@ -90,6 +92,10 @@ class Recorder:
         """The number of entries that are in the log."""
         self._next = 0
         self._hooks = HookList() if hooks is None else hooks
+        self._began_at = began_at
+        self._ends_us = iter(ends_us)
+        self._ended_us = 0
+        self._entries_of_ended = 0
         self._model_calls = 0
         self._in_flight: tuple[EntryKind, str] | None = None
         self._lost_call: tuple[str, str] | None = None
@@ -111,6 +117,20 @@ class Recorder:
     def recorded(self) -> list[RecordEntry]:
         """The entries that this run has passed."""
         return self.entries[: self._next]
+
+    def end_state(self) -> tuple[int, list[RecordEntry]]:
+        """Return when a state has ended, in microseconds after the turn began, and the answers that its node was given.
+
+        The first states ended at `ends_us`. The ends of the others are measured from `began_at`, in seconds of the monotonic
+        clock. Without it a state takes as long as its recorded calls did.
+        """
+        entries = self.entries[self._entries_of_ended : self._next]
+        self._entries_of_ended = self._next
+        # At least the time of the calls, which an earlier attempt of the turn may have made.
+        least_us = self._ended_us + 1000 * sum([entry.ms for entry in entries])
+        measured_us = 0 if self._began_at is None else round((self._clock.monotonic() - self._began_at) * 1e6)
+        self._ended_us = next(self._ends_us, max(measured_us, least_us))
+        return self._ended_us, entries
 
     def fence(self) -> None:
         """End this run: from now on every method raises, so that an abandoned task can neither act nor write."""

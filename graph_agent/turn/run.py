@@ -216,9 +216,14 @@ class TurnRun(TurnHandle[T]):
         return await self._run_to_end(recorder, cancellable=asks_model)
 
     def _recorder(
-        self, header: RecordHeader, snapshot: PolicySnapshot, replayed: Sequence[RecordEntry] = (), saved: int = 0
+        self,
+        header: RecordHeader,
+        snapshot: PolicySnapshot,
+        replayed: Sequence[RecordEntry] = (),
+        saved: int = 0,
+        ends_us: Sequence[int] = (),
     ) -> Recorder:
-        """Return a recorder around the real ports; for `replayed` and `saved` see there."""
+        """Return a recorder around the real ports; for the last three parameters see there."""
         return Recorder(
             header,
             snapshot,
@@ -228,6 +233,8 @@ class TurnRun(TurnHandle[T]):
             replayed=replayed,
             saved=saved,
             hooks=self.hooks,
+            began_at=self.arrived_at,
+            ends_us=ends_us,
         )
 
     async def _run_to_end(
@@ -277,7 +284,7 @@ class TurnRun(TurnHandle[T]):
         """Walk the turn and report each step; return the steps of this walk."""
         steps: list[Step] = []
         self.hooks.notify(TurnHook.before_node, START)
-        async for step in self._setup.walk(recorder, self.arrived_at):
+        async for step in self._setup.walk(recorder):
             steps.append(step)
             self.add_step(step)
             if self.requested is not None:
@@ -314,10 +321,10 @@ class TurnRun(TurnHandle[T]):
         """Walk the turn over its record to a decision, with `reason` as its last entry, and close it."""
         entries = recorder.ended_by(reason)
         while True:
-            again = self._recorder(recorder.header, recorder.snapshot, entries, recorder.saved)
+            ends_us = [step.ended_us for step in self.steps]
+            again = self._recorder(recorder.header, recorder.snapshot, entries, recorder.saved, ends_us)
             try:
-                ends_us = [step.ended_us for step in self.steps]
-                steps = [step async for step in self._setup.walk(again, self.arrived_at, ends_us)]
+                steps = [step async for step in self._setup.walk(again)]
                 break
             except Exception:
                 _log.exception("a turn could not be walked over its record")

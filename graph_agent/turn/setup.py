@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from graph_agent.errors import ConfigurationError
@@ -82,21 +82,7 @@ class TurnSetup:
         start = {"decision_id": decision_id, "context": context, "started_at": self.ports.clock.now(), "model": model}
         return RecordHeader.model_validate({**start, **snapshot.digests})
 
-    async def walk(
-        self, recorder: Recorder, began_at: float | None = None, ends_us: Sequence[int] = ()
-    ) -> AsyncGenerator[Step]:
-        """Run the turn of `recorder` through the graph.
-
-        `ends_us` are the ends of states that have ended before; those of the others are measured from `began_at`, in seconds of
-        the monotonic clock. Without it a state takes as long as its recorded calls did.
-        """
+    def walk(self, recorder: Recorder) -> AsyncGenerator[Step]:
+        """Run the turn of `recorder` through the graph."""
         first = Turn(context=recorder.header.context, decision_id=recorder.header.decision_id)
-        known, ended_us, passed = iter(ends_us), 0, 0
-        async for step in walk(self.graph, first, TurnRuntime(recorder, recorder.snapshot)):
-            entries = recorder.recorded[passed:]
-            passed += len(entries)
-            # At least the time of the calls, which an earlier attempt of the turn may have made.
-            least_us = ended_us + 1000 * sum(entry.ms for entry in entries)
-            measured_us = 0 if began_at is None else round((self.ports.clock.monotonic() - began_at) * 1e6)
-            ended_us = next(known, max(measured_us, least_us))
-            yield replace(step, ended_us=ended_us, entries=entries)
+        return walk(self.graph, first, TurnRuntime(recorder, recorder.snapshot), recorder.end_state)
