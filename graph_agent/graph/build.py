@@ -1,10 +1,12 @@
-"""The compiled graph, derived from the shipped."""
+"""The compiled graph, derived from the topology. The next state comes from its edges, also in the fast path and in a replay."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from types import MappingProxyType
+from typing import Any, TypedDict
 
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph import graph as langgraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -13,7 +15,6 @@ from graph_agent.errors import ConfigurationError, UndeclaredOutcomeError
 from graph_agent.graph import fast_path
 from graph_agent.graph import topology as shipped
 from graph_agent.graph.added import AddedNode, restricted
-from graph_agent.graph.edges import GraphState, Outcome
 from graph_agent.graph.nodes.append_results import append_results
 from graph_agent.graph.nodes.build_decision import build_decision
 from graph_agent.graph.nodes.build_request import build_request
@@ -43,6 +44,31 @@ NODES: Mapping[str, Node] = MappingProxyType(
 )
 
 
+class GraphState(TypedDict):
+    """The state of LangGraph: one channel with the frozen turn."""
+
+    turn: Turn
+
+
+Edge = Mapping[str, str]
+"""The next node for each outcome of a node; LangGraph's END after the last one."""
+
+
+class Outcome(Runnable[GraphState, str]):
+    """The path function of every conditional edge: it returns the outcome that the node has set.
+
+    It is a Runnable because LangGraph wraps a plain function in a traced task, which costs time at each edge.
+    """
+
+    name = "outcome"
+
+    def invoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002,ARG002 (LangChain's signature)
+        return input["turn"].outcome
+
+    async def ainvoke(self, input: GraphState, config: RunnableConfig | None = None, **kwargs: Any) -> str:  # noqa: A002 (LangChain's signature)
+        return self.invoke(input, config, **kwargs)
+
+
 CompiledGraph = CompiledStateGraph[GraphState, TurnRuntime, GraphState, GraphState]
 
 
@@ -52,9 +78,32 @@ class TurnGraph(langgraph.StateGraph[GraphState, TurnRuntime, GraphState, GraphS
     table: Topology
     work: Mapping[str, Node]
     path_lengths: tuple[int, int]
+    followed: Mapping[str, Edge] | None
+    """The edge after each node; None if a node has edges that only LangGraph can follow."""
+
+    def compile(self, *options: Any, **named: Any) -> CompiledGraph:
+        edges = {name: self._edge_after(name) for name in self.nodes}
+        known = {name: edge for name, edge in edges.items() if edge is not None}
+        self.followed = known if len(known) == len(edges) else None
+        return super().compile(*options, **named)
+
+    def _edge_after(self, name: str) -> Edge | None:
+        """Return the only edge of a node: a plain one, or a conditional one that an `Outcome` follows."""
+        branches = list(self.branches.get(name, {}).values())
+        plain = [end for start, end in self.edges if start == name]
+        joined = any(name in starts for starts, _ in self.waiting_edges)
+        if joined or len(branches) + len(plain) != 1:
+            return None
+        if plain:
+            return dict.fromkeys(self.table[name], plain[0])
+        path, ends, _ = branches[0]
+        return {str(outcome): end for outcome, end in ends.items()} if isinstance(path, Outcome) and ends else None
 
     def recursion_limit(self, max_iterations: int) -> int:
-        """Return the limit of states of a turn; see `topology.recursion_limit`."""
+        """Return LangGraph's own limit of states, more than the longest path through the table has.
+
+        It is never reached, because CHECK_ITERATIONS ends the loop before.
+        """
         states_per_round, others = self.path_lengths
         return states_per_round * max_iterations + others
 
@@ -84,7 +133,7 @@ def build_graph(topology: Topology | None = None, nodes: Mapping[str, AddedNode]
     graph.add_edge(langgraph.START, shipped.START)
     # Without False the saver of a graph whose node runs a turn would store it, and resume it as a part of its own.
     compiled = graph.compile(checkpointer=False)
-    fast_path.install(compiled, graph.work)
+    fast_path.install(compiled, graph.work, graph.followed)
     return compiled
 
 

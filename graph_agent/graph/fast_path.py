@@ -16,7 +16,6 @@ from typing import Any
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END
 
-from graph_agent.graph.edges import Edge, declared_edges
 from graph_agent.graph.state import Turn, TurnRuntime
 
 _SEND = "__pregel_send"
@@ -29,7 +28,7 @@ Work = Callable[[Turn, TurnRuntime], Awaitable[Turn]]
 class FastNode(Runnable[Any, Any]):
     """Runs a node, evaluates the declared edge after it, and writes its turn and the next node's trigger."""
 
-    def __init__(self, work: Work, edge: Edge, sequence: Runnable[Any, Any]) -> None:
+    def __init__(self, work: Work, edge: Mapping[str, str], sequence: Runnable[Any, Any]) -> None:
         """`sequence` is LangGraph's own way to run the node."""
         self._work = work
         # What each outcome writes beside the turn: the trigger of the next node, and nothing before the end.
@@ -51,12 +50,12 @@ class FastNode(Runnable[Any, Any]):
         return {"turn": turn}
 
 
-def install(compiled: Any, work: Mapping[str, Work]) -> bool:
+def install(compiled: Any, work: Mapping[str, Work], edges: Mapping[str, Mapping[str, str]] | None) -> bool:
     """Replace the sequence of every node of a compiled graph; return False, without a change, if LangGraph has to run it.
 
-    That is so if its internals differ, or if an edge is not one that this package declares. `work` has each node's function.
+    That is so if its internals differ, or without `edges`, because one is not declared by this package. `work` has each node's
+    function.
     """
-    edges = declared_edges(compiled)
     triggers = {_BRANCH.format(name) for name in work}
     found = {name: getattr(compiled.nodes.get(name), "node", None) for name in work}
     sequences = {name: sequence for name, sequence in found.items() if isinstance(sequence, Runnable)}

@@ -76,7 +76,6 @@ _SUMMARIES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
         "confirmed": _action,
         "pending": _action,
         "usage": lambda usage: f"{usage.total_tokens} tokens",
-        "forms": lambda forms: ", ".join(form.name for form in forms),
     }
 )
 """Functions that summarize a field of the turn in one line; the other fields are short enough."""

@@ -11,7 +11,6 @@ from langgraph.graph import END as LANGGRAPH_END
 
 from graph_agent.errors import RecordMismatchError
 from graph_agent.graph.build import CompiledGraph, builder_of
-from graph_agent.graph.edges import declared_edges
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.topology import END, START
 from graph_agent.models.record import RecordEntry
@@ -44,7 +43,7 @@ class Step:
 
 def require_whole_path(graph: CompiledGraph, steps: Sequence[Step]) -> None:
     """Raise `RecordMismatchError` unless `steps` are one walk along the edges of `graph`, from its first state to its end."""
-    edges = declared_edges(graph) or builder_of(graph).table
+    edges = builder_of(graph).followed or builder_of(graph).table
     entered, turn = START, None
     for step in steps:
         if step.state != entered or (turn is not None and step.before is not turn):
@@ -85,8 +84,8 @@ async def walk_edges(graph: CompiledGraph, turn: Turn, runtime: TurnRuntime) -> 
 
     There is no checkpoint and no callback.
     """
-    builder, edges = builder_of(graph), declared_edges(graph)
-    if edges is None:
+    builder = builder_of(graph)
+    if (edges := builder.followed) is None:
         async for step in walk(graph, turn, runtime):
             yield step
         return

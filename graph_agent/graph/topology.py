@@ -84,15 +84,6 @@ def check_topology(table: Topology, nodes: Collection[str]) -> None:
         raise ConfigurationError(f"{CHECK_ITERATIONS} does not count the loop {loop}: let it pass through that state") from None
 
 
-def recursion_limit(max_iterations: int, table: Topology | None = None) -> int:
-    """Return LangGraph's own limit of states, more than the longest path through the table has.
-
-    It is never reached, because CHECK_ITERATIONS ends the loop before.
-    """
-    states_per_round, others = path_lengths(TOPOLOGY if table is None else table)
-    return states_per_round * max_iterations + others
-
-
 def path_lengths(table: Topology) -> tuple[int, int]:
     """Return how many states a round has at most, and how many more a path has besides its rounds."""
     to_count: dict[str, int] = {CHECK_ITERATIONS: 1}

@@ -12,7 +12,7 @@ from langchain_core.callbacks import AsyncCallbackHandler
 from graph_agent.clock import ManualClock
 from graph_agent.errors import RecordMismatchError
 from graph_agent.graph import fast_path
-from graph_agent.graph.build import NODES, CompiledGraph, build_graph
+from graph_agent.graph.build import NODES, CompiledGraph, build_graph, builder_of
 from graph_agent.graph.fast_path import FastNode
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, require_whole_path, walk, walk_edges
@@ -131,7 +131,8 @@ async def test_nothing_is_replaced_where_the_trigger_channels_have_other_names(
 def test_nothing_is_replaced_in_a_graph_of_another_shape() -> None:
     graph = build_graph()
     assert all(type(graph.nodes[name].node) is FastNode for name in NODES)
-    nodes, channels, builder = graph.nodes, graph.channels, graph.builder
-    assert not fast_path.install(SimpleNamespace(nodes=nodes, channels={}, builder=builder), NODES)
-    assert not fast_path.install(SimpleNamespace(nodes={}, channels=channels, builder=builder), NODES)
-    assert not fast_path.install(SimpleNamespace(nodes=nodes, channels=channels), NODES)
+    nodes, channels, edges = graph.nodes, graph.channels, builder_of(graph).followed
+    assert not fast_path.install(SimpleNamespace(nodes=nodes, channels={}), NODES, edges)
+    assert not fast_path.install(SimpleNamespace(nodes={}, channels=channels), NODES, edges)
+    assert not fast_path.install(SimpleNamespace(nodes=nodes, channels=channels), NODES, None)
+    assert fast_path.install(SimpleNamespace(nodes=nodes, channels=channels), NODES, edges)

@@ -13,12 +13,11 @@ from graph_agent.clock import ManualClock
 from graph_agent.errors import ConfigurationError
 from graph_agent.graph import fast_path
 from graph_agent.graph.added import AddedRuntime
-from graph_agent.graph.build import NODES, TurnGraph, build_graph, topology_of
+from graph_agent.graph.build import NODES, GraphState, Outcome, TurnGraph, build_graph, builder_of, topology_of
 from graph_agent.graph.diagram import state_machine
-from graph_agent.graph.edges import GraphState, Outcome, declared_edges
 from graph_agent.graph.fast_path import FastNode
 from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.topology import TOPOLOGY, recursion_limit
+from graph_agent.graph.topology import TOPOLOGY
 from graph_agent.models.record import DecisionRecord, RecordStatus
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.replays.replayer import replay
@@ -126,8 +125,12 @@ def test_the_limit_of_states_follows_from_the_table() -> None:
         "APPEND_RESULTS": {"appended": "CHECK_CONTENT"},
         "CHECK_CONTENT": {"checked": "CHECK_ITERATIONS"},
     }
-    assert recursion_limit(5, in_the_loop) >= recursion_limit(5) + 5
-    assert recursion_limit(5, CONTENT) == recursion_limit(5) + 1
+    added = {"CHECK_CONTENT": check_content}
+    shipped, looping, checked = (
+        builder_of(graph).recursion_limit(5) for graph in (build_graph(), build_graph(in_the_loop, added), with_content())
+    )
+    assert looping >= shipped + 5
+    assert checked == shipped + 1
 
 
 async def test_a_replaced_edge_is_obeyed_by_langgraph_the_fast_path_the_engine_and_the_replay() -> None:
@@ -159,15 +162,16 @@ def test_an_edge_of_another_kind_is_left_to_langgraph() -> None:
     builder.add_conditional_edges("A", lambda _: "end", {"end": END})
     builder.set_entry_point("A")
     compiled = builder.compile()
-    assert declared_edges(compiled) is None
-    assert not fast_path.install(compiled, {"A": NODES["BUILD_DECISION"]})
+    assert builder.followed is None
+    assert not fast_path.install(compiled, {"A": NODES["BUILD_DECISION"]}, builder.followed)
 
     beside = TurnGraph(GraphState, context_schema=TurnRuntime)
     beside.add_node("A", lambda state: state)
     beside.add_conditional_edges("A", Outcome(), {"end": END})
     beside.add_edge("A", END)
     beside.set_entry_point("A")
-    assert declared_edges(beside.compile()) is None
+    beside.compile()
+    assert beside.followed is None
     assert all(isinstance(build_graph().nodes[name].node, FastNode) for name in NODES)
 
 
