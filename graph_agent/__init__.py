@@ -56,8 +56,8 @@ _NAMES = {
     "tools.functions": ("FunctionTools",),
     "turn.engine": ("LLMAgentEngine", "step"),
     "turn.finished": ("FinishedTurn",),
-    "turn.options": ("EngineOptions", "EnginePorts"),
     "turn.recorder": ("Recorder",),
+    "turn.setup": ("EngineOptions", "EnginePorts"),
     "validation.service": ("ValidationReport", "ValidationService"),
 }  # fmt: skip
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}

@@ -86,8 +86,8 @@ from graph_agent.tools.functions import FunctionTools as FunctionTools
 from graph_agent.turn.engine import LLMAgentEngine as LLMAgentEngine
 from graph_agent.turn.engine import step as step
 from graph_agent.turn.finished import FinishedTurn as FinishedTurn
-from graph_agent.turn.options import EngineOptions as EngineOptions
-from graph_agent.turn.options import EnginePorts as EnginePorts
 from graph_agent.turn.recorder import Recorder as Recorder
+from graph_agent.turn.setup import EngineOptions as EngineOptions
+from graph_agent.turn.setup import EnginePorts as EnginePorts
 from graph_agent.validation.service import ValidationReport as ValidationReport
 from graph_agent.validation.service import ValidationService as ValidationService

@@ -18,7 +18,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.ports import SentCall
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.options import EngineOptions, EnginePorts
+from graph_agent.turn.setup import EngineOptions, EnginePorts
 
 READS = {"list_tasks"}
 SECRET = b"a key for tests only"

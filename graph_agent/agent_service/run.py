@@ -21,15 +21,15 @@ from graph_agent.agent_service.services import shared_services
 from graph_agent.agent_service.tool_binding import BoundTools, ToolBinding
 from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError, ServiceErrorCode, TurnTakenOverError
-from graph_agent.graph.build import CompiledGraph, build_graph
+from graph_agent.graph.build import build_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, OutcomeCategory, PendingAction, content_problem, unstorable
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.options import EngineOptions
-from graph_agent.turn.refused import write_refused
+from graph_agent.turn.setup import EngineOptions
 
+_graph = cache(build_graph)
 _UNRECORDED = "The request cannot be recorded right now. Please try again later."
 _OUTCOME_UNKNOWN = "The request was started, and its outcome is not known. Check what was done before you repeat it."
 
@@ -84,7 +84,7 @@ async def converse(services: AgentServices, adapter: LLMAdapter, request: AgentR
         engine = _engine(services, adapter, request)
         named = request.conversation_id or history.conversation_id or services.ports.ids.new()
         if problem := content_problem(history.message):
-            await write_refused(engine, user_id, named, history.message, OutcomeCategory.USER_INPUT, problem)
+            await engine.refuse(user_id, named, history.message, OutcomeCategory.USER_INPUT, problem)
             return refused_response(message_history, problem)
         finished = await engine.run(_context(services.ports.signer, history, user_id, named))
     except ServiceError as exc:
@@ -126,11 +126,6 @@ def _engine(services: AgentServices, adapter: LLMAdapter, request: AgentRequest)
     if unlisted := [name for name in bound if name not in engine.constitution.whitelist]:
         raise ConfigurationError(f"the constitution does not list the bound tools: {', '.join(unlisted)}")
     return engine
-
-
-@cache
-def _graph() -> CompiledGraph:
-    return build_graph()
 
 
 def _context(signer: Signer, history: History, user_id: str, conversation_id: str) -> DecisionContext:

@@ -27,7 +27,7 @@ from graph_agent.settings import Settings
 from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.options import EngineOptions, EnginePorts
+from graph_agent.turn.setup import EngineOptions, EnginePorts
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.hooks import TurnHook
-from graph_agent.turn.options import EngineOptions
+from graph_agent.turn.setup import EngineOptions
 
 _CHANNEL = "graph_agent_turns"
 """The PostgreSQL channel on which the end of each turn is announced."""

@@ -36,7 +36,6 @@ from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
-from graph_agent.turn.refused import write_refused
 from graph_agent.turn.run import OpenedTurn, TurnStart
 
 _log = logging.getLogger(__name__)
@@ -323,9 +322,8 @@ class ChatService:
         if not self._refused.has_room(request.user_id):
             return
         conversation_id = request.conversation_id or NO_CONVERSATION
-        refusal = write_refused(self._engine, request.user_id, conversation_id, request.content, outcome, reply)
         try:
-            await refusal
+            await self._engine.refuse(request.user_id, conversation_id, request.content, outcome, reply)
         except (RecordUnavailableError, ConfigurationError) as exc:
             raise service_unavailable() from exc
 

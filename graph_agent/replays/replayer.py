@@ -35,9 +35,8 @@ from graph_agent.replays.report import (
     compare_records,
     compare_unfinished,
 )
-from graph_agent.turn.finished import compose_record
+from graph_agent.turn.finished import compose_record, refused_record
 from graph_agent.turn.recorder import Recorder
-from graph_agent.turn.refused import refusal
 
 REPLAY_SECONDS = 30.0
 """The longest time of one replay. A record from a file, another constitution or a model may make it take long."""
@@ -275,7 +274,7 @@ def _check_refused(record: DecisionRecord) -> tuple[Difference, ...]:
     outcome = record.decision.outcome_category
     if outcome not in _BEFORE_THE_GRAPH:
         return (Difference("path", "nothing", f"a decision {outcome} is made only by the graph"),)
-    refused = refusal(record.header.decision_id, outcome, record.decision.reply)
+    refused = refused_record(record.header, outcome, record.decision.reply).decision
     return compare_records(record, record.replace(entries=[], iterations=0, usage=None, invocations=[], decision=refused))
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from typing import Any, TypeVar
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.stepping import Step
 from graph_agent.llm.adapter_call import AdapterCall, model_name
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, DecisionContext
+from graph_agent.models.decision import (
+    MAX_MESSAGE_LENGTH,
+    AgentDecision,
+    ConfirmationAnswer,
+    DecisionContext,
+    OutcomeCategory,
+    unstorable,
+)
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import DecisionRecord, InterruptReason, RecordHeader
+from graph_agent.models.record import DecisionOpening, DecisionRecord, InterruptReason, RecordHeader
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
@@ -21,13 +29,12 @@ from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.tools.plain_executor import PlainExecutor
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
-from graph_agent.turn.finished import FinishedTurn
+from graph_agent.turn.finished import FinishedTurn, refused_record
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
-from graph_agent.turn.options import EngineOptions, EnginePorts
 from graph_agent.turn.recorder import Recorder
 from graph_agent.turn.run import PlainSession, TurnRun, TurnSession, TurnStart
-from graph_agent.turn.setup import TurnSetup
+from graph_agent.turn.setup import EngineOptions, EnginePorts, TurnSetup
 
 _SETTLE_SECONDS = 2.0
 """The time of a settlement; a quarter of the turn if that is shorter."""
@@ -59,7 +66,6 @@ class LLMAgentEngine:
         ports, options = ports or EnginePorts(), options or EngineOptions()
         self.config: AgentEngineConfig = options.config or AgentEngineConfig(max_iterations=max_iterations)
         self.constitution = Constitution.parse(constitution)
-        self._ports = ports
         model = AdapterCall(llm_adapter)
         tools = (
             tool_executor
@@ -108,7 +114,7 @@ class LLMAgentEngine:
     @property
     def audit(self) -> AuditWriter:
         """The writer of the record."""
-        return self._ports.audit
+        return self._setup.ports.audit
 
     async def process_message(self, context: DecisionContext) -> AgentDecision:
         """Decide about one message.
@@ -140,7 +146,7 @@ class LLMAgentEngine:
         for arguments that are not plain JSON.
         """
         try:
-            context = DecisionContext.for_calls(user_id, called, conversation_id or self._ports.ids.new(), roles)
+            context = DecisionContext.for_calls(user_id, called, conversation_id or self._setup.ports.ids.new(), roles)
         except (ValueError, TypeError, RecursionError) as exc:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The calls cannot be recorded.") from exc
         return await self.run(context)
@@ -200,14 +206,29 @@ class LLMAgentEngine:
         The deadline counts from `arrived_at`, in seconds of the monotonic clock; by default from now.
         """
         all_hooks = [*(make() for make in self._hooks), *hooks]
-        run = TurnRun(self._setup, start, session, decision_id or self._ports.ids.new(), user_id, all_hooks, arrived_at)
+        run = TurnRun(self._setup, start, session, decision_id or self._setup.ports.ids.new(), user_id, all_hooks, arrived_at)
         run.begin()
         return run
 
-    async def complete(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` to its end, also if the caller is cancelled; `aclose` waits for it."""
-        handle: TurnHandle[T] = TurnHandle("", None)
-        handle.start(work, self._setup.running)
+    async def refuse(
+        self, user_id: str, conversation_id: str, message: str, outcome: OutcomeCategory, reply: str
+    ) -> DecisionRecord:
+        """Record that `message` was answered with the fixed `reply` and did not become a turn.
+
+        The log row is opened and closed at once. Raises `RecordUnavailableError`, and `ConfigurationError` if the engine cannot
+        run turns.
+        """
+        context = DecisionContext(user_id=user_id, message=_storable(message), conversation_id=conversation_id)
+
+        async def write() -> DecisionRecord:
+            snapshot = await self.prepare()
+            header = self.header(context, snapshot)
+            opening = DecisionOpening.of(header, snapshot.texts)
+            return await self.audit.write_closed(opening, refused_record(header, outcome, reply))
+
+        # To its end, so that a caller who is cancelled leaves no open row.
+        handle: TurnHandle[DecisionRecord] = TurnHandle("", None)
+        handle.start(write(), self._setup.running)
         return await handle.result()
 
     def add_hook(self, make: Callable[[], TurnHook]) -> None:
@@ -233,7 +254,7 @@ class LLMAgentEngine:
 
     def header(self, context: DecisionContext, snapshot: PolicySnapshot, decision_id: str | None = None) -> RecordHeader:
         """Return the header of a record of `context` that starts now, under `snapshot`."""
-        return self._setup.header(context, snapshot, decision_id or self._ports.ids.new())
+        return self._setup.header(context, snapshot, decision_id or self._setup.ports.ids.new())
 
     async def snapshot_of(self, header: RecordHeader) -> PolicySnapshot:
         """Return the policy snapshot that a record names: the current one, or one that is rebuilt from the log."""
@@ -246,7 +267,7 @@ class LLMAgentEngine:
         """
         ends_us = record.state_ends_us
         return self._setup.walk(
-            Recorder(record.header, snapshot, clock=self._ports.clock, replayed=record.entries, ends_us=ends_us)
+            Recorder(record.header, snapshot, clock=self._setup.ports.clock, replayed=record.entries, ends_us=ends_us)
         )
 
     async def aclose(self) -> None:
@@ -266,3 +287,11 @@ class LLMAgentEngine:
 def step(engine: LLMAgentEngine, context: DecisionContext) -> AsyncIterator[Step]:
     """Run one turn of `engine` node by node: `(state, outcome, changed fields)` after each."""
     return engine.step(context)
+
+
+def _storable(message: str) -> str:
+    """Return `message` in a form that the log can store: truncated, and as a JSON string if it is blank or not valid text."""
+    cut = message[:MAX_MESSAGE_LENGTH]
+    if cut.strip() and unstorable(cut) is None:
+        return cut
+    return json.dumps(cut)[:MAX_MESSAGE_LENGTH]

@@ -1,4 +1,4 @@
-"""A finished turn, and the composition of its record."""
+"""A finished turn, and the composition of its record, also of a message that does not become a turn."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from datetime import datetime
 from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.graph.stepping import Step, require_whole_path
-from graph_agent.models.decision import AgentDecision
-from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordStatus, ToolInvocation
+from graph_agent.models.authors import TextAuthor
+from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCategory
+from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
+from graph_agent.reply.authored import by_code, name_authors
 from graph_agent.turn.recorder import Recorder, call_digest
 
 _SENT = frozenset({EntryKind.EXECUTE, EntryKind.SETTLE})
@@ -75,4 +77,24 @@ def _invocation(recorder: Recorder, turn: Turn, call: TurnCall, ended_at: dateti
         error_message=call.result.error,
         duration_ms=sum(entry.ms for entry in sent),
         invoked_at=next((entry.at for entry in sent if entry.at is not None), ended_at),
+    )
+
+
+def refused_record(header: RecordHeader, outcome: OutcomeCategory, reply: str) -> DecisionRecord:
+    """Return the record of a message that was answered with the fixed `reply`: it has no entries and no states."""
+    return DecisionRecord(
+        header=header,
+        entries=[],
+        status=RecordStatus.COMPLETED,
+        states=[],
+        iterations=0,
+        decision=AgentDecision(
+            decision_type=DecisionType.RESPOND_ONLY,
+            response_text=reply,
+            decision_id=header.decision_id,
+            outcome_category=outcome,
+            authors=name_authors(TextAuthor.USER, by_code(reply)),
+        ),
+        ended_at=header.started_at,
+        duration_ms=0,
     )

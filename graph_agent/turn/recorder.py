@@ -239,7 +239,6 @@ class Recorder:
         self._require_current()
         self.entries.append(entry)
         self._next = len(self.entries)
-        self._responses = []
         self._mark_saved()
         self._announced[call.sequence] = sendable
         return entry
@@ -434,7 +433,7 @@ class Recorder:
         return self.entries[self.saved :]
 
     def _mark_saved(self) -> None:
-        self.saved = len(self.entries)
+        self.saved, self._responses = len(self.entries), []
 
     async def _save_before(self, call: AuthorizedCall) -> bool:
         """Commit what must precede `call`; False if another attempt may have sent it."""
@@ -455,7 +454,6 @@ class Recorder:
             entries=self._unsaved(),
             operation=operation,
         )
-        self._responses = []
         self._mark_saved()
         if following is not None:
             self._announced[following.sequence] = free

@@ -14,6 +14,7 @@ import logging
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, repeat
 from typing import Any, Generic, TypeVar
 
@@ -142,7 +143,15 @@ class TurnRun(TurnHandle[T]):
         self._session = session
         self._writer = session.writer or setup.ports.audit
         confirmations = session.confirmations or setup.external.confirmations
-        self._external = replace(setup.external, confirmations=confirmations, attempt=session.attempt)
+        self._recorder = partial(
+            Recorder,
+            clock=setup.ports.clock,
+            external=replace(setup.external, confirmations=confirmations, attempt=session.attempt),
+            writer=self._writer,
+            hooks=self.hooks,
+            began_at=self.arrived_at,
+        )
+        """Returns a recorder around the real ports."""
 
     def begin(self) -> None:
         """Start the owner task."""
@@ -211,31 +220,9 @@ class TurnRun(TurnHandle[T]):
         if not asks_model:
             crash = {"reason": InterruptReason.CRASH, "in_flight": None}
             entries.append(RecordEntry(n=len(entries), kind=EntryKind.INTERRUPT, result=crash))
-        recorder = self._recorder(stored.header, snapshot, entries, len(stored.entries))
+        recorder = self._recorder(stored.header, snapshot, replayed=entries, saved=len(stored.entries))
         # Without the model the turn is ending already: a cancellation would end it no sooner.
         return await self._run_to_end(recorder, cancellable=asks_model)
-
-    def _recorder(
-        self,
-        header: RecordHeader,
-        snapshot: PolicySnapshot,
-        replayed: Sequence[RecordEntry] = (),
-        saved: int = 0,
-        ends_us: Sequence[int] = (),
-    ) -> Recorder:
-        """Return a recorder around the real ports; for the last three parameters see there."""
-        return Recorder(
-            header,
-            snapshot,
-            clock=self._setup.ports.clock,
-            external=self._external,
-            writer=self._writer,
-            replayed=replayed,
-            saved=saved,
-            hooks=self.hooks,
-            began_at=self.arrived_at,
-            ends_us=ends_us,
-        )
 
     async def _run_to_end(
         self, recorder: Recorder, *, opening: DecisionOpening | None = None, cancellable: bool = True
@@ -322,7 +309,7 @@ class TurnRun(TurnHandle[T]):
         entries = recorder.ended_by(reason)
         while True:
             ends_us = [step.ended_us for step in self.steps]
-            again = self._recorder(recorder.header, recorder.snapshot, entries, recorder.saved, ends_us)
+            again = self._recorder(recorder.header, recorder.snapshot, replayed=entries, saved=recorder.saved, ends_us=ends_us)
             try:
                 steps = [step async for step in self._setup.walk(again)]
                 break

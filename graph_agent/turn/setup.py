@@ -1,12 +1,14 @@
-"""The setup that all turns of an engine share: the graph, the ports, and the policy under which a turn starts."""
+"""The ports and options of an engine, and the setup that all its turns share: the graph, and the policy of the next turn."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import secrets
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.graph.state import Turn, TurnRuntime
@@ -14,12 +16,16 @@ from graph_agent.graph.stepping import Step, walk
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import RecordHeader
+from graph_agent.policy.cedar.conditions import ConditionsFile
+from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
-from graph_agent.record.audit_writer import UseCounter
+from graph_agent.ports import Clock, Confirmations, IdSource
+from graph_agent.record.audit_writer import AuditWriter, UseCounter
+from graph_agent.record.memory import MemoryAuditWriter, MemoryConfirmations
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.handle import TurnHandle
-from graph_agent.turn.options import EnginePorts
+from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.recorder import Recorder
 
 NO_MODEL = "none"
@@ -30,6 +36,38 @@ _CLOSED_TOGETHER = 64
 
 To close one takes milliseconds of the event loop, so that this many end well within the seconds that each has.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePorts:
+    """The ports of turns besides the model and the tools. The defaults keep everything in memory."""
+
+    audit: AuditWriter = field(default_factory=MemoryAuditWriter)
+    clock: Clock = field(default_factory=SystemClock)
+    ids: IdSource = field(default_factory=RandomIds)
+    signer: Signer = field(default_factory=lambda: Signer(secrets.token_bytes(32)))
+    """Signs confirmations; by default with a key of one engine only."""
+    confirmations: Confirmations = field(default_factory=MemoryConfirmations)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Choices for all turns of an engine."""
+
+    config: AgentEngineConfig | None = None
+    """Overrides `max_iterations`."""
+    system_prompt: str | None = None
+    """Replaces the constitution as the text that the model reads, never as the policy."""
+    call_seconds: float = 10.0
+    """The time limit of one tool call."""
+    allow_missing_tools: bool = False
+    """Leaves out a listed tool that the server does not serve, instead of refusing to run."""
+    conditions: ConditionsFile | None = None
+    """The rules of `policy.cedar`, which restrict what the constitution permits."""
+    graph: CompiledGraph | None = None
+    """A compiled graph; engines may share one, since it keeps no state. By default that of the shipped topology."""
+    hooks: Sequence[Callable[[], TurnHook]] = ()
+    """Functions that make one hook for each turn."""
 
 
 @dataclass(eq=False)

@@ -22,7 +22,7 @@ from graph_agent.ports import Clock, LLMAdapter, ToolServer
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.memory import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.options import EngineOptions, EnginePorts
+from graph_agent.turn.setup import EngineOptions, EnginePorts
 from graph_agent.validation.fixtures import Fixture, FixtureTask, FixtureTurn
 
 

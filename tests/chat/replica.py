@@ -23,7 +23,7 @@ from graph_agent.models.llm import LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.policy.constitution import Constitution
 from graph_agent.settings import read_settings
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.options import EnginePorts
+from graph_agent.turn.setup import EnginePorts
 from tests.chat.environment import calls, says
 from tests.serving import ServerWithoutSignals
 

@@ -21,7 +21,6 @@ from graph_agent.replays.replayer import replay
 from graph_agent.reply.fixed import CAP_REPLY, DECLINED_REPLY, FAILURE_REPLY, RATE_LIMIT_REPLY
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from graph_agent.turn.refused import write_refused
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says
 
 ADD = ("add_task", {"description": "call mom"})
@@ -132,7 +131,7 @@ async def test_the_message_is_the_users_and_without_a_model_codes() -> None:
 
 async def test_the_reply_to_a_message_that_is_no_turn_is_codes() -> None:
     engine = engine_of()
-    record = await write_refused(engine, "ann", "c1", "hi", OutcomeCategory.RATE_LIMITED, RATE_LIMIT_REPLY)
+    record = await engine.refuse("ann", "c1", "hi", OutcomeCategory.RATE_LIMITED, RATE_LIMIT_REPLY)
     assert record.decision.authors == TextAuthors(
         message=TextAuthor.USER, reply=[TextPart(author=TextAuthor.CODE, text=RATE_LIMIT_REPLY)]
     )

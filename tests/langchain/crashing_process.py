@@ -20,7 +20,7 @@ from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 from graph_agent.models.tools import ToolResult
 from graph_agent.settings import Settings
 from graph_agent.turn.hooks import TurnHook
-from graph_agent.turn.options import EngineOptions
+from graph_agent.turn.setup import EngineOptions
 from tests.langchain.chat_model import THREAD, graph_with, said
 
 

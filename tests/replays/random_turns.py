@@ -34,7 +34,6 @@ from graph_agent.record.memory import MemoryConfirmations
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.refused import write_refused
 from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.scripted_turns import TableServer, asks, calls, done, failed, grouped, says
 
@@ -465,9 +464,7 @@ async def refused_before_the_graph(
     turns: RandomTurns, outcome: OutcomeCategory = OutcomeCategory.RATE_LIMITED
 ) -> DecisionRecord:
     context = turns.context()
-    return await write_refused(
-        turns.engine(), context.user_id, context.conversation_id, context.message, outcome, RATE_LIMIT_REPLY
-    )
+    return await turns.engine().refuse(context.user_id, context.conversation_id, context.message, outcome, RATE_LIMIT_REPLY)
 
 
 async def refused_for_its_text(turns: RandomTurns) -> DecisionRecord:

@@ -23,7 +23,7 @@ from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tlog.checkpoint import Checkpoint
 from graph_agent.tlog.note import KeyType, SigningKey
 from graph_agent.turn.engine import LLMAgentEngine
-from graph_agent.turn.options import EngineOptions, EnginePorts
+from graph_agent.turn.setup import EngineOptions, EnginePorts
 from tests.simulation.clocks import RandomUuids, SimulatedClock
 from tests.simulation.database import DatabaseServer
 from tests.simulation.event_loop import Process, SimulatedLoop
