@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from pydantic import SecretStr
 
@@ -22,11 +21,12 @@ from graph_agent.settings import Settings
 OPENAI_ENDPOINT = "https://api.openai.com/v1"
 
 CHOICES = "rules, gemini, openai or scripted:FILE"
+_KINDS = ("rules", "gemini", "openai", "scripted")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """`kind` is a key of the table below, `script` the file of a scripted model, `reason` a few words for the user."""
+    """`kind` is one of the four kinds, `script` the file of a scripted model, `reason` a few words for the user."""
 
     kind: str
     reason: str
@@ -50,7 +50,7 @@ def choose_adapter(settings: Settings, explicit: str | None = None, limits: LLMC
     `limits` are those of a provider's adapter. Raises `ConfigurationError` if the key, the model or the file is missing.
     """
     choice = choose_model(settings, explicit)
-    adapter = _BUILDERS[choice.kind](settings, choice, limits)
+    adapter = _adapter(settings, choice, limits)
     name = choice.kind if adapter.model == choice.kind else f"{choice.kind} ({adapter.model})"
     replacement = successor(adapter.model)
     return adapter, f"{name}: {choice.reason}" + (f"; its successor is {replacement}" if replacement else "")
@@ -71,26 +71,30 @@ async def open_adapter(
 
 def _read(text: str, reason: str) -> ModelChoice:
     kind, colon, script = text.strip().partition(":")
-    if kind not in _BUILDERS or bool(colon) != (kind == "scripted") or (colon and not script):
+    if kind not in _KINDS or bool(colon) != (kind == "scripted") or (colon and not script):
         raise ConfigurationError(f"there is no model '{text}': choose {CHOICES}")
     return ModelChoice(kind, reason, script or None)
 
 
-def _rules(_settings: Settings, _choice: ModelChoice, _limits: LLMConfig | None) -> LLMAdapter:
-    # Imported here, because another model may be chosen, and its vocabulary delays the start.
-    from graph_agent.llm.rules_model.planning import RuleBasedAdapter
+def _adapter(settings: Settings, choice: ModelChoice, limits: LLMConfig | None) -> LLMAdapter:
+    if choice.script is not None:
+        return ScriptedAdapter.from_file(choice.script)
+    if choice.kind == "rules":
+        # Imported here, because another model may be chosen, and its vocabulary delays the start.
+        from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 
-    return RuleBasedAdapter()
+        return RuleBasedAdapter()
+    return _gemini(settings, limits) if choice.kind == "gemini" else _openai(settings, limits)
 
 
-def _gemini(settings: Settings, _choice: ModelChoice, limits: LLMConfig | None) -> LLMAdapter:
+def _gemini(settings: Settings, limits: LLMConfig | None) -> LLMAdapter:
     key = _text(settings.gemini_api_key)
     if not key:
         raise ConfigurationError("the model 'gemini' needs GEMINI_API_KEY")
     return GeminiAdapter(key, settings.gemini_model or DEFAULT_MODEL, base_url=settings.gemini_base_url, config=limits)
 
 
-def _openai(settings: Settings, _choice: ModelChoice, limits: LLMConfig | None) -> LLMAdapter:
+def _openai(settings: Settings, limits: LLMConfig | None) -> LLMAdapter:
     """Return the adapter for OPENAI_BASE_URL, OpenAI, or Gemini's own compatible endpoint.
 
     A key is sent only to the provider that issued it.
@@ -105,16 +109,6 @@ def _openai(settings: Settings, _choice: ModelChoice, limits: LLMConfig | None) 
         model = settings.openai_model or settings.gemini_model or DEFAULT_MODEL
         return OpenAICompatibleAdapter(gemini_key, model, config=limits)
     raise ConfigurationError("the model 'openai' needs OPENAI_API_KEY, OPENAI_BASE_URL or GEMINI_API_KEY")
-
-
-def _scripted(_settings: Settings, choice: ModelChoice, _limits: LLMConfig | None) -> LLMAdapter:
-    assert choice.script is not None
-    return ScriptedAdapter.from_file(choice.script)
-
-
-_BUILDERS: Mapping[str, Callable[[Settings, ModelChoice, LLMConfig | None], LLMAdapter]] = MappingProxyType(
-    {"rules": _rules, "gemini": _gemini, "openai": _openai, "scripted": _scripted}
-)
 
 
 def _text(secret: SecretStr | None) -> str:

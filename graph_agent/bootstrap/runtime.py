@@ -18,7 +18,7 @@ from graph_agent.db import Database
 from graph_agent.db.notifications import open_notifications
 from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.ports import Clock, IdSource, LLMAdapter
+from graph_agent.ports import Clock, IdSource
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
@@ -39,13 +39,11 @@ class Runtime:
 
     settings: Settings
     clock: Clock
-    ids: IdSource
     database: Database
     """Tasks, conversations and the record."""
     log_reads: Database
     """A replica of the record, or the database itself."""
     tools: McpServerGroup
-    adapter: LLMAdapter
     adapter_reason: str
     """The model and why it was chosen, in one line for the user."""
     audit: DatabaseAuditWriter
@@ -85,9 +83,9 @@ async def open_runtime(
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
             # Imported here, because OpenTelemetry is an extra and most runtimes do not need it.
-            from graph_agent.telemetry.spans import open_tracing, turn_spans
+            from graph_agent.telemetry.spans import exporters, turn_spans
 
-            hooks.append(turn_spans(await stack.enter_async_context(open_tracing()), adapter))
+            hooks.append(turn_spans(await stack.enter_async_context(exporters().open_tracing()), adapter))
         engine = services.engine(adapter, EngineOptions(config or services.config, graph=build(), hooks=hooks))
         # Each server has its own time limit to connect, which can be longer than the engine's limit of a call.
         await tools.start()
@@ -106,11 +104,9 @@ async def open_runtime(
         yield Runtime(
             settings=settings,
             clock=clock,
-            ids=ids,
             database=stores.database,
             log_reads=stores.log_reads,
             tools=tools,
-            adapter=adapter,
             adapter_reason=reason,
             audit=audit,
             tree=tree,

@@ -38,12 +38,9 @@ async def open_tools(
     With a constitution, its names decide how tools are called, and a tool that differs from its pinned definition is refused.
     `user_headers` are the headers of each user for servers over HTTP. Raises `ConfigurationError`.
     """
-    if settings is None or settings.mcp is None:
-        servers = [ServerConfig("tasks", build_task_server(database, clock, ids), trusted=True)]
-    else:
-        servers = read_server_file(settings.mcp, os.environ)
+    configured = [] if settings is None else _servers(settings)
     tools = McpServerGroup(
-        servers,
+        configured or [ServerConfig("tasks", build_task_server(database, clock, ids), trusted=True)],
         granted=() if constitution is None else constitution.whitelist,
         pins=None if constitution is None or settings is None else pins_of(settings),
         sign_ins=None if settings is None else _sign_ins(settings),
@@ -58,12 +55,15 @@ async def open_tools(
 
 async def sign_in_to(settings: Settings, name: str, show: Callable[[str], None]) -> None:
     """Sign in to the MCP server `name` of the file of servers; `show` opens an address. Raises `ConfigurationError`."""
-    servers = [] if settings.mcp is None else read_server_file(settings.mcp, os.environ)
-    server = next((one.server for one in servers if one.name == name), None)
+    server = next((one.server for one in _servers(settings) if one.name == name), None)
     if not isinstance(server, HttpServer):
         raise ConfigurationError(f"the file of servers has no server '{name}' with a url")
     settings.home.mkdir(parents=True, exist_ok=True)
     await sign_in(server, _sign_ins(settings), show)
+
+
+def _servers(settings: Settings) -> list[ServerConfig]:
+    return [] if settings.mcp is None else read_server_file(settings.mcp, os.environ)
 
 
 def _sign_ins(settings: Settings) -> SignIns:
@@ -91,8 +91,7 @@ def conditions_from(text: str, settings: Settings, servers: Mapping[str, str], n
 
 def shared_identities(settings: Settings) -> list[str]:
     """Return the configured MCP servers that cannot tell the users apart. Raises `ConfigurationError`."""
-    servers = [] if settings.mcp is None else read_server_file(settings.mcp, os.environ)
-    return McpServerGroup(servers).shared_identities()
+    return McpServerGroup(_servers(settings)).shared_identities()
 
 
 async def serve_tools(database: Database, user_id: str) -> None:

@@ -135,9 +135,9 @@ def log_to_collector(*, enabled: bool) -> Iterator[None]:
         yield
         return
     # Imported here, because OpenTelemetry is an extra.
-    from graph_agent.telemetry.spans import open_log_handler
+    from graph_agent.telemetry.spans import exporters
 
-    with open_log_handler() as handler:
+    with exporters().open_log_handler() as handler:
         handler.setFormatter(RedactingFormatter())
         handler.addFilter(RepeatLimit())
         logging.getLogger().addHandler(handler)

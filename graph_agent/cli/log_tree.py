@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from graph_agent.audit.retention import prune
-from graph_agent.bootstrap.erasing import erase_user
+from graph_agent.bootstrap.maintenance import erase_user
 from graph_agent.bootstrap.record_tree import add_witness, record_tree, rotate_key
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.verification import verify_installation

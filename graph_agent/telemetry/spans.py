@@ -12,9 +12,7 @@ variables configure the exporters; the providers are our own, so that spans of o
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar, Token
 from functools import partial
 from types import ModuleType
@@ -46,19 +44,8 @@ _call: ContextVar[_OpenSpan] = ContextVar("call")
 one."""
 
 
-def open_tracing() -> AbstractAsyncContextManager[Tracer]:
-    """Return a context in which spans are exported; see `otlp`. Raises `ConfigurationError` if the extra is not installed."""
-    tracing: AbstractAsyncContextManager[Tracer] = _exporters().open_tracing()
-    return tracing
-
-
-def open_log_handler() -> AbstractContextManager[logging.Handler]:
-    """Return a context in which log records are exported; see `otlp`. Raises `ConfigurationError` as above."""
-    handler: AbstractContextManager[logging.Handler] = _exporters().open_log_handler()
-    return handler
-
-
-def _exporters() -> ModuleType:
+def exporters() -> ModuleType:
+    """Return the module `otlp`. Raises `ConfigurationError` if the extra is not installed."""
     try:
         # Imported here, because the extra may not be installed.
         from graph_agent.telemetry import otlp

@@ -16,7 +16,7 @@ from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.toolbox import open_tools
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
-from graph_agent.clock import ManualClock, RandomIds, SystemClock
+from graph_agent.clock import ManualClock, SystemClock
 from graph_agent.db import Database
 from graph_agent.llm.rules_model.planning import RuleBasedAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -90,11 +90,9 @@ class Environment:
         return Runtime(
             settings=settings,
             clock=self.clock,
-            ids=RandomIds(),
             database=self.database,
             log_reads=choices.get("database", self.database),
             tools=self.tools,
-            adapter=model,
             adapter_reason="a test's",
             audit=audit,
             tree=RecordTree(self.database, log_keys(settings), key=self.record_key, clock=self.clock),

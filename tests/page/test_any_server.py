@@ -73,7 +73,7 @@ def shop_runtime(environment: Environment, script: Sequence[LLMResponse] = SCRIP
     environment.engines.append(engine)
     chat = ChatService(engine, clock=environment.clock, turns_per_minute=1000)
     other: Any = tools
-    return dataclasses.replace(environment.runtime(), tools=other, engine=engine, adapter=model, chat=chat, tasks=None)
+    return dataclasses.replace(environment.runtime(), tools=other, engine=engine, chat=chat, tasks=None)
 
 
 @pytest.fixture(scope="module")
