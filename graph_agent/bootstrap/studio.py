@@ -18,6 +18,7 @@ from langgraph.graph.state import CompiledStateGraph
 from pydantic import Field
 
 from graph_agent.bootstrap import LOCAL_USER
+from graph_agent.bootstrap.opened import OpenedByTask
 from graph_agent.bootstrap.runtime import Runtime, open_runtime
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -89,9 +90,7 @@ class _Turns:
         self._settings = settings
         self.build = build
         self.requests = 0
-        self._closing = asyncio.Event()
-        self._opened: asyncio.Future[Runtime] | None = None
-        self._serving: asyncio.Task[None] | None = None
+        self._opened: OpenedByTask[Runtime] | None = None
         self._running: dict[str, tuple[TurnHandle[ChatAnswer], AsyncIterator[Step]]] = {}
 
     @property
@@ -129,26 +128,13 @@ class _Turns:
 
     async def aclose(self) -> None:
         """Close the runtime, which ends a turn that is still running."""
-        self._closing.set()
-        if self._serving is not None:
-            await asyncio.wait({self._serving})
+        if self._opened is not None:
+            await self._opened.aclose()
 
     async def _runtime(self) -> Runtime:
-        if self._opened is None or (self._opened.done() and self._opened.exception() is not None):
-            self._opened = asyncio.get_running_loop().create_future()
-            self._serving = asyncio.create_task(self._serve(self._opened))
-        return await asyncio.shield(self._opened)
-
-    async def _serve(self, opened: asyncio.Future[Runtime]) -> None:
-        """Keep the runtime open until `aclose`. MCP sessions must be closed by the task that has opened them."""
-        try:
-            async with open_runtime(self._settings, build=self.build) as runtime:
-                opened.set_result(runtime)
-                await self._closing.wait()
-        except Exception as exc:
-            if opened.done():
-                raise
-            opened.set_exception(exc)
+        if self._opened is None or self._opened.failed:
+            self._opened = OpenedByTask(open_runtime(self._settings, build=self.build))
+        return await self._opened.value()
 
 
 _open_turns: dict[tuple[AbstractEventLoop, Callable[[], CompiledGraph]], _Turns] = {}
