@@ -7,9 +7,9 @@ this package is an entry point, which opens its services through `bootstrap`.
                       AgentLoopConfig      the limits of one turn
     prompt.py         SystemPrompt         the instructions for the model
     tool_binding.py   ToolBinding          a tool: its schema and the function that runs it
-    bound_tools.py    BoundTools           bindings as a tool server
-    history.py        History              the earlier messages
-    response.py       AgentResponse        the result
+                      BoundTools           bindings as a tool server
+    messages.py       History              the earlier messages
+                      AgentResponse        the result
     services.py       shared_services      databases, keys and tools, open while a call needs them
     run.py            run_agent
 """

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from pydantic import Field, ValidationError
 
@@ -103,8 +103,17 @@ def _decision_type(message: Mapping[str, Any]) -> DecisionType | None:
 def _conversation_id(earlier: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the conversation id of the latest message that carries our data, if it is a valid id."""
     named = next((data.get("conversation_id") for message in reversed(earlier) if (data := _own_data(message))), None)
-    fits = isinstance(named, str) and named.strip() and len(named) <= MAX_ID_LENGTH and unstorable(named) is None
-    return named if fits else None
+    return named if _is_id(named) else None
+
+
+def check_id(name: str, value: object) -> None:
+    """Raise `ServiceError` VALIDATION_ERROR unless `value` can be the id of a user or a conversation."""
+    if not _is_id(value):
+        raise _refused(f"{name} must be a text of 1 to {MAX_ID_LENGTH} characters.")
+
+
+def _is_id(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and bool(value.strip()) and len(value) <= MAX_ID_LENGTH and unstorable(value) is None
 
 
 def _pending(earlier: Sequence[Mapping[str, Any]]) -> PendingAction | None:

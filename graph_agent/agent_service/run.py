@@ -9,9 +9,9 @@ from typing import Any
 
 from graph_agent.agent_service.config import AgentConfiguration, AgentLoopConfig
 from graph_agent.agent_service.messages import (
-    MAX_ID_LENGTH,
     AgentResponse,
     History,
+    check_id,
     finished_response,
     read_history,
     refused_response,
@@ -23,7 +23,7 @@ from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.graph.build import build_graph
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import DecisionContext, OutcomeCategory, PendingAction, content_problem, unstorable
+from graph_agent.models.decision import DecisionContext, OutcomeCategory, PendingAction, content_problem
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.turn.engine import LLMAgentEngine
@@ -77,9 +77,9 @@ async def converse(services: AgentServices, adapter: LLMAdapter, request: AgentR
     """Do the same as `run_agent`, with services and an adapter that the caller has opened."""
     message_history, user_id = request.message_history, request.user_id
     try:
-        _check_id("user_id", user_id)
+        check_id("user_id", user_id)
         if request.conversation_id is not None:
-            _check_id("conversation_id", request.conversation_id)
+            check_id("conversation_id", request.conversation_id)
         history = read_history(message_history, services.ports.clock.now())
         engine = _engine(services, adapter, request)
         named = request.conversation_id or history.conversation_id or services.ports.ids.new()
@@ -147,9 +147,3 @@ def _is_ours(signer: Signer, pending: PendingAction, user_id: str, conversation_
         return signer.verify(pending, user_id=user_id, conversation_id=conversation_id)
     except ValueError:  # text that is not Unicode, numbers that are not JSON
         return False
-
-
-def _check_id(name: str, value: str) -> None:
-    """Raise `ServiceError` VALIDATION_ERROR unless `value` can be the id of a user or a conversation."""
-    if not isinstance(value, str) or not value.strip() or len(value) > MAX_ID_LENGTH or unstorable(value) is not None:
-        raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"{name} must be a text of 1 to {MAX_ID_LENGTH} characters.")

@@ -6,14 +6,13 @@ import json
 import re
 from pathlib import Path
 
-from graph_agent.bootstrap.toolbox import checked_tools, connect, open_tools, pins_of
+from graph_agent.bootstrap.toolbox import checked_tools, connect, lock_file_of, open_tools, pins_of
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
 from graph_agent.policy.constitution import SECTION, Constitution, grant_line
 from graph_agent.policy.rules import NOT_SERVED, Policy, ToolRule, compile_policy
 from graph_agent.reply.text import one_line
 from graph_agent.settings import Settings
-from graph_agent.tools.pins import lock_file
 from graph_agent.tools.server_group import Claims, McpServerGroup
 
 _SUMMARY_CHARS = 100
@@ -157,9 +156,9 @@ def _left_out(policy: Policy, tools: McpServerGroup) -> list[str]:
 
 
 def _lock_file(settings: Settings) -> Path:
-    if settings.mcp is None or settings.constitution is None:
+    if (file := lock_file_of(settings)) is None:
         raise ConfigurationError("tools are pinned for a file of servers and a constitution: give --mcp and --constitution")
-    return lock_file(settings.constitution)
+    return file
 
 
 def _first_sentence(text: str) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from graph_agent.db import Database
 from graph_agent.errors import ConfigurationError
@@ -72,9 +73,12 @@ def _sign_ins(settings: Settings) -> SignIns:
 
 def pins_of(settings: Settings) -> Pins | None:
     """Return the pins in the lock file beside the constitution of `settings`, if there are any for its MCP servers."""
-    if settings.mcp is None or settings.constitution is None:
-        return None
-    return Pins.load(lock_file(settings.constitution))
+    return None if (file := lock_file_of(settings)) is None else Pins.load(file)
+
+
+def lock_file_of(settings: Settings) -> Path | None:
+    """Return the path of the lock file; None without a file of servers or a constitution."""
+    return None if settings.mcp is None or settings.constitution is None else lock_file(settings.constitution)
 
 
 def conditions_of(settings: Settings) -> ConditionsFile | None:

@@ -2,48 +2,37 @@
 
 from __future__ import annotations
 
-from graph_agent.graph.topology import (
-    APPEND_RESULTS,
-    BUILD_DECISION,
-    BUILD_REQUEST,
-    CHECK_ITERATIONS,
-    CHECK_RESPONSE,
-    END,
-    EXECUTE_TOOLS,
-    INVOKE_LLM,
-    START,
-    TOPOLOGY,
-    Topology,
-)
+from graph_agent.graph import topology as shipped
+from graph_agent.graph.topology import Topology
 
 _USER, _GRAPH, _RECORD, _MODEL, _TOOLS = "User", "Graph", "Record", "Model", "Tools"
 
-TOOL_TURN = (BUILD_REQUEST, INVOKE_LLM, CHECK_RESPONSE, EXECUTE_TOOLS, APPEND_RESULTS, CHECK_ITERATIONS, INVOKE_LLM,
-         CHECK_RESPONSE, BUILD_DECISION)  # fmt: skip
+TOOL_TURN = (shipped.BUILD_REQUEST, shipped.INVOKE_LLM, shipped.CHECK_RESPONSE, shipped.EXECUTE_TOOLS, shipped.APPEND_RESULTS,
+             shipped.CHECK_ITERATIONS, shipped.INVOKE_LLM, shipped.CHECK_RESPONSE, shipped.BUILD_DECISION)  # fmt: skip
 """A turn with one tool round. A test checks that it is a path of the topology."""
 
 _MESSAGES: dict[str, tuple[tuple[str, str, str], ...]] = {
-    INVOKE_LLM: (
+    shipped.INVOKE_LLM: (
         (_GRAPH, _MODEL, "messages and whitelisted tools"),
         (_MODEL, _GRAPH, "response"),
         (_GRAPH, _RECORD, "response, before it is acted on"),
     ),
-    EXECUTE_TOOLS: (
+    shipped.EXECUTE_TOOLS: (
         (_GRAPH, _GRAPH, "guard judges the whole batch"),
         (_GRAPH, _TOOLS, "permitted call, under its operation key"),
         (_TOOLS, _GRAPH, "result, effect and ledger row committed"),
         (_GRAPH, _RECORD, "invocation"),
     ),
-    BUILD_DECISION: ((_GRAPH, _RECORD, "terminal row and answer"), (_GRAPH, _USER, "decision, reply, receipts")),
+    shipped.BUILD_DECISION: ((_GRAPH, _RECORD, "terminal row and answer"), (_GRAPH, _USER, "decision, reply, receipts")),
 }
 
 
-def state_machine(topology: Topology = TOPOLOGY) -> str:
+def state_machine(topology: Topology = shipped.TOPOLOGY) -> str:
     """Return the states and their outcomes as a Mermaid state diagram."""
-    lines = ["stateDiagram-v2", f"    [*] --> {START}"]
+    lines = ["stateDiagram-v2", f"    [*] --> {shipped.START}"]
     for state, outcomes in topology.items():
         for outcome, target in outcomes.items():
-            lines.append(f"    {state} --> {'[*]' if target == END else target}: {outcome}")
+            lines.append(f"    {state} --> {'[*]' if target == shipped.END else target}: {outcome}")
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -12,14 +11,7 @@ from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.stepping import Step
 from graph_agent.llm.adapter_call import AdapterCall, model_name
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.models.decision import (
-    MAX_MESSAGE_LENGTH,
-    AgentDecision,
-    ConfirmationAnswer,
-    DecisionContext,
-    OutcomeCategory,
-    unstorable,
-)
+from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, DecisionContext, OutcomeCategory
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import DecisionOpening, DecisionRecord, InterruptReason, RecordHeader
 from graph_agent.policy.constitution import Constitution
@@ -29,7 +21,7 @@ from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.tools.plain_executor import PlainExecutor
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
-from graph_agent.turn.finished import FinishedTurn, refused_record
+from graph_agent.turn.finished import FinishedTurn, refused_record, storable
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
 from graph_agent.turn.recorder import Recorder
@@ -218,7 +210,7 @@ class LLMAgentEngine:
         The log row is opened and closed at once. Raises `RecordUnavailableError`, and `ConfigurationError` if the engine cannot
         run turns.
         """
-        context = DecisionContext(user_id=user_id, message=_storable(message), conversation_id=conversation_id)
+        context = DecisionContext(user_id=user_id, message=storable(message), conversation_id=conversation_id)
 
         async def write() -> DecisionRecord:
             snapshot = await self.prepare()
@@ -287,11 +279,3 @@ class LLMAgentEngine:
 def step(engine: LLMAgentEngine, context: DecisionContext) -> AsyncIterator[Step]:
     """Run one turn of `engine` node by node: `(state, outcome, changed fields)` after each."""
     return engine.step(context)
-
-
-def _storable(message: str) -> str:
-    """Return `message` in a form that the log can store: truncated, and as a JSON string if it is blank or not valid text."""
-    cut = message[:MAX_MESSAGE_LENGTH]
-    if cut.strip() and unstorable(cut) is None:
-        return cut
-    return json.dumps(cut)[:MAX_MESSAGE_LENGTH]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,7 @@ from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.graph.stepping import Step, require_whole_path
 from graph_agent.models.authors import TextAuthor
-from graph_agent.models.decision import AgentDecision, DecisionType, OutcomeCategory
+from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision, DecisionType, OutcomeCategory, unstorable
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 from graph_agent.reply.authored import by_code, name_authors
 from graph_agent.turn.recorder import Recorder, call_digest
@@ -98,3 +99,11 @@ def refused_record(header: RecordHeader, outcome: OutcomeCategory, reply: str) -
         ended_at=header.started_at,
         duration_ms=0,
     )
+
+
+def storable(message: str) -> str:
+    """Return `message` in a form that the log can store: truncated, and as a JSON string if it is blank or not valid text."""
+    cut = message[:MAX_MESSAGE_LENGTH]
+    if cut.strip() and unstorable(cut) is None:
+        return cut
+    return json.dumps(cut)[:MAX_MESSAGE_LENGTH]

@@ -11,9 +11,8 @@ from langchain_core.callbacks import AsyncCallbackHandler
 
 from graph_agent.clock import ManualClock
 from graph_agent.errors import RecordMismatchError
-from graph_agent.graph import fast_path
-from graph_agent.graph.build import NODES, CompiledGraph, build_graph, builder_of
-from graph_agent.graph.fast_path import FastNode
+from graph_agent.graph import build
+from graph_agent.graph.build import NODES, CompiledGraph, FastNode, build_graph, builder_of
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, require_whole_path, walk, walk_edges
 from graph_agent.turn.engine import step
@@ -42,7 +41,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> CompiledGraph:
     """The graph as LangGraph compiles it."""
     with monkeypatch.context() as patched:
         # `build_graph` installs it always.
-        patched.setattr(fast_path, "install", lambda *_: False)
+        patched.setattr(build, "install_fast_nodes", lambda *_: False)
         return build_graph()
 
 
@@ -107,7 +106,7 @@ async def test_the_sequence_runs_where_a_private_name_is_missing(
     name: str, plain: CompiledGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The name is LangGraph's: a release without it is not installed.
-    monkeypatch.setattr(fast_path, name, "another name")
+    monkeypatch.setattr(build, name, "another name")
     context, script = WALKS["tool round"]
     with pytest.raises(AssertionError, match="the sequence was run"):
         await engine_of(*script, graph=without_sequences()).run(context)
@@ -120,7 +119,7 @@ async def test_nothing_is_replaced_where_the_trigger_channels_have_other_names(
     plain: CompiledGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The name is LangGraph's: a release without it is not installed.
-    monkeypatch.setattr(fast_path, "_BRANCH", "another name:{}")
+    monkeypatch.setattr(build, "_BRANCH", "another name:{}")
     graph = build_graph()
     assert not any(isinstance(graph.nodes[name].node, FastNode) for name in NODES)
     context, script = WALKS["tool round"]
@@ -132,7 +131,7 @@ def test_nothing_is_replaced_in_a_graph_of_another_shape() -> None:
     graph = build_graph()
     assert all(type(graph.nodes[name].node) is FastNode for name in NODES)
     nodes, channels, edges = graph.nodes, graph.channels, builder_of(graph).followed
-    assert not fast_path.install(SimpleNamespace(nodes=nodes, channels={}), NODES, edges)
-    assert not fast_path.install(SimpleNamespace(nodes={}, channels=channels), NODES, edges)
-    assert not fast_path.install(SimpleNamespace(nodes=nodes, channels=channels), NODES, None)
-    assert fast_path.install(SimpleNamespace(nodes=nodes, channels=channels), NODES, edges)
+    assert not build.install_fast_nodes(SimpleNamespace(nodes=nodes, channels={}), NODES, edges)
+    assert not build.install_fast_nodes(SimpleNamespace(nodes={}, channels=channels), NODES, edges)
+    assert not build.install_fast_nodes(SimpleNamespace(nodes=nodes, channels=channels), NODES, None)
+    assert build.install_fast_nodes(SimpleNamespace(nodes=nodes, channels=channels), NODES, edges)

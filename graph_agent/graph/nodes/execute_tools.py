@@ -136,11 +136,8 @@ async def _process_call(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
             return await _ask_user(runtime, judgement)
         if judgement.authorized is not None:
             # A counted read that is repeated would be counted once.
-            retries = (
-                0
-                if _is_counted(runtime.snapshot.policy.conditions, judgement.tool_name)
-                else runtime.snapshot.config.read_retries
-            )
+            counted = _is_counted(runtime.snapshot.policy.conditions, judgement.tool_name)
+            retries = 0 if counted else runtime.snapshot.config.read_retries
             result = await run_authorized(judgement.authorized, runtime.ports, read_retries=retries)
             return _Processed(CallDisposition.EXECUTED, result)
     if judgement.error_code is not None:
