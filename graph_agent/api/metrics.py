@@ -72,7 +72,7 @@ def server_metrics(runtime: Runtime, admission: TurnAdmission) -> ServerMetrics 
         refusals=refusals,
         export=runtime.settings.otel,
     )
-    runtime.engine.add_hook(found.hook)
+    runtime.engine.add_hook(lambda: found)
     admission.on_refusal = found.refusal_duration.record
     return found
 

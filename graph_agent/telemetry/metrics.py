@@ -33,8 +33,8 @@ REFUSAL_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1.0, 2.5)
 _call: ContextVar[tuple[str, ToolCallMode]] = ContextVar("call")
 
 
-class ServerMetrics:
-    """The instruments of one server, and the text that Prometheus reads."""
+class ServerMetrics(TurnHook):
+    """The instruments of one server, and the text that Prometheus reads. It is a hook of every turn, which it counts."""
 
     media_type = CONTENT_TYPE_LATEST
 
@@ -75,10 +75,6 @@ class ServerMetrics:
         """Send the last metrics, for a limited time."""
         self._provider.shutdown(timeout_millis=LAST_SPANS_SECONDS * 1000)
 
-    def hook(self) -> TurnHook:
-        """Return the hook of one turn."""
-        return _TurnMetrics(self)
-
     def text(self) -> bytes:
         """Return the metrics of this process."""
         return generate_latest(self._registry)
@@ -93,15 +89,24 @@ class ServerMetrics:
                 family.samples += [one._replace(labels={**one.labels, "worker": worker}) for one in found.samples]
         return generate_latest(_Collected(families.values()))
 
-    def count_turn(self, record: DecisionRecord) -> None:
-        outcome = record.decision.outcome_category
-        labels = {"outcome": "" if outcome is None else outcome.value, "status": record.status.value}
+    def after_turn(self, outcome: DecisionRecord | BaseException) -> None:
+        if not isinstance(outcome, DecisionRecord):
+            return
+        category = outcome.decision.outcome_category
+        labels = {"outcome": "" if category is None else category.value, "status": outcome.status.value}
         self.turns.add(1, labels)
-        self.duration.record(record.duration_ms / 1000, {"category": labels["outcome"].partition(":")[0]})
-        usage = record.usage or TokenUsage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
+        self.duration.record(outcome.duration_ms / 1000, {"category": labels["outcome"].partition(":")[0]})
+        usage = outcome.usage or TokenUsage(prompt_tokens=0, completion_tokens=0, total_tokens=0)
         counts = {"input": usage.prompt_tokens, "output": usage.completion_tokens, "cached": usage.cached_tokens}
         for kind, tokens in counts.items():
             self.tokens.add(tokens or 0, {"kind": kind})
+
+    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None:
+        _call.set((tool_name, mode))
+
+    def after_tool_call(self, outcome: ToolResult | BaseException) -> None:
+        tool_name, mode = _call.get()
+        self.tool_calls.add(1, {"tool": tool_name, "mode": mode, "outcome": _tool_outcome(outcome)})
 
 
 class _Collected(Collector):
@@ -112,24 +117,6 @@ class _Collected(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._families
-
-
-class _TurnMetrics(TurnHook):
-    """The hook of one turn, which adds the turn and its tool calls to the counters."""
-
-    def __init__(self, metrics: ServerMetrics) -> None:
-        self._metrics = metrics
-
-    def after_turn(self, outcome: DecisionRecord | BaseException) -> None:
-        if isinstance(outcome, DecisionRecord):
-            self._metrics.count_turn(outcome)
-
-    def before_tool_call(self, tool_name: str, mode: ToolCallMode) -> None:
-        _call.set((tool_name, mode))
-
-    def after_tool_call(self, outcome: ToolResult | BaseException) -> None:
-        tool_name, mode = _call.get()
-        self._metrics.tool_calls.add(1, {"tool": tool_name, "mode": mode, "outcome": _tool_outcome(outcome)})
 
 
 def _tool_outcome(outcome: Any) -> str:
