@@ -13,9 +13,9 @@ import pytest
 from pydantic import SecretStr
 
 from graph_agent.bootstrap.adapters import choose_adapter, choose_model
-from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
+from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.bootstrap.secret import read_secrets, secret_file, signing_keys
-from graph_agent.bootstrap.stores import open_stores
+from graph_agent.bootstrap.stores import open_stores, temporary_settings
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, OpenAICompatibleAdapter
 from graph_agent.settings import Settings

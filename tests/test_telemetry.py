@@ -14,7 +14,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 
-from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
+from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.cli.log_lines import log_to_collector
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.errors import RecordUnavailableError, ServiceError, ToolErrorCode

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-
-from pydantic import SecretStr
 
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.agent_services import open_services
@@ -115,14 +112,3 @@ async def open_runtime(
             build_graph=build,
             tasks=TaskPages(stores.database) if settings.mcp is None else None,
         )
-
-
-def temporary_settings(settings: Settings) -> Settings:
-    """Return the settings of a runtime on an empty database in memory, with the same model and constitution.
-
-    Tasks, conversations, limits and the ledger belong to a user, so a new user id is an isolated environment: one temporary
-    runtime can have any number of them.
-    """
-    secret = SecretStr(secrets.token_hex(32))
-    update = {"database_url": "sqlite://", "log_database_url": "", "log_read_url": "", "secret": secret}
-    return settings.model_copy(update=update)

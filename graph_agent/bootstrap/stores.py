@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+
+from pydantic import SecretStr
 
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.clock import SystemClock
@@ -105,3 +108,14 @@ def create_home(settings: Settings) -> None:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
         raise ConfigurationError(f"the folder {settings.home} (GRAPH_AGENT_HOME) cannot be created") from exc
+
+
+def temporary_settings(settings: Settings) -> Settings:
+    """Return the settings of a runtime on an empty database in memory, with the same model and constitution.
+
+    Tasks, conversations, limits and the ledger belong to a user, so a new user id is an isolated environment: one temporary
+    runtime can have any number of them.
+    """
+    secret = SecretStr(secrets.token_hex(32))
+    update = {"database_url": "sqlite://", "log_database_url": "", "log_read_url": "", "secret": secret}
+    return settings.model_copy(update=update)

@@ -27,7 +27,7 @@ from graph_agent.tools.transport import HttpServer
 @asynccontextmanager
 async def open_tools(
     database: Database,
-    settings: Settings | None = None,
+    settings: Settings,
     constitution: Constitution | None = None,
     *,
     user_headers: UserHeaders | None = None,
@@ -39,12 +39,11 @@ async def open_tools(
     With a constitution, its names decide how tools are called, and a tool that differs from its pinned definition is refused.
     `user_headers` are the headers of each user for servers over HTTP. Raises `ConfigurationError`.
     """
-    configured = [] if settings is None else _servers(settings)
     tools = McpServerGroup(
-        configured or [ServerConfig("tasks", build_task_server(database, clock, ids), trusted=True)],
+        _servers(settings) or [ServerConfig("tasks", build_task_server(database, clock, ids), trusted=True)],
         granted=() if constitution is None else constitution.whitelist,
-        pins=None if constitution is None or settings is None else pins_of(settings),
-        sign_ins=None if settings is None else _sign_ins(settings),
+        pins=None if constitution is None else pins_of(settings),
+        sign_ins=_sign_ins(settings),
         user_headers=user_headers,
         clock=clock,
     )

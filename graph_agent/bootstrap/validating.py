@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.bootstrap.adapters import open_adapter
+from graph_agent.bootstrap.agent_services import open_services
 from graph_agent.bootstrap.secret import record_keys
-from graph_agent.bootstrap.stores import open_stores
-from graph_agent.bootstrap.toolbox import conditions_of, open_tools
-from graph_agent.db import Database, migrate
+from graph_agent.bootstrap.stores import open_stores, temporary_settings
+from graph_agent.bootstrap.toolbox import conditions_of
 from graph_agent.models.canonical import digest
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.constitution import Constitution
-from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.task_server.tools import CaseTasks
 from graph_agent.validation.fixtures import Fixture
@@ -86,18 +85,16 @@ async def open_validation(settings: Settings, *, model: str | None = None) -> As
 
 @asynccontextmanager
 async def _open_runner(settings: Settings, model: str | None) -> AsyncGenerator[tuple[EngineRunner, str]]:
-    """Open a runner and say in one line which model it uses."""
-    constitution = Constitution.load(settings.constitution)
-    async with AsyncExitStack() as stack:
-        adapter, reason = await stack.enter_async_context(open_adapter(settings, model))
-        tasks = Database.open("sqlite://")
-        stack.push_async_callback(tasks.close)
-        migrate(tasks, "graph_agent.task_server")
-        # Not the log: the calls of a case are counted apart from those of users.
-        migrate(tasks, "graph_agent.record")
-        tools = await stack.enter_async_context(open_tools(tasks, settings, constitution))
+    """Open a runner and say in one line which model it uses.
+
+    Its database is not the log: the calls of a case are counted apart from those of users.
+    """
+    opened = open_services(temporary_settings(settings))
+    async with open_adapter(settings, model) as (adapter, reason), opened as (services, stores, _):
+        cases = CaseTasks(stores.database if settings.mcp is None else None)
         config = AgentEngineConfig(timeout_seconds=settings.timeout_seconds)
-        cases = CaseTasks(tasks if settings.mcp is None else None)
-        conditions = conditions_of(settings)
-        audit = DatabaseAuditWriter(tasks)
-        yield EngineRunner(adapter, tools, constitution.text, cases, config=config, conditions=conditions, audit=audit), reason
+        conditions, audit = services.conditions, services.ports.audit
+        runner = EngineRunner(
+            adapter, services.tools, services.constitution, cases, config=config, conditions=conditions, audit=audit
+        )
+        yield runner, reason

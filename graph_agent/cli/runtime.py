@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from graph_agent.bootstrap.adapters import choose_model
-from graph_agent.bootstrap.runtime import Runtime, open_runtime, temporary_settings
+from graph_agent.bootstrap.runtime import Runtime, open_runtime
+from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
 from graph_agent.cli.running import Run, open_in_loop, print_stderr, wrong_usage

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from graph_agent.audit.findings import failure_cause
 from graph_agent.bootstrap.adapters import open_adapter
-from graph_agent.bootstrap.runtime import temporary_settings
+from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.bootstrap.validating import open_validation
 from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind

@@ -154,7 +154,7 @@ async def open_environment(
         shutil.copytree(template, folder, dirs_exist_ok=True)
     found = Settings(GRAPH_AGENT_HOME=folder, DATABASE_URL=url)
     clock = clock or SystemClock()
-    async with open_stores(found) as stores, open_tools(stores.database, clock=clock) as tools:
+    async with open_stores(found) as stores, open_tools(stores.database, found, clock=clock) as tools:
         environment = Environment(found, stores.database, tools, clock)
         if isinstance(clock, ManualClock):
             environment.use_clock(clock)

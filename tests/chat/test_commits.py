@@ -44,7 +44,7 @@ class CountingDatabase(Database):
 async def environment(each_environment: Environment) -> AsyncGenerator[Environment]:
     """An installation whose chat and task server share a database that counts."""
     database = each_environment.open_database(CountingDatabase)
-    async with open_tools(database, clock=each_environment.clock) as tools:
+    async with open_tools(database, each_environment.settings, clock=each_environment.clock) as tools:
         each_environment.database, each_environment.tools = database, tools
         yield each_environment
     await database.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
+from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.settings import read_settings
 
 NAME = "GRAPH_AGENT_DISCLOSURE"

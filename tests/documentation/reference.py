@@ -23,7 +23,8 @@ import graph_agent
 from graph_agent import errors
 from graph_agent.api.app import create_app
 from graph_agent.api.errors import STATUS, service_error_body
-from graph_agent.bootstrap.runtime import open_runtime, temporary_settings
+from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.bootstrap.stores import temporary_settings
 from graph_agent.cli.main import COMMANDS, app, load_command
 from graph_agent.cli.running import PROGRAM
 from graph_agent.errors import ServiceErrorCode, ToolErrorCode, outcome_unknown
