@@ -32,11 +32,7 @@ async def open_tracing() -> AsyncGenerator[Tracer]:
     try:
         yield provider.get_tracer("graph_agent")
     finally:
-        sending = asyncio.create_task(asyncio.to_thread(provider.shutdown))
-        _, late = await asyncio.wait({sending}, timeout=LAST_SPANS_SECONDS)
-        if late:
-            exporter.shutdown()  # type: ignore[no-untyped-call]  # it has no types
-            await sending
+        await asyncio.to_thread(_shut_down, provider, exporter)
 
 
 def service_resource() -> Resource:
@@ -56,12 +52,17 @@ def open_log_handler() -> Iterator[logging.Handler]:
     try:
         yield CollectorHandler(provider.get_logger("graph_agent"))
     finally:
-        sending = threading.Thread(target=provider.shutdown)
-        sending.start()
-        sending.join(LAST_SPANS_SECONDS)
-        if sending.is_alive():
-            exporter.shutdown()  # type: ignore[no-untyped-call]  # it has no types
-            sending.join()
+        _shut_down(provider, exporter)
+
+
+def _shut_down(provider: TracerProvider | LoggerProvider, exporter: OTLPSpanExporter | OTLPLogExporter) -> None:
+    """Send what waits, for a limited time."""
+    sending = threading.Thread(target=provider.shutdown)
+    sending.start()
+    sending.join(LAST_SPANS_SECONDS)
+    if sending.is_alive():
+        exporter.shutdown()  # type: ignore[no-untyped-call]  # it has no types
+        sending.join()
 
 
 class CollectorHandler(logging.Handler):
