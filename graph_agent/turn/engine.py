@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.graph.build import CompiledGraph
 from graph_agent.graph.stepping import Step
 from graph_agent.llm.adapter_call import AdapterCall, model_name
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import AgentDecision, ConfirmationAnswer, DecisionContext, OutcomeCategory
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.record import DecisionOpening, DecisionRecord, InterruptReason, RecordHeader
+from graph_agent.models.record import DecisionOpening, DecisionRecord, InterruptReason
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
@@ -34,7 +33,7 @@ _SETTLE_SECONDS = 2.0
 T = TypeVar("T")
 
 
-class LLMAgentEngine:
+class LLMAgentEngine(TurnSetup):
     """Runs turns: takes a `DecisionContext`, returns an `AgentDecision`, and records everything in between.
 
     One engine serves any number of turns at the same time, in one event loop.
@@ -56,57 +55,36 @@ class LLMAgentEngine:
         `ConfigurationError` if one of them cannot be called.
         """
         ports, options = ports or EnginePorts(), options or EngineOptions()
-        self.config: AgentEngineConfig = options.config or AgentEngineConfig(max_iterations=max_iterations)
+        config = options.config or AgentEngineConfig(max_iterations=max_iterations)
         self.constitution = Constitution.parse(constitution)
-        model = AdapterCall(llm_adapter)
-        tools = (
-            tool_executor
-            if isinstance(tool_executor, ToolServer)
-            else PlainExecutor(tool_executor, self.constitution.grants, model)
-        )
+        model, tools = AdapterCall(llm_adapter), tool_executor
+        if not isinstance(tools, ToolServer):
+            tools = PlainExecutor(tools, self.constitution.grants, model)
         external = ExternalPorts(
             call_model=model,
             tools=tools,
             ids=ports.ids,
             signer=ports.signer,
             confirmations=ports.confirmations,
-            call_seconds=min(options.call_seconds, self.config.iteration_timeout or options.call_seconds),
-            settle_seconds=min(_SETTLE_SECONDS, self.config.timeout_seconds / 4),
-            generate_seconds=self.config.iteration_timeout,
+            call_seconds=min(options.call_seconds, config.iteration_timeout or options.call_seconds),
+            settle_seconds=min(_SETTLE_SECONDS, config.timeout_seconds / 4),
+            generate_seconds=config.iteration_timeout,
         )
-        limit = min(external.call_seconds, self.config.timeout_seconds / 2)
         served = ServedPolicy(
             self.constitution,
             tools,
-            seconds=limit,
+            seconds=min(external.call_seconds, config.timeout_seconds / 2),
             allow_missing_tools=options.allow_missing_tools,
             conditions=options.conditions,
         )
-        self._setup = TurnSetup(
-            ports,
-            external,
-            served,
-            self.config,
-            options.system_prompt or constitution,
-            model_name(llm_adapter),
-            options.graph,
-        )
+        prompt = options.system_prompt or constitution
+        super().__init__(ports, external, served, config, prompt, model_name(llm_adapter), options.graph)
         self._hooks = tuple(options.hooks)
-
-    @property
-    def graph(self) -> CompiledGraph:
-        """The compiled graph, compiled once."""
-        return self._setup.graph
-
-    @property
-    def model(self) -> str:
-        """The model's name, as it is recorded."""
-        return self._setup.model
 
     @property
     def audit(self) -> AuditWriter:
         """The writer of the record."""
-        return self._setup.ports.audit
+        return self.ports.audit
 
     async def process_message(self, context: DecisionContext) -> AgentDecision:
         """Decide about one message.
@@ -138,7 +116,7 @@ class LLMAgentEngine:
         for arguments that are not plain JSON.
         """
         try:
-            context = DecisionContext.for_calls(user_id, called, conversation_id or self._setup.ports.ids.new(), roles)
+            context = DecisionContext.for_calls(user_id, called, conversation_id or self.ports.ids.new(), roles)
         except (ValueError, TypeError, RecursionError) as exc:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The calls cannot be recorded.") from exc
         return await self.run(context)
@@ -198,7 +176,7 @@ class LLMAgentEngine:
         The deadline counts from `arrived_at`, in seconds of the monotonic clock; by default from now.
         """
         all_hooks = [*(make() for make in self._hooks), *hooks]
-        run = TurnRun(self._setup, start, session, decision_id or self._setup.ports.ids.new(), user_id, all_hooks, arrived_at)
+        run = TurnRun(self, start, session, decision_id or self.ports.ids.new(), user_id, all_hooks, arrived_at)
         run.begin()
         return run
 
@@ -220,7 +198,7 @@ class LLMAgentEngine:
 
         # To its end, so that a caller who is cancelled leaves no open row.
         handle: TurnHandle[DecisionRecord] = TurnHandle("", None)
-        handle.start(write(), self._setup.running)
+        handle.start(write(), self.runs)
         return await handle.result()
 
     def add_hook(self, make: Callable[[], TurnHook]) -> None:
@@ -230,42 +208,25 @@ class LLMAgentEngine:
     @property
     def open_turns(self) -> int:
         """The number of turns that run in this process."""
-        return len(self._setup.running)
+        return len(self.runs)
 
     def running(self, decision_id: str) -> TurnHandle[object] | None:
         """Return the run of a turn if it runs in this engine and its user is known."""
-        runs = self._setup.running
+        runs = self.runs
         return next((run for run in runs if run.decision_id == decision_id and run.user_id is not None), None)
-
-    async def prepare(self) -> PolicySnapshot:
-        """Join the constitution with the tools that the server serves now. The result is kept until these change.
-
-        Raises `ConfigurationError` if a server that answers has never served a listed tool, or not in a usable form.
-        """
-        return await self._setup.prepare()
-
-    def header(self, context: DecisionContext, snapshot: PolicySnapshot, decision_id: str | None = None) -> RecordHeader:
-        """Return the header of a record of `context` that starts now, under `snapshot`."""
-        return self._setup.header(context, snapshot, decision_id or self._setup.ports.ids.new())
-
-    async def snapshot_of(self, header: RecordHeader) -> PolicySnapshot:
-        """Return the policy snapshot that a record names: the current one, or one that is rebuilt from the log."""
-        return await self._setup.snapshot_of(header)
 
     def steps_of(self, record: DecisionRecord, snapshot: PolicySnapshot) -> AsyncIterator[Step]:
         """Walk a closed turn again over its record, without asking any port. `snapshot` is the one that its header names.
 
         Raises `RecordError` at the first step that this version of the graph takes differently.
         """
-        ends_us = record.state_ends_us
-        return self._setup.walk(
-            Recorder(record.header, snapshot, clock=self._setup.ports.clock, replayed=record.entries, ends_us=ends_us)
-        )
+        clock, ends_us = self.ports.clock, record.state_ends_us
+        return Recorder(record.header, snapshot, clock=clock, replayed=record.entries, ends_us=ends_us).walk(self.graph)
 
     async def aclose(self) -> None:
         """End every turn that is still running, and wait until each is closed."""
         # A request that was accepted meanwhile may have started another turn.
-        while runs := list(self._setup.running):
+        while runs := list(self.runs):
             for run in runs:
                 run.cancel(InterruptReason.SHUTDOWN)
             await asyncio.gather(*(run.ended() for run in runs), asyncio.sleep(0))

@@ -13,12 +13,15 @@ ordinary path to a decision.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from graph_agent.errors import RecordMismatchError, ToolErrorCode, TurnTakenOverError
+from graph_agent.graph.build import CompiledGraph
+from graph_agent.graph.state import Turn, TurnRuntime
+from graph_agent.graph.stepping import Step, walk
 from graph_agent.models.canonical import digest
 from graph_agent.models.decision import PendingAction
 from graph_agent.models.facts import Facts, PastUse, PastUses, total_of, uses_by_window, window_start
@@ -80,7 +83,7 @@ class Recorder:
         began_at: float | None = None,
         ends_us: Iterable[int] = (),
     ) -> None:
-        """`replayed` are the entries to replay; `saved` of them are in the log. For the other times see `end_state`."""
+        """`replayed` are the entries to replay; `saved` of them are in the log. For the times see `_end_state`."""
         self.header = header
         self.snapshot = snapshot
         self.entries = list(replayed)
@@ -118,7 +121,12 @@ class Recorder:
         """The entries that this run has passed."""
         return self.entries[: self._next]
 
-    def end_state(self) -> tuple[int, list[RecordEntry]]:
+    def walk(self, graph: CompiledGraph) -> AsyncGenerator[Step]:
+        """Run the turn through `graph`, with this recorder as its ports."""
+        first = Turn(context=self.header.context, decision_id=self.header.decision_id)
+        return walk(graph, first, TurnRuntime(self, self.snapshot), self._end_state)
+
+    def _end_state(self) -> tuple[int, list[RecordEntry]]:
         """Return when a state has ended, in microseconds after the turn began, and the answers that its node was given.
 
         The first states ended at `ends_us`. The ends of the others are measured from `began_at`, in seconds of the monotonic

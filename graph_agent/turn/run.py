@@ -155,7 +155,7 @@ class TurnRun(TurnHandle[T]):
 
     def begin(self) -> None:
         """Start the owner task."""
-        self.start(self._own(), self._setup.running)
+        self.start(self._own(), self._setup.runs)
 
     def leave_open(self) -> None:
         """Leave the decision to the next sweep of this process: no claim expires that would show that its run has ended."""
@@ -271,7 +271,7 @@ class TurnRun(TurnHandle[T]):
         """Walk the turn and report each step; return the steps of this walk."""
         steps: list[Step] = []
         self.hooks.notify(TurnHook.before_node, START)
-        async for step in self._setup.walk(recorder):
+        async for step in recorder.walk(self._setup.graph):
             steps.append(step)
             self.add_step(step)
             if self.requested is not None:
@@ -311,7 +311,7 @@ class TurnRun(TurnHandle[T]):
             ends_us = [step.ended_us for step in self.steps]
             again = self._recorder(recorder.header, recorder.snapshot, replayed=entries, saved=recorder.saved, ends_us=ends_us)
             try:
-                steps = [step async for step in self._setup.walk(again)]
+                steps = [step async for step in again.walk(self._setup.graph)]
                 break
             except Exception:
                 _log.exception("a turn could not be walked over its record")

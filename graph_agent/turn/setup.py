@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError
 from graph_agent.graph.build import CompiledGraph, build_graph
-from graph_agent.graph.state import Turn, TurnRuntime
-from graph_agent.graph.stepping import Step, walk
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import RecordHeader
@@ -26,7 +24,6 @@ from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.handle import TurnHandle
 from graph_agent.turn.hooks import TurnHook
-from graph_agent.turn.recorder import Recorder
 
 NO_MODEL = "none"
 """The name in the record of a decision without a model."""
@@ -72,7 +69,7 @@ class EngineOptions:
 
 @dataclass(eq=False)
 class TurnSetup:
-    """Everything with which the turns of one engine are run."""
+    """Everything with which the turns of one engine are run: the part of the engine that a run knows."""
 
     ports: EnginePorts
     external: ExternalPorts
@@ -81,7 +78,7 @@ class TurnSetup:
     prompt: str
     model: str
     given_graph: CompiledGraph | None
-    running: dict[TurnHandle[object], None] = field(default_factory=dict)
+    runs: dict[TurnHandle[object], None] = field(default_factory=dict)
     """The turns that run in this process, in the order of their start."""
     closing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CLOSED_TOGETHER))
     _snapshot: PolicySnapshot | None = None
@@ -114,13 +111,7 @@ class TurnSetup:
             return current
         return PolicySnapshot.from_texts(await self.ports.audit.texts(list(header.digests.values())), header.digests)
 
-    def header(self, context: DecisionContext, snapshot: PolicySnapshot, decision_id: str) -> RecordHeader:
+    def header(self, context: DecisionContext, snapshot: PolicySnapshot, decision_id: str | None = None) -> RecordHeader:
         """Return the header of a record of `context` that starts now, under `snapshot`."""
-        model = NO_MODEL if context.called else self.model
-        start = {"decision_id": decision_id, "context": context, "started_at": self.ports.clock.now(), "model": model}
-        return RecordHeader.model_validate({**start, **snapshot.digests})
-
-    def walk(self, recorder: Recorder) -> AsyncGenerator[Step]:
-        """Run the turn of `recorder` through the graph."""
-        first = Turn(context=recorder.header.context, decision_id=recorder.header.decision_id)
-        return walk(self.graph, first, TurnRuntime(recorder, recorder.snapshot), recorder.end_state)
+        start = {"context": context, "started_at": self.ports.clock.now(), "model": NO_MODEL if context.called else self.model}
+        return RecordHeader.model_validate({"decision_id": decision_id or self.ports.ids.new(), **start, **snapshot.digests})

@@ -342,9 +342,12 @@ def describe(name: str, value: Any) -> Iterator[str]:
             if "__init__" in value.__dict__ and not issubclass(value, Exception):
                 yield code(f"{name}{signature(value)}")
             yield paragraphs(own)
-        methods = [
-            (one, function) for one, function in value.__dict__.items() if inspect.isfunction(function) and one[0] != "_"
-        ]
+        # With those that a class inherits from another one of the package; a model inherits only what every model has.
+        own_classes = [base for base in value.__mro__ if base.__module__.startswith("graph_agent.")]
+        if issubclass(value, pydantic.BaseModel):
+            own_classes = [value]
+        members = {one: function for base in reversed(own_classes) for one, function in vars(base).items()}
+        methods = [(one, function) for one, function in members.items() if inspect.isfunction(function) and one[0] != "_"]
         if methods and not issubclass(value, enum.Enum):
             described = (
                 (code(f"{one}{signature(function)}"), paragraphs(function.__doc__).partition("\n\n")[0])
