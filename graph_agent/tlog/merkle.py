@@ -1,4 +1,4 @@
-"""The Merkle tree of RFC 6962: roots, inclusion and consistency proofs, and their verification (RFC 9162, section 2.1).
+"""The Merkle tree of RFC 6962: roots, inclusion and consistency proofs (RFC 9162, section 2.1).
 
 A proof reads the tree through a `Nodes` function, so that hashes can be stored in any way. All hashes are SHA-256, 32 bytes.
 """
@@ -81,24 +81,6 @@ def consistency_proof(nodes: Nodes, old: int, new: int) -> list[bytes]:
     path, start = _path_to(nodes, old - 1, new, until_end=old)
     # If the whole old tree is one node of the new one, its root is known to the verifier.
     return [_range_root(nodes, start, old), *path] if start else path
-
-
-def root_from_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes | None:
-    """Return the root that a proof leads to from the hash of a leaf; None if the proof does not fit index and size."""
-    if not 0 <= index < size:
-        return None
-    position, last, root = index, size - 1, leaf
-    for sibling in proof:
-        if last == 0:
-            return None
-        if position & 1 or position == last:
-            root = node_hash(sibling, root)
-            while position and not position & 1:
-                position, last = position >> 1, last >> 1
-        else:
-            root = node_hash(root, sibling)
-        position, last = position >> 1, last >> 1
-    return root if last == 0 else None
 
 
 def is_consistent(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> bool:

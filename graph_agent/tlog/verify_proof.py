@@ -97,7 +97,7 @@ def read_signatures(note: str, keys: Keys) -> tuple[str, dict[tuple[str, str], i
 
 def root_from(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes:
     """Return the root that the inclusion proof leads to (RFC 9162, section 2.1.3.2)."""
-    require(index < size, "the index is outside of the tree")
+    require(0 <= index < size, "the index is outside of the tree")
     position, last, root = index, size - 1, leaf
     for sibling in path:
         require(last > 0 and len(sibling) == 32, "the proof does not fit the index")

@@ -12,8 +12,9 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
-from graph_agent.db import JsonText, UtcDateTime
+from graph_agent.db import UtcDateTime
 from graph_agent.record.sealer import Sealer
+from graph_agent.record.tables import call_operations, metadata
 from graph_agent.record.tree.leaves import new_leaf
 from graph_agent.record.tree.rows import row_text
 from graph_agent.record.tree.statements import Statement, StatementKind, add_statement
@@ -22,9 +23,6 @@ from graph_agent.record.tree.tables import LeafKind
 revision = "0013"
 down_revision = None
 
-_NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-_KINDS = ("decision", "settlement", "report", "baseline", "statement")
-_STATES = ("intended", "done", "void", "unknown")
 _BASELINE = ("baseline_id", "name", "description", "created_at", "since", "until", "decisions", "profiles")
 _REPORT = ("report_id", "kind", "created_at", "passed", "report")
 _HORIZON, _TALLY = "pruned", "sealed rows"
@@ -33,8 +31,11 @@ _BATCH = 500
 
 def upgrade() -> None:
     connection = op.get_bind()
-    _create_earlier_tables(sa.inspect(connection))
-    _create_tables()
+    # As they are declared, because the leaves that are added here are inserted into the declared tables. Some of the earlier
+    # revisions have some of them.
+    metadata.create_all(connection)
+    for index in call_operations.indexes:
+        index.create(connection, checkfirst=True)
     for table in ("decision_logs", "baselines", "reports"):
         op.add_column(table, sa.Column("salt", sa.String(44)))
     horizon = _horizon(connection)
@@ -55,102 +56,6 @@ def upgrade() -> None:
     op.drop_table("record_chains")
     for table in ("baselines", "reports"):
         op.drop_column(table, "seal")
-
-
-def _create_earlier_tables(found: sa.Inspector) -> None:
-    """Create the tables that only some of the earlier revisions have."""
-    if not found.has_table("metrics_hours"):
-        op.create_table(
-            "metrics_hours",
-            sa.Column("hour", UtcDateTime, primary_key=True),
-            sa.Column("counts", JsonText, nullable=False),
-        )
-    if not found.has_table("call_operations"):
-        state = sa.Enum(*_STATES, name="state", native_enum=False, create_constraint=True, length=32)
-        op.create_table(
-            "call_operations",
-            sa.Column("decision_id", sa.String(64), primary_key=True),
-            sa.Column("sequence", sa.Integer, primary_key=True),
-            sa.Column("operation_key", sa.String(255), nullable=False),
-            sa.Column("user_id", sa.String(255), nullable=False),
-            sa.Column("tool_name", sa.Text, nullable=False),
-            sa.Column("attempt", sa.Integer, nullable=False),
-            sa.Column("state", state, nullable=False),
-            sa.Column("amounts", JsonText),
-            sa.Column("intended_at", UtcDateTime, nullable=False),
-        )
-        op.create_index("ix_call_operations_intended_at", "call_operations", ["intended_at"])
-    counted = sa.text("amounts IS NOT NULL")
-    op.create_index(
-        "ix_call_operations_uses",
-        "call_operations",
-        ["user_id", "intended_at"],
-        if_not_exists=True,
-        sqlite_where=counted,
-        postgresql_where=counted,
-    )
-
-
-def _create_tables() -> None:
-    def kind() -> sa.Column[str]:
-        return sa.Column(
-            "kind", sa.Enum(*_KINDS, name="kind", native_enum=False, create_constraint=True, length=32), nullable=False
-        )
-
-    op.create_table(
-        "tree_leaves",
-        sa.Column("n", _NUMBER, primary_key=True, autoincrement=False),
-        kind(),
-        sa.Column("commitment", sa.LargeBinary(32), nullable=False),
-    )
-    op.create_table(
-        "tree_nodes",
-        sa.Column("level", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("n", _NUMBER, primary_key=True, autoincrement=False),
-        sa.Column("hash", sa.LargeBinary(32), nullable=False),
-    )
-    op.create_table(
-        "tree_head",
-        sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("size", _NUMBER, nullable=False),
-        sa.Column("frontier", sa.LargeBinary, nullable=False),
-        sa.Column("note", sa.Text, nullable=False),
-    )
-    op.create_table(
-        "tree_cosignatures",
-        sa.Column("size", _NUMBER, primary_key=True, autoincrement=False),
-        sa.Column("witness", sa.String(255), primary_key=True),
-        sa.Column("note", sa.Text, nullable=False),
-        sa.Column("line", sa.Text, nullable=False),
-    )
-    op.create_table(
-        "tree_statements",
-        sa.Column("statement_id", sa.String(64), primary_key=True),
-        sa.Column("salt", sa.String(44), nullable=False),
-        sa.Column("text", sa.Text, nullable=False),
-    )
-    op.create_table(
-        "record_leaves",
-        sa.Column("n", _NUMBER, primary_key=True, autoincrement=False),
-        kind(),
-        sa.Column("item", sa.String(255), nullable=False),
-        sa.UniqueConstraint("item", "kind", name="uq_record_leaves_item_kind"),
-    )
-    op.create_table(
-        "record_pending",
-        sa.Column("number", _NUMBER, primary_key=True, autoincrement=True),
-        kind(),
-        sa.Column("item", sa.String(255), nullable=False),
-        sa.Column("commitment", sa.LargeBinary(32), nullable=False),
-        sa.Column("mac", sa.String(64), nullable=False),
-    )
-    op.create_table(
-        "record_removals",
-        sa.Column("number", _NUMBER, primary_key=True, autoincrement=True),
-        sa.Column("removed_at", UtcDateTime, nullable=False),
-        sa.Column("facts", sa.Text, nullable=False),
-        sa.Column("mac", sa.String(64), nullable=False),
-    )
 
 
 def _horizon(connection: sa.Connection) -> datetime | None:
