@@ -27,7 +27,6 @@ from graph_agent.models.record import DecisionOpening, RecordHeader
 from graph_agent.record.sealer import Sealer
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tree.keys import LogKeys
-from graph_agent.record.tree.leaves import pending_mac
 from graph_agent.record.tree.reading import prove_leaf, stored_nodes
 from graph_agent.record.tree.sealing import BATCH, TreeSealer
 from graph_agent.record.tree.service import RecordTree
@@ -96,7 +95,7 @@ def fill(database: Database, leaves: int) -> float:
 
 def row(macs: Sealer, number: int) -> dict[str, Any]:
     committed, item = secrets.token_bytes(32), f"decision {number}"
-    mac = pending_mac(LeafKind.DECISION, item, committed, macs)
+    mac = macs.compute("pending", LeafKind.DECISION, item, committed.hex())
     return {"kind": LeafKind.DECISION, "item": item, "commitment": committed, "mac": mac}
 
 

@@ -98,12 +98,12 @@ class _Pruning:
         """Note that the decisions of a day are removed; return False if one of them is not in the tree yet."""
         if _any_outside_of_tree(connection, of_day):
             return False
-        note_removal(connection, [LeafKind.DECISION], _ids(connection, of_day), self.removal, self.sealer)
+        note_removal(connection, LeafKind.DECISION, _ids(connection, of_day), self.removal, self.sealer)
         return True
 
     def remove(self, connection: Connection, batch: list[str]) -> int:
         """Remove some decisions; return their number."""
-        note_removal(connection, [LeafKind.DECISION], batch, self.removal, self.sealer)
+        note_removal(connection, LeafKind.DECISION, batch, self.removal, self.sealer)
         return remove_decisions(connection, batch)
 
     def remove_texts(self, connection: Connection, before: datetime) -> int:
@@ -130,7 +130,7 @@ def erase_decisions(connection: Connection, user_id: str, removal: Statement, ke
     if _any_outside_of_tree(connection, of_user):
         raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, "The user has a decision that is open or not in the tree yet.")
     ids = _ids(connection, of_user)
-    note_removal(connection, [LeafKind.DECISION], ids, removal, Sealer(key))
+    note_removal(connection, LeafKind.DECISION, ids, removal, Sealer(key))
     settled = or_(*(reports_table.c.report_id.startswith(f"settlement:{each}:", autoescape=True) for each in ids), false())
     remove_settlements(connection, settled, removal.replace(subjects=None), Sealer(key))
     connection.execute(delete(call_operations).where(call_operations.c.user_id == user_id))

@@ -60,7 +60,7 @@ async def verify_installation(
         checked=checked,
     )
     violations = ViolationList(report.count, list(report.violations))
-    violations.extend(differences.count, differences.listed)
+    violations.extend(differences)
     if shipped_tools:
         await _find_missing_effects(database, ledger, violations)
     return report.replace(count=violations.count, violations=violations.listed)

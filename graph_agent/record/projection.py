@@ -48,6 +48,11 @@ def decision_row(record: Json) -> dict[str, Any]:
 
 def decision_columns(record: Json) -> dict[str, Any]:
     """Return the columns of `decision_logs` for a closed record, without the record itself."""
+    return {**opening_columns(record), **terminal_columns(record)}
+
+
+def opening_columns(record: Json) -> dict[str, Any]:
+    """Return the columns of `decision_logs` that the opening row of a record has already."""
     header = record["header"]
     context = header["context"]
     return {
@@ -59,7 +64,6 @@ def decision_columns(record: Json) -> dict[str, Any]:
         "model": header["model"],
         "constitution": header["constitution"],
         "header": canonical_json(header),
-        **terminal_columns(record),
     }
 
 

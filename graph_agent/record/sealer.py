@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
 from graph_agent.models.canonical import canonical_json
 
 RecordKey = bytes | tuple[bytes, ...] | None
 """A key, or the current key followed by the previous ones; None for plain hashes."""
+
+SEALED_COLUMNS = ("decision_id", "conversation_id", "user_id", "message", "header")
+"""The columns of an opening row that its seal covers."""
+OPENING_COLUMNS = (*SEALED_COLUMNS, "opening_seal")
+"""The columns that `Sealer.accepts_opening` reads."""
 
 
 def derive_record_key(secret: bytes) -> bytes:
@@ -32,10 +38,6 @@ class Sealer:
         self.all: tuple[Sealer, ...] = (self, *map(Sealer, keys[1:]))
         """The sealers of all keys, the current one first."""
 
-    def accepts(self, seal: str | None, make: Callable[[Sealer], str]) -> bool:
-        """True if `seal` is the one that `make` returns for the sealer of any key."""
-        return any(seal == make(sealer) for sealer in self.all)
-
     def compute(self, purpose: str, *facts: str | int, text: str = "") -> str:
         """Return the MAC of `facts` and `text` for one `purpose`, in hex."""
         # A record from a model may contain lone surrogates, which plain UTF-8 cannot encode.
@@ -44,6 +46,15 @@ class Sealer:
             return hashlib.sha256(sealed).hexdigest()
         return hmac.new(self._key, sealed, hashlib.sha256).hexdigest()
 
-    def opening(self, decision_id: str, conversation_id: str, user_id: str, message: str, header: str | None) -> str:
+    def accepts(self, mac: str | None, purpose: str, *facts: str | int, text: str = "") -> bool:
+        """True if `mac` is the one that `compute` returns under any key."""
+        return any(mac == sealer.compute(purpose, *facts, text=text) for sealer in self.all)
+
+    def opening(self, row: Mapping[str, Any]) -> str:
         """Return the seal of an opening row: the statement that a holder of the key opened this decision with this header."""
-        return self.compute("opening", decision_id, conversation_id, user_id, message, text=header or "")
+        *facts, header = (row[name] for name in SEALED_COLUMNS)
+        return self.compute("opening", *facts, text=header or "")
+
+    def accepts_opening(self, row: Mapping[str, Any]) -> bool:
+        """True if an opening row has its seal under any key."""
+        return any(row["opening_seal"] == sealer.opening(row) for sealer in self.all)

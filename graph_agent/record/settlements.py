@@ -22,7 +22,7 @@ from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
 from graph_agent.record.operations import state_of
 from graph_agent.record.sealer import Sealer
 from graph_agent.record.tables import CLOSED, call_operations, decision_logs, reports_table, tool_invocation_logs
-from graph_agent.record.tree.rows import insert_leaf_row
+from graph_agent.record.tree.leaves import insert_leaf_row
 from graph_agent.record.tree.statements import Statement, note_removal
 from graph_agent.record.tree.tables import LeafKind
 
@@ -158,7 +158,7 @@ def remove_settlements(connection: Connection, which: ColumnElement[bool], remov
     """Remove the settlements that match; `removal` is what will be stated about it."""
     matching = (reports_table.c.kind == KIND) & which
     removed = connection.execute(delete(reports_table).where(matching).returning(reports_table.c.report_id)).scalars().all()
-    note_removal(connection, [LeafKind.SETTLEMENT], removed, removal, sealer)
+    note_removal(connection, LeafKind.SETTLEMENT, removed, removal, sealer)
 
 
 def settlements_of(connection: Connection, decision_id: str) -> list[Settlement]:

@@ -33,13 +33,11 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.ports import Clock
-from graph_agent.record import operations, uses
+from graph_agent.record import operations, projection, uses
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
-from graph_agent.record.opening_seal import CHECKED_COLUMNS, SEALED_COLUMNS, has_valid_seal
-from graph_agent.record.projection import call_row, call_rows, invocation_row, invocation_rows, terminal_columns
-from graph_agent.record.sealer import RecordKey, Sealer
+from graph_agent.record.sealer import OPENING_COLUMNS, RecordKey, Sealer
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
 from graph_agent.record.tree.leaves import new_leaf
 from graph_agent.record.tree.tables import LeafKind
@@ -51,27 +49,19 @@ _log = logging.getLogger(__name__)
 _MAX_LEFT_OPEN = 100
 """The decisions that a process remembers as left open. Most of them were never stored, and stay remembered."""
 
+_BY_ID = decision_logs.c.decision_id == bindparam("decision")
+_IS_PENDING = decision_logs.c.status == RecordStatus.PENDING
 _OPEN = PreparedStatement(insert(decision_logs))
 _CALL = PreparedStatement(insert(llm_call_logs))
 _ENTRY = PreparedStatement(insert(record_entries))
 # FOR SHARE, so that on PostgreSQL another process cannot close the row before this transaction ends. SQLite has one writer.
-_STILL_OPEN = PreparedStatement(
-    select(decision_logs.c.decision_id)
-    .where(decision_logs.c.decision_id == bindparam("decision"), decision_logs.c.status == RecordStatus.PENDING)
-    .with_for_update(read=True)
-)
-_STORED_DECISION = select(*CHECKED_COLUMNS, decision_logs.c.record).where(decision_logs.c.decision_id == bindparam("decision"))
+_STILL_OPEN = PreparedStatement(select(decision_logs.c.decision_id).where(_BY_ID, _IS_PENDING).with_for_update(read=True))
+_STORED_DECISION = select(*decision_logs.c[OPENING_COLUMNS], decision_logs.c.record).where(_BY_ID)
 _STORED_ENTRIES = (
     select(record_entries.c.entry).where(record_entries.c.decision_id == bindparam("decision")).order_by(record_entries.c.n)
 )
 # The seal makes sure that the row was opened with the header of this record, by a process that has the key.
-_CLOSE = PreparedStatement(
-    update(decision_logs).where(
-        decision_logs.c.decision_id == bindparam("decision"),
-        decision_logs.c.status == RecordStatus.PENDING,
-        decision_logs.c.opening_seal == bindparam("seal"),
-    )
-)
+_CLOSE = PreparedStatement(update(decision_logs).where(_BY_ID, _IS_PENDING, decision_logs.c.opening_seal == bindparam("seal")))
 _DELETE_ENTRIES = PreparedStatement(delete(record_entries).where(record_entries.c.decision_id == bindparam("decision")))
 
 
@@ -155,7 +145,7 @@ class DatabaseAuditWriter(AuditWriter):
             "constitution": header.constitution if header else None,
             "header": canonical_json(header.to_json()) if header else None,
         }
-        row["opening_seal"] = self._sealer.opening(*(row[column.name] for column in SEALED_COLUMNS))
+        row["opening_seal"] = self._sealer.opening(row)
         _OPEN.run(connection, row)
         self._forget_hours_if_late(connection, opening.decision_id, started_at)
         # Other decisions share these rows, so they are locked last.
@@ -188,7 +178,7 @@ class DatabaseAuditWriter(AuditWriter):
         operation: CallOperation | None = None,
     ) -> bool:
         calls = [_call_row(decision_id, call) for call in responses]
-        invocations = [] if invocation is None else [invocation_row(decision_id, invocation.to_json())]
+        invocations = [] if invocation is None else [projection.invocation_row(decision_id, invocation.to_json())]
         rows = [_entry_row(decision_id, entry) for entry in entries]
         now = self._clock.now()
 
@@ -246,16 +236,14 @@ class DatabaseAuditWriter(AuditWriter):
         decision_id = record.header.decision_id
         plain = record.to_json()
         text = canonical_json(plain)
-        columns = terminal_columns(plain)
-        invocations = invocation_rows(plain)
-        calls = call_rows(plain)
-        context = record.header.context
-        header = canonical_json(plain["header"])
+        columns = projection.terminal_columns(plain)
+        invocations = projection.invocation_rows(plain)
+        calls = projection.call_rows(plain)
+        opened = projection.opening_columns(plain)
         leaf = new_leaf(LeafKind.DECISION, decision_id, text, self._sealer)
-        opened = (decision_id, context.conversation_id, context.user_id, context.message, header)
 
         def close(connection: Connection, sealer: Sealer) -> bool:
-            values = {"decision": decision_id, "seal": sealer.opening(*opened), **columns, "record": text, "salt": leaf.salt}
+            values = {"decision": decision_id, "seal": sealer.opening(opened), **columns, "record": text, "salt": leaf.salt}
             return _CLOSE.run(connection, values) == 1
 
         def work(connection: Connection) -> str:
@@ -329,7 +317,7 @@ class DatabaseAuditWriter(AuditWriter):
         old = decision_logs.c.created_at <= self.database.time(-age)
         abandoned = or_(old, decision_logs.c.decision_id.in_(list(self._left_open))) if self._left_open else old
         wanted = (
-            select(*CHECKED_COLUMNS)
+            select(*decision_logs.c[OPENING_COLUMNS])
             .where(decision_logs.c.status == RecordStatus.PENDING, abandoned)
             .order_by(decision_logs.c.created_at)
         )
@@ -346,7 +334,7 @@ class DatabaseAuditWriter(AuditWriter):
             forget_hours(connection, lambda column: column == decision_id)
 
     def _is_sealed(self, row: Any) -> bool:
-        return has_valid_seal(row, self._sealer)
+        return self._sealer.accepts_opening(row._asdict())
 
     def _is_fresh(self, name: str, at: datetime) -> bool:
         """Return True if this process has recently stored the text or marked it as used."""
@@ -381,7 +369,7 @@ def _entry_row(decision_id: str, entry: RecordEntry) -> dict[str, Any]:
 
 
 def _call_row(decision_id: str, call: LLMCall) -> dict[str, Any]:
-    return call_row(decision_id, call.sequence, call.response.to_json(), call.request_digest, call.duration_ms)
+    return projection.call_row(decision_id, call.sequence, call.response.to_json(), call.request_digest, call.duration_ms)
 
 
 def _stored_record(connection: Connection, decision_id: str) -> str:

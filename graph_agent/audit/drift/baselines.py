@@ -26,7 +26,7 @@ from graph_agent.ports import Clock, IdSource
 from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import baselines_table, reports_table
-from graph_agent.record.tree.rows import insert_leaf_row
+from graph_agent.record.tree.leaves import insert_leaf_row
 from graph_agent.record.tree.tables import LeafKind
 
 _READ_SECONDS = 60.0

@@ -2,30 +2,31 @@
 
 Each leaf is compared with the row that it commits to, and each row of a decision with its record. A part is a range of whole
 tiles; it needs no key and nothing from the other parts.
+
+Rows are compared as the driver stores them. A column that cannot be decoded any more is then a difference like any other,
+instead of an exception.
 """
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel, Field
 from pydantic_core import from_json
-from sqlalchemy import Connection, Dialect, Table, select
+from sqlalchemy import Connection, Dialect, Select, Table, select, type_coerce
+from sqlalchemy.types import NullType
 
 from graph_agent.db import Database
-from graph_agent.models.base import Frozen
 from graph_agent.models.record import SNAPSHOT_TEXTS, EntryKind
 from graph_agent.record.projection import call_rows, decision_columns, invocation_rows
 from graph_agent.record.statements import read
 from graph_agent.record.tables import baselines_table, decision_logs, llm_call_logs, reports_table, tool_invocation_logs
-from graph_agent.record.tamper.row_comparison import raw_rows_by_decision, row_differences, select_raw
-from graph_agent.record.tamper.violations import Violation, ViolationKind, ViolationList
-from graph_agent.record.tree.leaves import commitment, leaf_entry
+from graph_agent.record.tamper.violations import ViolationKind, ViolationList
+from graph_agent.record.tree.leaves import columns_of, commitment, leaf_entry, row_text
 from graph_agent.record.tree.reading import TILE, TreeHead, read_head
-from graph_agent.record.tree.rows import row_text
-from graph_agent.record.tree.statements import Statement, ranges
+from graph_agent.record.tree.statements import Statement
 from graph_agent.record.tree.tables import LeafKind, record_leaves, tree_leaves, tree_nodes, tree_statements
 from graph_agent.tlog.merkle import fold, leaf_hash
 
@@ -43,6 +44,7 @@ _ROWS: Mapping[str, Table] = {
     LeafKind.SETTLEMENT: reports_table,
     LeafKind.STATEMENT: tree_statements,
 }
+_CALLS = (tool_invocation_logs, llm_call_logs)
 
 
 class TreePart(NamedTuple):
@@ -62,23 +64,6 @@ class TreeDivision(NamedTuple):
 
     head: TreeHead | None
     parts: list[TreePart]
-
-
-class CheckedPart(Frozen):
-    """The result of one part; hashes are in base64."""
-
-    records: int
-    tiles: list[str]
-    """The roots of the full tiles."""
-    rest: list[str]
-    """The hashes of the leaves after the last full tile."""
-    missing: list[tuple[int, int]]
-    """The leaves whose rows were removed, as ranges: a statement has to say why."""
-    statements: list[Statement]
-    count: int
-    violations: list[Violation]
-    texts: dict[str, str]
-    """Digests of shared texts, each with one decision that references it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +88,25 @@ async def split_tree(database: Database, size: int = PART) -> TreeDivision:
 
 async def check_part(database: Database, part: TreePart) -> CheckedPart:
     """Check the leaves of one part. Raises `ServiceError` STORAGE_ERROR."""
-    check = TreeCheck(database, ViolationList())
+    checked = CheckedPart()
     for first in range(part.first, part.end, TILE):
-        await check.check_tile(first, min(first + TILE, part.end))
-    return CheckedPart(
-        records=check.records,
-        tiles=check.tiles,
-        rest=check.rest,
-        missing=ranges(check.missing),
-        statements=check.statements,
-        count=check.violations.count,
-        violations=check.violations.listed,
-        texts=check.texts,
-    )
+        end = min(first + TILE, part.end)
+        checked.check_tile(await _read_section(database, first, end), first, end)
+    return checked
+
+
+async def check_leaf(database: Database, n: int) -> ViolationList:
+    """Check the leaf at one position and what it commits to. Raises `ServiceError` STORAGE_ERROR."""
+    checked = CheckedPart()
+    checked.check_leaf(await _read_section(database, n, n + 1), n)
+    return checked.violations
 
 
 async def check_stored_part(job: TreeJob, part: TreePart) -> list[dict[str, Any]]:
     """Open the log and check one part; return its result as JSON."""
     database = Database.open(job.database_url)
     try:
-        return [(await check_part(database, part)).to_json()]
+        return [(await check_part(database, part)).model_dump(mode="json")]
     finally:
         await database.close()
 
@@ -136,41 +120,37 @@ class _Section:
     items: Mapping[int, tuple[str, str]]
     root: bytes | None
     rows: Mapping[tuple[str, str], Any]
-    invocations: Mapping[str, list[Any]]
-    calls: Mapping[str, list[Any]]
+    calls: Mapping[Table, Mapping[str, list[Any]]]
 
 
-@dataclass(slots=True)
-class TreeCheck:
-    """A walk over tiles, whose results add up."""
+class CheckedPart(BaseModel):
+    """The result of one part, to which each tile adds; hashes are in hex."""
 
-    database: Database
-    violations: ViolationList
     records: int = 0
-    tiles: list[str] = field(default_factory=list)
-    rest: list[str] = field(default_factory=list)
-    missing: list[int] = field(default_factory=list)
-    statements: list[Statement] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
+    tiles: list[str] = Field(default_factory=list)
+    """The roots of the full tiles."""
+    rest: list[str] = Field(default_factory=list)
+    """The hashes of the leaves after the last full tile."""
+    missing: list[int] = Field(default_factory=list)
+    """The leaves whose rows were removed: a statement has to say why."""
+    statements: list[Statement] = Field(default_factory=list)
+    texts: dict[str, str] = Field(default_factory=dict)
+    """Digests of shared texts, each with one decision that references it."""
+    violations: ViolationList = Field(default_factory=ViolationList)
 
-    async def check_tile(self, first: int, end: int) -> None:
+    def check_tile(self, section: _Section, first: int, end: int) -> None:
         """Check the leaves [first, end) of one tile."""
-        section = await read(self.database, _read_section(first, end), seconds=READ_SECONDS)
-        hashes = [self._check_leaf(section, n) for n in range(first, end)]
+        hashes = [self.check_leaf(section, n) for n in range(first, end)]
         if len(hashes) < TILE:
-            self.rest += map(_text, hashes)
+            self.rest += map(bytes.hex, hashes)
             return
         root = fold(hashes)
-        self.tiles.append(_text(root))
+        self.tiles.append(root.hex())
         if section.root != root:
             text = f"the stored root of the leaves {first} to {end - 1} is not theirs"
             self.violations.add(ViolationKind.EDITED, text, n=first)
 
-    async def check_decision(self, n: int) -> None:
-        """Check the leaf at one position and what it commits to."""
-        self._check_leaf(await read(self.database, _read_section(n, n + 1), seconds=READ_SECONDS), n)
-
-    def _check_leaf(self, section: _Section, n: int) -> bytes:
+    def check_leaf(self, section: _Section, n: int) -> bytes:
         """Return the hash of the leaf at position `n`; of nothing if it is missing."""
         leaf = section.leaves.get(n)
         if leaf is None or not isinstance(leaf.commitment, bytes):
@@ -218,19 +198,15 @@ class TreeCheck:
         for name in (*SNAPSHOT_TEXTS, "policy"):
             if name in header:
                 self.texts.setdefault(header[name], decision_id)
-        stored = {
-            decision_logs: [row],
-            tool_invocation_logs: section.invocations.get(decision_id, []),
-            llm_call_logs: section.calls.get(decision_id, []),
-        }
+        stored = {decision_logs: [row], **{table: section.calls[table].get(decision_id, []) for table in _CALLS}}
         if record["entries"] and record["entries"][0]["kind"] == EntryKind.INTERRUPT:
             # The turn could not be replayed over its own entries and was closed without them. The rows that it wrote before are
             # the only evidence of its calls, and no record covers them.
-            for table in (tool_invocation_logs, llm_call_logs):
+            for table in _CALLS:
                 known = {row["sequence"] for row in expected[table]}
                 stored[table] = [row for row in stored[table] if row.sequence in known]
         for table, rows in expected.items():
-            for text in row_differences(section.dialect, table, rows, stored[table]):
+            for text in _row_differences(section.dialect, table, rows, stored[table]):
                 self.violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {text}", decision_id=decision_id)
 
 
@@ -241,22 +217,21 @@ def _committed_text(kind: str, row: Any) -> str | None:
     return str(row.text) if kind == LeafKind.STATEMENT else row_text(_ROWS[kind], row._mapping)
 
 
-def _read_section(first: int, end: int) -> Callable[[Connection], _Section]:
+async def _read_section(database: Database, first: int, end: int) -> _Section:
     def work(connection: Connection) -> _Section:
         within = (first, end - 1)
-        leaves = connection.execute(select_raw(tree_leaves).where(tree_leaves.c.n.between(*within))).all()
-        places = connection.execute(select_raw(record_leaves).where(record_leaves.c.n.between(*within))).all()
+        leaves = connection.execute(_select_raw(tree_leaves).where(tree_leaves.c.n.between(*within))).all()
+        places = connection.execute(_select_raw(record_leaves).where(record_leaves.c.n.between(*within))).all()
         ids: dict[str, list[str]] = {}
         # SQLite stores values of any type in any column.
         places = [place for place in places if isinstance(place.item, str)]
         for place in places:
             ids.setdefault(place.kind, []).append(place.item)
         rows: dict[tuple[str, str], Any] = {}
-        decision_ids: Sequence[str] = ids.get(LeafKind.DECISION, [])
         for kind, items in ids.items():
             table = _ROWS.get(kind, decision_logs)
             key = table.columns[0]
-            rows |= {(kind, row[0]): row for row in connection.execute(select_raw(table).where(key.in_(items)))}
+            rows |= {(kind, row[0]): row for row in connection.execute(_select_raw(table).where(key.in_(items)))}
         root = select(tree_nodes.c.hash).where(tree_nodes.c.level == 1, tree_nodes.c.n == first // TILE)
         return _Section(
             dialect=connection.dialect,
@@ -264,12 +239,41 @@ def _read_section(first: int, end: int) -> Callable[[Connection], _Section]:
             items={place.n: (place.kind, place.item) for place in places},
             root=connection.scalar(root),
             rows=rows,
-            invocations=raw_rows_by_decision(connection, tool_invocation_logs, decision_ids),
-            calls=raw_rows_by_decision(connection, llm_call_logs, decision_ids),
+            calls={table: _rows_by_decision(connection, table, ids.get(LeafKind.DECISION, [])) for table in _CALLS},
         )
 
-    return work
+    return await read(database, work, seconds=READ_SECONDS)
 
 
-def _text(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
+def _select_raw(table: Table) -> Select[*tuple[Any, ...]]:
+    """Return a SELECT of every column of `table` as the driver returns it, without SQLAlchemy's decoding."""
+    return select(*(type_coerce(column, NullType()).label(column.name) for column in table.columns))
+
+
+def _rows_by_decision(connection: Connection, table: Table, decision_ids: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the raw rows of `table` that belong to each of these decisions, in their sequence."""
+    rows: dict[str, list[Any]] = {}
+    query = _select_raw(table).where(table.c.decision_id.in_(decision_ids))
+    for row in connection.execute(query.order_by(table.c.decision_id, table.c.sequence)):
+        rows.setdefault(row.decision_id, []).append(row)
+    return rows
+
+
+def _row_differences(
+    dialect: Dialect, table: Table, expected: Sequence[Mapping[str, Any]], stored: Sequence[Any]
+) -> Iterator[str]:
+    """Describe each difference between the rows of one decision that its record implies and those that `table` has."""
+    layout = columns_of(dialect, table)
+    expected_rows = {row.get("sequence"): row for row in expected}
+    stored_rows = {row.sequence if "sequence" in table.columns else None: row for row in stored}
+    for sequence in [*expected_rows, *(sequence for sequence in stored_rows if sequence not in expected_rows)]:
+        name = table.name if sequence is None else f"{table.name} {sequence}"
+        if sequence not in stored_rows:
+            yield f"{name} is missing"
+        elif sequence not in expected_rows:
+            yield f"{name} is not in the record"
+        else:
+            found, wanted = stored_rows[sequence], expected_rows[sequence]
+            for column, position, encode in layout:
+                if column in wanted and found[position] != encode(wanted[column]):
+                    yield f"{name}: the column {column} differs from the record"

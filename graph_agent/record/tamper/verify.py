@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,8 +15,7 @@ from graph_agent.db import Database
 from graph_agent.db.paging import read_pages
 from graph_agent.models.canonical import digest
 from graph_agent.models.record import RecordStatus
-from graph_agent.record.opening_seal import CHECKED_COLUMNS, has_valid_seal
-from graph_agent.record.sealer import RecordKey, Sealer
+from graph_agent.record.sealer import OPENING_COLUMNS, RecordKey, Sealer
 from graph_agent.record.statements import read
 from graph_agent.record.tables import (
     baselines_table,
@@ -31,8 +29,8 @@ from graph_agent.record.tamper.tree_check import (
     READ_SECONDS,
     CheckedPart,
     Progress,
-    TreeCheck,
     TreeDivision,
+    check_leaf,
     check_part,
     split_tree,
 )
@@ -88,7 +86,7 @@ async def verify_log(
     division, parts = checked or await _check_tree(database, on_progress)
     texts: dict[str, str] = {}
     for part in parts:
-        violations.extend(part.count, part.violations)
+        violations.extend(part.violations)
         # The first decision that references a text is named.
         texts = {**part.texts, **texts}
     await _check_head(database, division, parts, keys, violations)
@@ -137,14 +135,14 @@ def _reported(text: str, violations: ViolationList) -> Iterator[None]:
 
 async def verify_decision(database: Database, decision_id: str, *, keys: LogKeys, key: RecordKey) -> list[Violation]:
     """Verify the leaf, the record and the rows of one closed decision. Raises `ServiceError` STORAGE_ERROR."""
-    violations = ViolationList()
     n = await read(database, partial(find_leaf, kind=LeafKind.DECISION, item=decision_id))
     if n is None:
+        violations = ViolationList()
         waits = (record_pending.c.item == decision_id) & (record_pending.c.kind == LeafKind.DECISION)
         if not await _check_waiting(database, Sealer(key), violations, waits):
             violations.add(ViolationKind.ADDED, f"decision {decision_id} is not in the tree", decision_id=decision_id)
         return violations.listed
-    await TreeCheck(database, violations).check_decision(n)
+    violations = await check_leaf(database, n)
     try:
         proof = await read(database, partial(prove_leaf, n=n))
         keys.open(proof.partition("\n\n")[2])
@@ -170,12 +168,12 @@ async def _check_head(
     tiles = Frontier()
     nodes = []
     for tile in (tile for part in parts for tile in part.tiles):
-        nodes += tiles.push(base64.b64decode(tile))
+        nodes += tiles.push(bytes.fromhex(tile))
     # The complete subtrees over whole tiles are those over their leaves.
     tree = Frontier(tiles.size * TILE, tiles.hashes)
     leaves = [leaf for part in parts for leaf in part.rest]
     for leaf in leaves:
-        tree.push(base64.b64decode(leaf))
+        tree.push(bytes.fromhex(leaf))
     try:
         after = await read(database, _leaves_after_head)
         if division.head is not None:
@@ -209,7 +207,7 @@ def _check_removals(
     parts: Sequence[CheckedPart], statements: Sequence[Statement], noted: Sequence[Statement], violations: ViolationList
 ) -> tuple[int, int]:
     """Report the leaves whose rows are missing without a reason; return the number of the others, and of those only noted."""
-    missing = numbers_of(removed for part in parts for removed in part.missing)
+    missing = {n for part in parts for n in part.missing}
     removing = (StatementKind.ERASED, StatementKind.PRUNED)
     stated = numbers_of(leaves for one in statements if one.statement in removing for leaves in one.leaves or ())
     only_noted = numbers_of(leaves for one in noted for leaves in one.leaves or ()) & missing - stated
@@ -352,9 +350,9 @@ async def _find_rows_outside(database: Database, violations: ViolationList) -> N
 
 async def _find_unsealed_openings(database: Database, sealer: Sealer, violations: ViolationList) -> None:
     """Report open decisions whose opening row has no valid MAC."""
-    still_open = select(*CHECKED_COLUMNS).where(decision_logs.c.status == RecordStatus.PENDING)
+    still_open = select(*decision_logs.c[OPENING_COLUMNS]).where(decision_logs.c.status == RecordStatus.PENDING)
     async for row in _rows_by_key(database, still_open, decision_logs.c.decision_id):
-        if not has_valid_seal(row, sealer):
+        if not sealer.accepts_opening(row._asdict()):
             text = f"decision {row.decision_id} is open without a valid seal: it was added or changed by hand"
             violations.add(ViolationKind.ADDED, text, decision_id=row.decision_id)
 

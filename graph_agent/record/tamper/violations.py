@@ -90,7 +90,7 @@ class ViolationList:
         if len(self.listed) < MAX_VIOLATIONS:
             self.listed.append(Violation(kind=kind, text=text, decision_id=decision_id, n=n))
 
-    def extend(self, count: int, listed: list[Violation]) -> None:
-        """Add violations that were found elsewhere, of which `listed` are the first."""
-        self.count += count
-        self.listed += listed[: MAX_VIOLATIONS - len(self.listed)]
+    def extend(self, other: ViolationList) -> None:
+        """Add violations that were found elsewhere."""
+        self.count += other.count
+        self.listed += other.listed[: MAX_VIOLATIONS - len(self.listed)]

@@ -10,11 +10,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, Dialect, Table, TableClause, insert
 
 from graph_agent.db.prepared import PreparedStatement
+from graph_agent.models.canonical import canonical_json
 from graph_agent.record.sealer import Sealer
 from graph_agent.record.tree.tables import LeafKind, record_pending
 
@@ -37,9 +41,32 @@ def new_leaf(kind: LeafKind, item: str, text: str, sealer: Sealer) -> PendingLea
     """Return the pending leaf that commits to the canonical `text` of the row with the id `item`."""
     salt = base64.b64encode(secrets.token_bytes(SALT_BYTES)).decode()
     committed = commitment(salt, text)
-    return PendingLeaf(
-        salt, {"kind": kind, "item": item, "commitment": committed, "mac": pending_mac(kind, item, committed, sealer)}
-    )
+    mac = sealer.compute("pending", kind, item, committed.hex())
+    return PendingLeaf(salt, {"kind": kind, "item": item, "commitment": committed, "mac": mac})
+
+
+def insert_leaf_row(connection: Connection, kind: LeafKind, table: Table, row: Mapping[str, Any], sealer: Sealer) -> None:
+    """Insert a baseline or a report with its pending leaf. Columns that `row` leaves out are NULL."""
+    stored = {name: encode(row.get(name)) for name, _, encode in columns_of(connection.dialect, table)}
+    leaf = new_leaf(kind, row[table.columns.keys()[0]], row_text(table, stored), sealer)
+    connection.execute(insert(table), {**row, "salt": leaf.salt})
+    leaf.store(connection)
+
+
+def row_text(table: TableClause, stored: Mapping[Any, Any]) -> str:
+    """Return the text that the leaf of a row commits to; its values are as the driver stores them."""
+    values = [_portable(stored[column.name]) for column in table.columns if column.name != "salt"]
+    return canonical_json([table.name, *values])
+
+
+# Cached: a verification asks for the same three tables once for every decision.
+@lru_cache(maxsize=16)
+def columns_of(dialect: Dialect, table: Table) -> list[tuple[str, int, Callable[[Any], Any]]]:
+    """Return, for each column, its name, its position and the function that converts a value as the driver stores it."""
+    return [
+        (column.name, position, column.type.dialect_impl(dialect).bind_processor(dialect) or _unchanged)
+        for position, column in enumerate(table.columns)
+    ]
 
 
 def commitment(salt: str | None, text: str) -> bytes:
@@ -60,11 +87,16 @@ def leaf_entry(kind: str, committed: bytes) -> bytes:
 def is_written_by_us(row: Any, sealer: Sealer) -> bool:
     """True if a pending row has a valid MAC."""
     # SQLite stores values of any type in any column.
-    return isinstance(row.commitment, bytes) and sealer.accepts(
-        row.mac, lambda one: pending_mac(row.kind, row.item, row.commitment, one)
-    )
+    is_bytes = isinstance(row.commitment, bytes)
+    return is_bytes and sealer.accepts(row.mac, "pending", row.kind, row.item, row.commitment.hex())
 
 
-def pending_mac(kind: str, item: str, committed: bytes, sealer: Sealer) -> str:
-    """Return the MAC of a pending row."""
-    return sealer.compute("pending", kind, item, committed.hex())
+def _portable(value: Any) -> Any:
+    """Return a time and a boolean as SQLite stores them, so that a row keeps its commitment when it is copied."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    return int(value) if isinstance(value, bool) else value
+
+
+def _unchanged(value: Any) -> Any:
+    return value

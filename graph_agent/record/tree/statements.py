@@ -71,18 +71,16 @@ def add_statement(connection: Connection, statement: Statement, sealer: Sealer) 
     leaf.store(connection)
 
 
-def note_removal(
-    connection: Connection, kinds: Sequence[LeafKind], items: Sequence[str], removal: Statement, sealer: Sealer
-) -> int:
+def note_removal(connection: Connection, kind: LeafKind, items: Sequence[str], removal: Statement, sealer: Sealer) -> int:
     """Note that rows are removed on purpose, in the transaction that removes them; return the number of their leaves.
 
     `removal` is what will be stated, apart from the leaves. Rows that are not in the tree must not be removed.
     """
-    wanted = record_leaves.c.kind.in_(list(kinds)) & record_leaves.c.item.in_(list(items))
+    wanted = (record_leaves.c.kind == kind) & record_leaves.c.item.in_(list(items))
     leaves = list(connection.execute(delete(record_leaves).where(wanted).returning(record_leaves.c.n)).scalars())
     if leaves or removal.subjects:
         facts = storable_json(removal.replace(leaves=ranges(leaves), count=len(leaves)).to_json())
-        row = {"removed_at": removal.at, "facts": facts, "mac": removal_mac(facts, sealer)}
+        row = {"removed_at": removal.at, "facts": facts, "mac": sealer.compute("removal", text=facts)}
         connection.execute(insert(record_removals), row)
     return len(leaves)
 
@@ -104,12 +102,7 @@ def state_removals(connection: Connection, until: datetime, sealer: Sealer) -> N
 
 def is_noted_by_us(row: Any, sealer: Sealer) -> bool:
     """True if a row of `record_removals` has its MAC."""
-    return sealer.accepts(row.mac, lambda one: removal_mac(row.facts, one))
-
-
-def removal_mac(facts: str, sealer: Sealer) -> str:
-    """Return the MAC of a noted removal."""
-    return sealer.compute("removal", text=facts)
+    return sealer.accepts(row.mac, "removal", text=row.facts)
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:

@@ -15,8 +15,7 @@ from alembic import context, op
 from graph_agent.db import UtcDateTime
 from graph_agent.record.sealer import Sealer
 from graph_agent.record.tables import call_operations, metadata
-from graph_agent.record.tree.leaves import new_leaf
-from graph_agent.record.tree.rows import row_text
+from graph_agent.record.tree.leaves import new_leaf, row_text
 from graph_agent.record.tree.statements import Statement, StatementKind, add_statement
 from graph_agent.record.tree.tables import LeafKind
 
