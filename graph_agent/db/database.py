@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from sqlalchemy import URL, ColumnElement, Connection, bindparam, make_url, select
+from sqlalchemy import URL, ColumnElement, Connection, Select, bindparam, make_url, select
 from sqlalchemy.exc import ArgumentError
 
 from graph_agent.db.backend import Backend, Work
@@ -20,6 +20,8 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.ports import Clock
 
 T = TypeVar("T")
+Read = Callable[[Callable[[Connection], Any]], Awaitable[Any]]
+"""Runs work on a reading connection, like `Database.read`."""
 
 _closing: ContextVar[bool] = ContextVar("closing", default=False)
 
@@ -116,6 +118,19 @@ class Database:
     async def close(self) -> None:
         """Like `close_now`, without blocking the event loop."""
         await asyncio.to_thread(self._backend.close)
+
+
+async def read_pages(read: Read, query: Select[Any], key: ColumnElement[Any], size: int = 1000) -> AsyncIterator[Sequence[Any]]:
+    """Yield the rows of `query` in pages, each read in its own short transaction.
+
+    They are ordered by `key`, a unique column that `query` selects first.
+    """
+    wanted = following = query.order_by(key).limit(size)
+    while page := await read(lambda connection: connection.execute(following).all()):  # noqa: B023 (awaited in this pass)
+        yield page
+        if len(page) < size:
+            return
+        following = wanted.where(key > page[-1][0])
 
 
 def dialect_of(url: str) -> str:

@@ -2,8 +2,8 @@
 
 Each package with tables has a version table, so that several packages can share one database, and a package `migrations` with
 `create(connection)`, which creates all tables as they are declared, and `OLDEST`, the oldest revision that can be upgraded.
-Earlier databases are upgraded by Alembic: `env.py` (three lines) and `versions/NNNN_words.py` (`revision = "NNNN"`, without
-branches). Revisions that were joined into the first file are upgraded by it, so it looks at what is there.
+Earlier databases are upgraded by Alembic with `versions/NNNN_words.py` (`revision = "NNNN"`, without branches). Revisions that
+were joined into the first file are upgraded by it, so it looks at what is there.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def _upgrade(connection: Connection, folder: Path, version_table: str, head: str
     from alembic import command, config
 
     settings = config.Config()
-    settings.set_main_option("script_location", str(folder).replace("%", "%%"))
-    settings.set_main_option("path_separator", "os")
+    settings.set_main_option("script_location", str(Path(__file__).parent / "alembic_environment").replace("%", "%%"))
+    settings.set_main_option("version_locations", str(folder / "versions").replace("%", "%%"))
+    settings.set_main_option("path_separator", "newline")
     settings.attributes.update(attributes, connection=connection, version_table=version_table)
     command.upgrade(settings, head)

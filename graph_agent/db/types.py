@@ -78,11 +78,8 @@ def storable_json(value: Any) -> str:
     return text
 
 
-class UuidText(TypeDecorator[str]):
-    """A UUID as 36 characters of lower-case text."""
-
-    impl = String(36)
-    cache_ok = True
+UuidText = String(36)
+"""A UUID as 36 characters of lower-case text."""
 
 
 def enum_by_value(kind: type[StrEnum], name: str) -> Enum:

@@ -19,8 +19,7 @@ from sqlalchemy import CheckConstraint, Column, Connection, MetaData, String, Ta
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.clock import RandomIds
-from graph_agent.db import Database
-from graph_agent.db.paging import read_pages
+from graph_agent.db import Database, read_pages
 from graph_agent.db.prepared import PreparedStatement
 from graph_agent.db.types import UtcDateTime, enum_by_value
 from graph_agent.errors import ToolErrorCode

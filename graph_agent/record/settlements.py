@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, String, Table, and_, cast, delete, func, or_, select, update
 
-from graph_agent.db import Database
-from graph_agent.db.paging import read_pages
+from graph_agent.db import Database, read_pages
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import CallDisposition, RecordHeader, RecordStatus

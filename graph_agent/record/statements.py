@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from graph_agent.db import Database, DatabaseUnavailableError
+from graph_agent.db.sqlite_engine import driver_connection
 from graph_agent.errors import ServiceError, ServiceErrorCode
 
 T = TypeVar("T")
@@ -57,8 +58,7 @@ def _time_limit(connection: Connection, seconds: float) -> Iterator[None]:
         yield
         return
     # SQLite has no statement timeout, but interrupts a statement whose progress handler returns true.
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
+    driver = driver_connection(connection)
     ends_at = time.monotonic() + seconds
     driver.set_progress_handler(lambda: time.monotonic() > ends_at, _SQLITE_STEPS_BETWEEN_CHECKS)
     try:

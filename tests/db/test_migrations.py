@@ -14,7 +14,6 @@ from graph_agent.db.migrations import installed_revision, newest_revision
 from graph_agent.errors import ConfigurationError
 from tests import fork_server
 
-ENV = "from graph_agent.db.migration_env import run\n\nrun()\n"
 CREATE = """
 import sqlalchemy as sa
 
@@ -45,7 +44,6 @@ def owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         versions = tmp_path / owner / "migrations" / "versions"
         versions.mkdir(parents=True)
         (tmp_path / owner / "__init__.py").touch()
-        (tmp_path / owner / "migrations" / "env.py").write_text(ENV)
         (tmp_path / owner / "migrations" / "__init__.py").write_text(CREATE.format(owner=owner))
         for module in (owner, f"{owner}.migrations"):
             # The last test's packages had the same names.

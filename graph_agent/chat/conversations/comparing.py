@@ -9,8 +9,7 @@ from pydantic_core import from_json
 from sqlalchemy import Connection, Text, case, or_, select, type_coerce
 
 from graph_agent.chat.conversations.tables import Role, TurnState, conversations, messages, turns
-from graph_agent.db import Database
-from graph_agent.db.paging import read_pages
+from graph_agent.db import Database, read_pages
 from graph_agent.record.tables import CLOSED, decision_logs
 
 _DECISION = decision_logs.c

@@ -11,8 +11,7 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, func, select, union_all
 
-from graph_agent.db import Database
-from graph_agent.db.paging import read_pages
+from graph_agent.db import Database, read_pages
 from graph_agent.models.canonical import digest
 from graph_agent.models.record import RecordStatus
 from graph_agent.record.sealer import OPENING_COLUMNS, RecordKey, Sealer

@@ -37,7 +37,7 @@ class TreeSealer:
         self._sealer = sealer
         self._clock = clock
         self.seen: Checkpoint | None = None
-        """The last checkpoint that this process knows to be committed."""
+        """The last checkpoint that this process knows to be committed; None until it has looked."""
 
     def seal(self, connection: Connection) -> Checkpoint | None:
         """Seal one batch and return the signed checkpoint; None if no rows wait, or another process seals.
@@ -64,8 +64,8 @@ class TreeSealer:
                 )
         return head
 
-    def fork(self, connection: Connection, lost: str, reason: str) -> None:
-        """Continue the tree under a new origin, after a statement with the signed checkpoint that is lost."""
+    def fork(self, connection: Connection, lost: str, reason: str) -> Checkpoint:
+        """Continue the tree under a new origin, after a statement with the signed checkpoint that is lost; return its head."""
         if not self._lock(connection):
             raise RecordRolledBackError("another process is sealing the log: stop all processes first")
         statement = Statement(statement=StatementKind.FORKED, at=self._clock.now(), lost=lost, reasons=[reason])
@@ -73,7 +73,8 @@ class TreeSealer:
         lost_origin = Checkpoint.parse(lost.partition("\n\n")[0] + "\n").origin
         self.seen = None
         while rows := self._waiting(connection):
-            self._append(connection, rows, self.keys.next_fork(lost_origin))
+            head = self._append(connection, rows, self.keys.next_fork(lost_origin))
+        return head  # the statement waited, so something was appended
 
     def _lock(self, connection: Connection) -> bool:
         return connection.dialect.name == "sqlite" or bool(connection.scalar(text(_LOCK)))

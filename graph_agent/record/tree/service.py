@@ -51,17 +51,19 @@ class RecordTree:
         self._database, self._head = database, head
         self._sealer = TreeSealer(keys, Sealer(key), clock=clock)
         self._sealing = asyncio.Lock()
-        self._guarded = False
         self._cosigned: dict[WitnessClient, int] = {}
 
     async def seal(self) -> int:
         """Seal everything that waits; return the size of the tree if it has grown, else 0. Raises `RecordRolledBackError`."""
         size = 0
         async with self._sealing:
-            await self._guard()
+            if self._sealer.seen is None:
+                # Before it signs its first checkpoint, this process compares the tree with what was seen elsewhere.
+                seen = [checkpoint for _, checkpoint, _ in await self.seen_elsewhere()]
+                self._sealer.seen = await read(self._database, partial(self._sealer.require_continuation, seen=seen))
             while (checkpoint := await write(self._database, self._sealer.seal)) is not None:
                 self._sealer.seen, size = checkpoint, checkpoint.size
-            if self._sealer.seen is not None and size:
+            if size:
                 await self._keep(self._sealer.seen)
         return size
 
@@ -110,11 +112,7 @@ class RecordTree:
         if lost is None:
             raise RecordRolledBackError("the log continues everything that was seen of it: there is nothing to fork")
         note = self.keys.sign(lost)
-        await write(self._database, lambda connection: self._sealer.fork(connection, note, reason))
-        head = await read(self._database, read_head)
-        assert head is not None
-        self._sealer.seen = self.keys.open(head.note)
-        await self._keep(self._sealer.seen)
+        await self._keep(await write(self._database, lambda connection: self._sealer.fork(connection, note, reason)))
         return lost
 
     async def prove_growth(self, old: Checkpoint) -> tuple[str, list[str]]:
@@ -134,14 +132,6 @@ class RecordTree:
     async def state(self, statement: Statement) -> None:
         """Add a statement to the log."""
         await write(self._database, partial(add_statement, statement=statement, sealer=Sealer(self.key)))
-
-    async def _guard(self) -> None:
-        """Compare the tree with what was seen elsewhere, before this process signs its first checkpoint."""
-        if self._guarded:
-            return
-        seen = [checkpoint for _, checkpoint, _ in await self.seen_elsewhere()]
-        head = await read(self._database, partial(self._sealer.require_continuation, seen=seen))
-        self._sealer.seen, self._guarded = head, True
 
     async def origin(self) -> str:
         """Return the origin of the log now; that of its key if the head was changed by hand."""

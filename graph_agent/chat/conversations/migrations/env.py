@@ -1,5 +1,0 @@
-"""The entry point that Alembic loads for the migrations of the conversations."""
-
-from graph_agent.db.migration_env import run
-
-run()
