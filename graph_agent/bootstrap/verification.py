@@ -13,7 +13,7 @@ from graph_agent.db import Database
 from graph_agent.ledger.operations import OperationLedger
 from graph_agent.record.settlements import operation_differences, successful_calls
 from graph_agent.record.statements import read
-from graph_agent.record.tamper.tree_check import READ_SECONDS, CheckedPart, Progress, TreeDivision
+from graph_agent.record.tamper.tree_check import READ_SECONDS, CheckedTree, Progress
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport, ViolationKind, ViolationList
 from graph_agent.record.tree.service import RecordTree
@@ -36,7 +36,7 @@ async def verify_installation(
     shipped_tools: bool,
     offline: bool = False,
     on_progress: Progress | None = None,
-    checked: tuple[TreeDivision, Sequence[CheckedPart]] | None = None,
+    checked: CheckedTree | None = None,
 ) -> VerifyReport:
     """Verify the log, and that decisions, turns and changes of tasks name each other. See `verify_log`.
 

@@ -20,7 +20,7 @@ from graph_agent.cli.options import AsJson, not_blank, option
 from graph_agent.cli.running import DONE, FAILED, Run, open_in_loop, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import json_line, print_text
 from graph_agent.clock import SystemClock
-from graph_agent.record.tamper.tree_check import CheckedPart, TreeDivision, TreeJob, check_stored_part, split_tree
+from graph_agent.record.tamper.tree_check import CheckedPart, CheckedTree, TreeDivision, TreeJob, check_stored_part, split_tree
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.reply.counting import counted
@@ -51,7 +51,7 @@ def verify(
         checked = None
         if division:
             divided = run(split_tree(stores.log_reads))
-            checked = divided, _check_divided(divided, TreeJob(settings.log_reads), division, advance)
+            checked = _check_divided(divided, TreeJob(settings.log_reads), division, advance)
         verified = verify_installation(
             stores.database,
             tree,
@@ -194,14 +194,14 @@ def _anchored(report: VerifyReport) -> str:
 
 def _check_divided(
     divided: TreeDivision, job: TreeJob, division: Division, advance: Callable[[int, int | None], None]
-) -> list[CheckedPart]:
+) -> CheckedTree:
     checked: list[CheckedPart] = []
     identity = ["verify", "" if divided.head is None else divided.head.note]
     with division.run(check_stored_part, job, divided.parts, identity) as finished:
         for part, (result,) in zip(divided.parts, finished, strict=True):
             checked.append(CheckedPart.model_validate(result))
             advance(part.end, divided.parts[-1].end)
-    return checked
+    return CheckedTree(divided.head, checked)
 
 
 @contextmanager

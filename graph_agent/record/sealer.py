@@ -5,9 +5,9 @@ With a key a MAC is an HMAC-SHA256. Without one it is a plain SHA-256, which sho
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from graph_agent.models.canonical import canonical_json
@@ -18,43 +18,34 @@ RecordKey = bytes | tuple[bytes, ...] | None
 SEALED_COLUMNS = ("decision_id", "conversation_id", "user_id", "message", "header")
 """The columns of an opening row that its seal covers."""
 OPENING_COLUMNS = (*SEALED_COLUMNS, "opening_seal")
-"""The columns that `Sealer.accepts_opening` reads."""
+"""The columns that `Sealer.has_sealed` reads."""
 
 
 def derive_record_key(secret: bytes) -> bytes:
     """Derive the key of the MACs from the secret that signs confirmations; neither reveals the other."""
-    return hmac.new(secret, b"graph-agent record chain", hashlib.sha256).digest()
+    return hmac.new(secret, b"graph-agent record chain", sha256).digest()
 
 
 class Sealer:
-    """MACs under the current key, or plain hashes where `key` is None. Previous keys only verify.
+    """MACs under the current key and the previous ones, or plain hashes where a key is None. Only the current one seals.
 
-    Each method covers its purpose too, so that a MAC of one kind is never valid as another.
+    Each MAC covers its purpose too, so that a MAC of one kind is never valid as another.
     """
 
     def __init__(self, key: RecordKey) -> None:
-        keys = key if isinstance(key, tuple) else (key,)
-        self._key = keys[0]
-        self.all: tuple[Sealer, ...] = (self, *map(Sealer, keys[1:]))
-        """The sealers of all keys, the current one first."""
+        self._keys = key if isinstance(key, tuple) else (key,)
 
-    def compute(self, purpose: str, *facts: str | int, text: str = "") -> str:
-        """Return the MAC of `facts` and `text` for one `purpose`, in hex."""
+    def macs(self, purpose: str, *facts: str | int, text: str = "") -> list[str]:
+        """Return the MAC of `facts` and `text` for one `purpose` under each key, in hex, that of the current key first."""
         # A record from a model may contain lone surrogates, which plain UTF-8 cannot encode.
         sealed = f"{canonical_json([purpose, *facts])}\n{text}".encode("utf-8", "surrogatepass")
-        if self._key is None:
-            return hashlib.sha256(sealed).hexdigest()
-        return hmac.new(self._key, sealed, hashlib.sha256).hexdigest()
+        return [(sha256(sealed) if key is None else hmac.new(key, sealed, sha256)).hexdigest() for key in self._keys]
 
-    def accepts(self, mac: str | None, purpose: str, *facts: str | int, text: str = "") -> bool:
-        """True if `mac` is the one that `compute` returns under any key."""
-        return any(mac == sealer.compute(purpose, *facts, text=text) for sealer in self.all)
-
-    def opening(self, row: Mapping[str, Any]) -> str:
-        """Return the seal of an opening row: the statement that a holder of the key opened this decision with this header."""
+    def opening_seals(self, row: Mapping[str, Any]) -> list[str]:
+        """Return the seals of an opening row: the statement that a holder of the key opened this decision with this header."""
         *facts, header = (row[name] for name in SEALED_COLUMNS)
-        return self.compute("opening", *facts, text=header or "")
+        return self.macs("opening", *facts, text=header or "")
 
-    def accepts_opening(self, row: Mapping[str, Any]) -> bool:
-        """True if an opening row has its seal under any key."""
-        return any(row["opening_seal"] == sealer.opening(row) for sealer in self.all)
+    def has_sealed(self, row: Mapping[str, Any]) -> bool:
+        """True if an opening row with its `OPENING_COLUMNS` has its seal."""
+        return row["opening_seal"] in self.opening_seals(row)

@@ -104,12 +104,7 @@ async def successful_calls(database: Database, tools: Collection[str], since: da
         rows = {row.decision_id: row for row in page}
         made = select(calls.decision_id, calls.sequence, calls.tool_name).where(calls.decision_id.in_(list(rows)), succeeded)
         found = await database.read(partial(_all_rows, query=made))
-        yield [
-            SuccessfulCall(
-                call.decision_id, call.sequence, call.tool_name, _operation_key(rows[call.decision_id], call.sequence)
-            )
-            for call in found
-        ]
+        yield [SuccessfulCall._make((*call, _operation_key(rows[call.decision_id], call.sequence))) for call in found]
 
 
 def operation_differences(operations: Table, keys: Sequence[str]) -> Callable[[Connection], list[tuple[str, str]]]:

@@ -145,7 +145,7 @@ class DatabaseAuditWriter(AuditWriter):
             "constitution": header.constitution if header else None,
             "header": canonical_json(header.to_json()) if header else None,
         }
-        row["opening_seal"] = self._sealer.opening(row)
+        row["opening_seal"] = self._sealer.opening_seals(row)[0]
         _OPEN.run(connection, row)
         self._forget_hours_if_late(connection, opening.decision_id, started_at)
         # Other decisions share these rows, so they are locked last.
@@ -239,11 +239,11 @@ class DatabaseAuditWriter(AuditWriter):
         columns = projection.terminal_columns(plain)
         invocations = projection.invocation_rows(plain)
         calls = projection.call_rows(plain)
-        opened = projection.opening_columns(plain)
+        seals = self._sealer.opening_seals(projection.opening_columns(plain))
         leaf = new_leaf(LeafKind.DECISION, decision_id, text, self._sealer)
 
-        def close(connection: Connection, sealer: Sealer) -> bool:
-            values = {"decision": decision_id, "seal": sealer.opening(opened), **columns, "record": text, "salt": leaf.salt}
+        def close(connection: Connection, seal: str) -> bool:
+            values = {"decision": decision_id, "seal": seal, **columns, "record": text, "salt": leaf.salt}
             return _CLOSE.run(connection, values) == 1
 
         def work(connection: Connection) -> str:
@@ -251,7 +251,7 @@ class DatabaseAuditWriter(AuditWriter):
                 self.open(connection, opening)
             begun = joined is None or joined.begin_close(connection, record)
             stored = text
-            if begun and any(close(connection, sealer) for sealer in self._sealer.all):
+            if begun and any(close(connection, seal) for seal in seals):
                 insert_or_replace(connection, tool_invocation_logs, invocations)
                 insert_or_replace(connection, llm_call_logs, calls)
                 operations.close(connection, record)
@@ -334,7 +334,7 @@ class DatabaseAuditWriter(AuditWriter):
             forget_hours(connection, lambda column: column == decision_id)
 
     def _is_sealed(self, row: Any) -> bool:
-        return self._sealer.accepts_opening(row._asdict())
+        return self._sealer.has_sealed(row._asdict())
 
     def _is_fresh(self, name: str, at: datetime) -> bool:
         """Return True if this process has recently stored the text or marked it as used."""

@@ -38,12 +38,14 @@ PART = 8 * TILE
 Progress = Callable[[int, int], None]
 """Called with the number of checked leaves and the total."""
 
-_ROWS: Mapping[str, Table] = {
+LEAF_TABLES: Mapping[str, Table] = {
+    LeafKind.DECISION: decision_logs,
     LeafKind.BASELINE: baselines_table,
     LeafKind.REPORT: reports_table,
     LeafKind.SETTLEMENT: reports_table,
     LeafKind.STATEMENT: tree_statements,
 }
+"""The kind of a leaf -> the table with the rows that leaves of this kind commit to."""
 _CALLS = (tool_invocation_logs, llm_call_logs)
 
 
@@ -84,6 +86,16 @@ async def split_tree(database: Database, size: int = PART) -> TreeDivision:
         head = None
     end = 0 if head is None else head.frontier.size
     return TreeDivision(head, [TreePart(first, min(first + size, end)) for first in range(0, end, size)])
+
+
+async def check_tree(database: Database, on_progress: Progress | None) -> CheckedTree:
+    """Check the leaves of the whole tree, part by part. Raises `ServiceError` STORAGE_ERROR."""
+    division, checked = await split_tree(database), []
+    for part in division.parts:
+        checked.append(await check_part(database, part))
+        if on_progress is not None:
+            on_progress(part.end, division.parts[-1].end)
+    return CheckedTree(division.head, checked)
 
 
 async def check_part(database: Database, part: TreePart) -> CheckedPart:
@@ -210,11 +222,18 @@ class CheckedPart(BaseModel):
                 self.violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {text}", decision_id=decision_id)
 
 
+class CheckedTree(NamedTuple):
+    """The head of the tree at one time, and the results of all parts of its leaves, in order."""
+
+    head: TreeHead | None
+    parts: Sequence[CheckedPart]
+
+
 def _committed_text(kind: str, row: Any) -> str | None:
     """Return the text that the leaf of a raw row commits to; None if it is gone."""
     if kind == LeafKind.DECISION:
         return None if row.record is None else str(row.record)
-    return str(row.text) if kind == LeafKind.STATEMENT else row_text(_ROWS[kind], row._mapping)
+    return str(row.text) if kind == LeafKind.STATEMENT else row_text(LEAF_TABLES[kind], row._mapping)
 
 
 async def _read_section(database: Database, first: int, end: int) -> _Section:
@@ -222,24 +241,22 @@ async def _read_section(database: Database, first: int, end: int) -> _Section:
         within = (first, end - 1)
         leaves = connection.execute(_select_raw(tree_leaves).where(tree_leaves.c.n.between(*within))).all()
         places = connection.execute(_select_raw(record_leaves).where(record_leaves.c.n.between(*within))).all()
-        ids: dict[str, list[str]] = {}
         # SQLite stores values of any type in any column.
-        places = [place for place in places if isinstance(place.item, str)]
-        for place in places:
-            ids.setdefault(place.kind, []).append(place.item)
+        items = {place.n: (place.kind, place.item) for place in places if isinstance(place.item, str)}
         rows: dict[tuple[str, str], Any] = {}
-        for kind, items in ids.items():
-            table = _ROWS.get(kind, decision_logs)
-            key = table.columns[0]
-            rows |= {(kind, row[0]): row for row in connection.execute(_select_raw(table).where(key.in_(items)))}
+        for kind, table in LEAF_TABLES.items():
+            if ids := [item for of, item in items.values() if of == kind]:
+                found = _select_raw(table).where(table.columns[0].in_(ids))
+                rows |= {(kind, row[0]): row for row in connection.execute(found)}
+        decisions = [item for kind, item in rows if kind == LeafKind.DECISION]
         root = select(tree_nodes.c.hash).where(tree_nodes.c.level == 1, tree_nodes.c.n == first // TILE)
         return _Section(
             dialect=connection.dialect,
             leaves={leaf.n: leaf for leaf in leaves},
-            items={place.n: (place.kind, place.item) for place in places},
+            items=items,
             root=connection.scalar(root),
             rows=rows,
-            calls={table: _rows_by_decision(connection, table, ids.get(LeafKind.DECISION, [])) for table in _CALLS},
+            calls={table: _rows_by_decision(connection, table, decisions) for table in _CALLS},
         )
 
     return await read(database, work, seconds=READ_SECONDS)

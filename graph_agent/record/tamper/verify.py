@@ -16,37 +16,14 @@ from graph_agent.models.canonical import digest
 from graph_agent.models.record import RecordStatus
 from graph_agent.record.sealer import OPENING_COLUMNS, RecordKey, Sealer
 from graph_agent.record.statements import read
-from graph_agent.record.tables import (
-    baselines_table,
-    decision_logs,
-    llm_call_logs,
-    record_blobs,
-    reports_table,
-    tool_invocation_logs,
-)
-from graph_agent.record.tamper.tree_check import (
-    READ_SECONDS,
-    CheckedPart,
-    Progress,
-    TreeDivision,
-    check_leaf,
-    check_part,
-    split_tree,
-)
+from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, tool_invocation_logs
+from graph_agent.record.tamper.tree_check import LEAF_TABLES, READ_SECONDS, CheckedTree, Progress, check_leaf, check_tree
 from graph_agent.record.tamper.violations import Anchor, VerifyReport, Violation, ViolationKind, ViolationList
 from graph_agent.record.tree.keys import LogKeys
 from graph_agent.record.tree.leaves import commitment, is_written_by_us
 from graph_agent.record.tree.reading import TILE, find_leaf, has_prefix, prove_leaf, read_head
 from graph_agent.record.tree.statements import NOTED, Statement, StatementKind, is_noted_by_us, numbers_of, ranges
-from graph_agent.record.tree.tables import (
-    LeafKind,
-    record_leaves,
-    record_pending,
-    tree_cosignatures,
-    tree_leaves,
-    tree_nodes,
-    tree_statements,
-)
+from graph_agent.record.tree.tables import LeafKind, record_leaves, record_pending, tree_cosignatures, tree_leaves, tree_nodes
 from graph_agent.reply.counting import counted
 from graph_agent.tlog.checkpoint import Checkpoint
 from graph_agent.tlog.merkle import TILE_LEVELS, Frontier
@@ -70,7 +47,7 @@ async def verify_log(
     witnesses: Sequence[VerifierKey] = (),
     references: Mapping[str, References] = MappingProxyType({}),
     on_progress: Progress | None = None,
-    checked: tuple[TreeDivision, Sequence[CheckedPart]] | None = None,
+    checked: CheckedTree | None = None,
 ) -> VerifyReport:
     """Verify the whole log: signed with `keys`, the rows that are not in the tree yet under `key`.
 
@@ -82,16 +59,16 @@ async def verify_log(
     order, if other processes have checked them. Raises `ServiceError` STORAGE_ERROR.
     """
     sealer, violations, current = Sealer(key), ViolationList(), current or database
-    division, parts = checked or await _check_tree(database, on_progress)
+    tree = checked or await check_tree(database, on_progress)
     texts: dict[str, str] = {}
-    for part in parts:
+    for part in tree.parts:
         violations.extend(part.violations)
         # The first decision that references a text is named.
         texts = {**part.texts, **texts}
-    await _check_head(database, division, parts, keys, violations)
-    statements = [statement for part in parts for statement in part.statements]
+    await _check_head(database, tree, keys, violations)
+    statements = [statement for part in tree.parts for statement in part.statements]
     noted = await _noted_removals(database, sealer, violations)
-    removed, unstated = _check_removals(parts, statements, noted, violations)
+    removed, unstated = _check_removals(tree, statements, noted, violations)
     anchors = [found for one in seen if (found := await _compare(current, one, keys, violations)) is not None]
     with _reported("a stored signature of a witness cannot be read", violations):
         await _check_cosignatures(database, keys, witnesses, violations)
@@ -109,8 +86,8 @@ async def verify_log(
     with _reported("a shared text cannot be read", violations):
         await _check_texts(database, texts, violations)
     return VerifyReport(
-        records=sum(part.records for part in parts),
-        size=0 if division.head is None else division.head.frontier.size,
+        records=sum(part.records for part in tree.parts),
+        size=0 if tree.head is None else tree.head.frontier.size,
         removed=removed,
         unstated=unstated,
         waiting=waiting,
@@ -151,32 +128,20 @@ async def verify_decision(database: Database, decision_id: str, *, keys: LogKeys
     return violations.listed
 
 
-async def _check_tree(database: Database, on_progress: Progress | None) -> tuple[TreeDivision, list[CheckedPart]]:
-    division, checked = await split_tree(database), []
-    for part in division.parts:
-        checked.append(await check_part(database, part))
-        if on_progress is not None:
-            on_progress(part.end, division.parts[-1].end)
-    return division, checked
-
-
-async def _check_head(
-    database: Database, division: TreeDivision, parts: Sequence[CheckedPart], keys: LogKeys, violations: ViolationList
-) -> None:
+async def _check_head(database: Database, checked: CheckedTree, keys: LogKeys, violations: ViolationList) -> None:
     """Check that the leaves give the signed root, that the stored nodes are theirs, and that no leaves follow them."""
     tiles = Frontier()
     nodes = []
-    for tile in (tile for part in parts for tile in part.tiles):
+    for tile in (tile for part in checked.parts for tile in part.tiles):
         nodes += tiles.push(bytes.fromhex(tile))
     # The complete subtrees over whole tiles are those over their leaves.
     tree = Frontier(tiles.size * TILE, tiles.hashes)
-    leaves = [leaf for part in parts for leaf in part.rest]
-    for leaf in leaves:
+    for leaf in (leaf for part in checked.parts for leaf in part.rest):
         tree.push(bytes.fromhex(leaf))
     try:
         after = await read(database, _leaves_after_head)
-        if division.head is not None:
-            checkpoint = keys.open(division.head.note)
+        if checked.head is not None:
+            checkpoint = keys.open(checked.head.note)
             if (checkpoint.size, checkpoint.root) != (tree.size, tree.root()):
                 text = f"the leaves do not give the signed root of the tree of {checkpoint.size:,} leaves"
                 violations.add(ViolationKind.EDITED, text)
@@ -203,10 +168,10 @@ async def _noted_removals(database: Database, sealer: Sealer, violations: Violat
 
 
 def _check_removals(
-    parts: Sequence[CheckedPart], statements: Sequence[Statement], noted: Sequence[Statement], violations: ViolationList
+    checked: CheckedTree, statements: Sequence[Statement], noted: Sequence[Statement], violations: ViolationList
 ) -> tuple[int, int]:
     """Report the leaves whose rows are missing without a reason; return the number of the others, and of those only noted."""
-    missing = {n for part in parts for n in part.missing}
+    missing = {n for part in checked.parts for n in part.missing}
     removing = (StatementKind.ERASED, StatementKind.PRUNED)
     stated = numbers_of(leaves for one in statements if one.statement in removing for leaves in one.leaves or ())
     only_noted = numbers_of(leaves for one in noted for leaves in one.leaves or ()) & missing - stated
@@ -319,13 +284,8 @@ async def _find_repeated_leaves(database: Database, violations: ViolationList) -
 
 async def _find_rows_outside(database: Database, violations: ViolationList) -> None:
     """Report closed decisions and other rows that are neither in the tree nor wait for it, and calls without a decision."""
-    for table, kinds in (
-        (decision_logs, [LeafKind.DECISION]),
-        (baselines_table, [LeafKind.BASELINE]),
-        (reports_table, [LeafKind.REPORT, LeafKind.SETTLEMENT]),
-        (tree_statements, [LeafKind.STATEMENT]),
-    ):
-        key = table.columns[0]
+    for table in dict.fromkeys(LEAF_TABLES.values()):
+        kinds, key = [kind for kind, rows in LEAF_TABLES.items() if rows is table], table.columns[0]
         # With the leaf: a row that names a position without one is in no tree.
         placed = select(record_leaves.c.n).join(
             tree_leaves, and_(tree_leaves.c.n == record_leaves.c.n, tree_leaves.c.kind == record_leaves.c.kind)
@@ -351,7 +311,7 @@ async def _find_unsealed_openings(database: Database, sealer: Sealer, violations
     """Report open decisions whose opening row has no valid MAC."""
     still_open = select(*decision_logs.c[OPENING_COLUMNS]).where(decision_logs.c.status == RecordStatus.PENDING)
     async for row in _rows_by_key(database, still_open, decision_logs.c.decision_id):
-        if not sealer.accepts_opening(row._asdict()):
+        if not sealer.has_sealed(row._asdict()):
             text = f"decision {row.decision_id} is open without a valid seal: it was added or changed by hand"
             violations.add(ViolationKind.ADDED, text, decision_id=row.decision_id)
 

@@ -41,7 +41,7 @@ def new_leaf(kind: LeafKind, item: str, text: str, sealer: Sealer) -> PendingLea
     """Return the pending leaf that commits to the canonical `text` of the row with the id `item`."""
     salt = base64.b64encode(secrets.token_bytes(SALT_BYTES)).decode()
     committed = commitment(salt, text)
-    mac = sealer.compute("pending", kind, item, committed.hex())
+    mac = sealer.macs("pending", kind, item, committed.hex())[0]
     return PendingLeaf(salt, {"kind": kind, "item": item, "commitment": committed, "mac": mac})
 
 
@@ -88,7 +88,7 @@ def is_written_by_us(row: Any, sealer: Sealer) -> bool:
     """True if a pending row has a valid MAC."""
     # SQLite stores values of any type in any column.
     is_bytes = isinstance(row.commitment, bytes)
-    return is_bytes and sealer.accepts(row.mac, "pending", row.kind, row.item, row.commitment.hex())
+    return is_bytes and row.mac in sealer.macs("pending", row.kind, row.item, row.commitment.hex())
 
 
 def _portable(value: Any) -> Any:

@@ -80,7 +80,7 @@ def note_removal(connection: Connection, kind: LeafKind, items: Sequence[str], r
     leaves = list(connection.execute(delete(record_leaves).where(wanted).returning(record_leaves.c.n)).scalars())
     if leaves or removal.subjects:
         facts = storable_json(removal.replace(leaves=ranges(leaves), count=len(leaves)).to_json())
-        row = {"removed_at": removal.at, "facts": facts, "mac": sealer.compute("removal", text=facts)}
+        row = {"removed_at": removal.at, "facts": facts, "mac": sealer.macs("removal", text=facts)[0]}
         connection.execute(insert(record_removals), row)
     return len(leaves)
 
@@ -102,7 +102,7 @@ def state_removals(connection: Connection, until: datetime, sealer: Sealer) -> N
 
 def is_noted_by_us(row: Any, sealer: Sealer) -> bool:
     """True if a row of `record_removals` has its MAC."""
-    return sealer.accepts(row.mac, "removal", text=row.facts)
+    return row.mac in sealer.macs("removal", text=row.facts)
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
