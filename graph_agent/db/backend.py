@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import datetime, timedelta
@@ -58,3 +59,23 @@ class DatabaseUnavailableError(GraphAgentError):
         unavailable = cls(unknown=unknown)
         unavailable.__cause__ = error
         return unavailable
+
+
+class Submissions:
+    """The base of the backends: it takes work until it is closed."""
+
+    def __init__(self) -> None:
+        self._submitting = threading.Condition()
+        """Guards `_closed` and the queues of work, so that nothing is queued after `close`."""
+        self._closed = False
+
+    def _submit(self, queue: Callable[[Future[T]], object]) -> Future[T]:
+        """Call `queue` with the future of the work."""
+        future: Future[T] = Future()
+        # A running future cannot be cancelled: submitted work runs to completion.
+        future.set_running_or_notify_cancel()
+        with self._submitting:
+            if self._closed:
+                raise DatabaseUnavailableError("the database is closed")
+            queue(future)
+        return future

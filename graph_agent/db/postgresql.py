@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -12,7 +11,7 @@ from sqlalchemy import URL, ColumnElement, Interval, create_engine, func, litera
 from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from graph_agent.db.backend import DatabaseUnavailableError, Work
+from graph_agent.db.backend import DatabaseUnavailableError, Submissions, Work
 from graph_agent.db.types import UtcDateTime
 from graph_agent.errors import ConfigurationError
 
@@ -37,7 +36,7 @@ _UNAVAILABLE_CLASSES = ("08", "40", "53", "55", "57", "58", "XX")
 object not in prerequisite state (lock not available), operator intervention (shutdown), system error, internal error."""
 
 
-class PostgresqlBackend:
+class PostgresqlBackend(Submissions):
     """A pool of threads, each of which runs one transaction at a time; reads and writes share it.
 
     The writes that close turns have their own threads, so that they do not wait for the starts of other turns.
@@ -48,6 +47,7 @@ class PostgresqlBackend:
     def __init__(self, url: URL, connections: int = CONNECTIONS) -> None:
         if importlib.util.find_spec("psycopg") is None:
             raise ConfigurationError("PostgreSQL needs the extra: pip install 'graph-agent[postgresql]'")
+        super().__init__()
         self._engine = create_engine(
             url.set(drivername="postgresql+psycopg"),
             pool_size=connections,
@@ -61,14 +61,13 @@ class PostgresqlBackend:
         )
         self._threads = ThreadPoolExecutor(connections - CLOSING_CONNECTIONS, thread_name_prefix="postgresql")
         self._closing = ThreadPoolExecutor(CLOSING_CONNECTIONS, thread_name_prefix="postgresql-closing")
-        self._submitting = threading.Lock()
-        self._closed = False
 
     def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
-        return self._submit(self._closing if closing else self._threads, _BEGIN_WRITE, work)
+        threads = self._closing if closing else self._threads
+        return self._submit(lambda future: threads.submit(self._run, _BEGIN_WRITE, work, future))
 
     def submit_read(self, work: Work[T]) -> Future[T]:
-        return self._submit(self._threads, _BEGIN_READ, work)
+        return self._submit(lambda future: self._threads.submit(self._run, _BEGIN_READ, work, future))
 
     def time(self, after: timedelta) -> ColumnElement[datetime]:
         return type_coerce(func.statement_timestamp() + literal(after, Interval), UtcDateTime)
@@ -79,17 +78,6 @@ class PostgresqlBackend:
         self._threads.shutdown(wait=True)
         self._closing.shutdown(wait=True)
         self._engine.dispose()
-
-    def _submit(self, threads: ThreadPoolExecutor, begin: str, work: Work[T]) -> Future[T]:
-        future: Future[T] = Future()
-        # A running future cannot be cancelled: submitted work runs to completion.
-        future.set_running_or_notify_cancel()
-        # Without the lock, work could be submitted to the pool after `close` has shut it down.
-        with self._submitting:
-            if self._closed:
-                raise DatabaseUnavailableError("the database is closed")
-            threads.submit(self._run, begin, work, future)
-        return future
 
     def _run(self, begin: str, work: Work[T], future: Future[T]) -> None:
         committing = False

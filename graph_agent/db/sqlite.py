@@ -20,7 +20,7 @@ from sqlalchemy import URL, ColumnElement, Connection, Engine, func
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from graph_agent.db.backend import DatabaseUnavailableError, Work
+from graph_agent.db.backend import DatabaseUnavailableError, Submissions, Work
 from graph_agent.db.sqlite_engine import SqliteFile, driver_connection, require_folder, sqlite_engine, translated_error
 from graph_agent.db.types import UtcDateTime
 
@@ -43,12 +43,13 @@ class _Item(Generic[T]):
     future: Future[T]
 
 
-class SqliteBackend:
+class SqliteBackend(Submissions):
     """The writer thread and the readers of one file. An in-memory database has one connection, also for reads."""
 
     dialect = "sqlite"
 
     def __init__(self, url: URL) -> None:
+        super().__init__()
         in_memory = url.database in (None, "", ":memory:")
         if not in_memory:
             require_folder(url)
@@ -69,34 +70,16 @@ class SqliteBackend:
                 {"poolclass": QueuePool, "pool_size": READERS, "max_overflow": 0},
             )
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
-        # Guards the queues, `_closed` and the start of the writer: nothing is queued after `close`.
-        self._submitting = threading.Condition()
-        self._closed = False
 
     def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
-        future: Future[T] = Future()
-        # A running future cannot be cancelled: submitted work runs to completion.
-        future.set_running_or_notify_cancel()
-        with self._submitting:
-            if self._closed:
-                raise DatabaseUnavailableError("the database is closed")
-            if self._writer is None:
-                self._writer = threading.Thread(target=self._run_writer, name="sqlite-writer", daemon=True)
-                self._writer.start()
-            (self._closing if closing else self._others).append(_Item(work, future))
-            self._submitting.notify()
-        return future
+        queue = self._closing if closing else self._others
+        return self._submit(lambda future: self._enqueue(queue, _Item(work, future)))
 
     def submit_read(self, work: Work[T]) -> Future[T]:
-        if self._readers is None or self._reading is None:
+        readers, engine = self._readers, self._reading
+        if readers is None or engine is None:
             return self.submit_write(work)
-        future: Future[T] = Future()
-        future.set_running_or_notify_cancel()
-        with self._submitting:
-            if self._closed:
-                raise DatabaseUnavailableError("the database is closed")
-            self._readers.submit(_read, self._reading, self._file, _Item(work, future))
-        return future
+        return self._submit(lambda future: readers.submit(_read, engine, self._file, work, future))
 
     def time(self, after: timedelta) -> ColumnElement[datetime]:
         # All processes of a file are on one host, so the time of the process is that of the database.
@@ -115,6 +98,13 @@ class SqliteBackend:
         if self._reading is not None:
             self._reading.dispose()
         self._writing.dispose()
+
+    def _enqueue(self, queue: deque[_Item[Any]], item: _Item[Any]) -> None:
+        if self._writer is None:
+            self._writer = threading.Thread(target=self._run_writer, name="sqlite-writer", daemon=True)
+            self._writer.start()
+        queue.append(item)
+        self._submitting.notify()
 
     def _run_writer(self) -> None:
         connection: Connection | None = None
@@ -178,16 +168,16 @@ def _commit_together(connection: Connection, batch: list[_Item[Any]], file: Sqli
         item.future.set_result(result)
 
 
-def _read(engine: Engine, file: SqliteFile | None, item: _Item[Any]) -> None:
+def _read(engine: Engine, file: SqliteFile | None, work: Work[T], future: Future[T]) -> None:
     try:
         if file is not None:
             file.check()
         with engine.connect() as connection:
-            result = item.work(connection)
+            result = work(connection)
     except BaseException as error:
-        item.future.set_exception(translated_error(error))
+        future.set_exception(translated_error(error))
     else:
-        item.future.set_result(result)
+        future.set_result(result)
 
 
 def _fail_all(batch: list[_Item[Any]], error: BaseException) -> None:

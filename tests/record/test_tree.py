@@ -22,7 +22,7 @@ from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.tree.leaves import insert_leaf_row
 from graph_agent.record.tree.reading import read_head
-from graph_agent.record.tree.sealing import TreeSealer
+from graph_agent.record.tree.service import TreeSealer
 from graph_agent.record.tree.tables import (
     LeafKind,
     record_leaves,

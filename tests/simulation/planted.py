@@ -32,7 +32,6 @@ _RUN = "graph_agent.turn.run"
 _WRITER = "graph_agent.record.writer"
 _OPERATIONS = "graph_agent.record.operations"
 _DATABASE = "graph_agent.db.database"
-_SEALING = "graph_agent.record.tree.sealing"
 _TREE = "graph_agent.record.tree.service"
 _SEAL = "            while (checkpoint := await write(self._database, self._sealer.seal)) is not None:\n"
 _SEAL_IN_TWO = "            while (checkpoint := await self._seal_in_two()) is not None:\n"
@@ -231,7 +230,7 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
         ),
     ],
     "a head counts as seen before its commit": [
-        Edit(_SEALING, "        return checkpoint\n", "        self.seen = checkpoint\n        return checkpoint\n")
+        Edit(_TREE, "        return checkpoint\n", "        self.seen = checkpoint\n        return checkpoint\n")
     ],
     "a settlement has no leaf": [
         Edit(
