@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import hypothesis
 import pytest
@@ -45,6 +46,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Run two test processes more than there are processors: tests wait for other processes about half of their time."""
     return (os.cpu_count() or 1) + 2
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
+    """Let the test processes be forks of one that has imported the tests."""
+    # Those that measure coverage import the package themselves, because what runs at its import counts, too.
+    if not getattr(config.option, "cov_source", None):
+        paths = [str(config.invocation_params.dir / argument.partition("::")[0]) for argument in config.args]
+        for spec in specs:
+            spec.python = service("tests.worker_server", *paths)
 
 
 def pytest_collection_finish() -> None:

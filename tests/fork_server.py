@@ -31,7 +31,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
 
-from tests.run_folder import VARIABLE, connect, service
+from tests.run_folder import VARIABLE, connect, ready_file, service
 
 CLIENT = """#!{python} -IS
 import json, os, signal, socket, sys
@@ -109,6 +109,8 @@ class ForkServer:
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     ended: tuple[socket.socket, socket.socket] = field(default_factory=socket.socketpair)
     """Receives a byte when a process has ended."""
+    kills: bool = True
+    """Whether the processes are killed when the run of the tests ends."""
 
     def run(self) -> Callable[[], object] | None:
         for one in self.ended:
@@ -120,7 +122,7 @@ class ForkServer:
         while True:
             ready = {key.fileobj for key, _ in self.selector.select()}
             if self.lifeline in ready:
-                for process in self.clients:
+                for process in self.clients if self.kills else ():
                     os.kill(process, signal.SIGKILL)
                 return None
             # First those that have ended: their clients close the connection afterwards.
@@ -166,7 +168,9 @@ class ForkServer:
             if not process:
                 return
             # The client may have been killed.
-            with self.clients.pop(process) as client, suppress(KeyError, ConnectionError):
+            if (client := self.clients.pop(process, None)) is None:
+                continue
+            with client, suppress(KeyError, ConnectionError):
                 self.selector.unregister(client)
                 client.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, signed=True))
 
@@ -227,8 +231,8 @@ def program(name: str, arguments: list[str]) -> Callable[[], object]:
     main_module = ModuleType("__main__")
     sys.modules["__main__"] = main_module
     sys.path[:1] = [str(Path.cwd()), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    # The bytecode has been read already.
-    match arguments[arguments[:1] == ["-B"] :]:
+    # The bytecode has been read already, and execnet needs no unbuffered streams.
+    match arguments[arguments[:1] in (["-B"], ["-u"]) :]:
         case ["-c", code, *rest]:
             sys.argv = ["-c", *rest]
             return lambda: exec(compile(code, "<string>", "exec"), vars(main_module))
@@ -306,28 +310,50 @@ def import_everything() -> None:
     gc.freeze()
 
 
-def serve(folder: Path) -> Callable[[], object] | None:
-    """Write the commands, and serve them until the run of the tests ends."""
-    import_everything()
-    address = folder / "commands.socket"
+def write_programs(folder: Path, name: str, programs: Sequence[str]) -> tuple[socket.socket, Path]:
+    """Return the socket at which the programs ask for forks, and the folder with the programs."""
+    address = folder / f"{name}.socket"
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(address))
     listener.listen(100)
-    programs = folder / "bin"
-    programs.mkdir()
-    for name in ("graph-agent", "python", "python3"):
-        (programs / name).write_text(CLIENT.format(python=sys.executable, address=str(address)), encoding="utf-8")
-        (programs / name).chmod(0o755)
+    written = folder / name
+    written.mkdir()
+    for program in programs:
+        (written / program).write_text(CLIENT.format(python=sys.executable, address=str(address)), encoding="utf-8")
+        (written / program).chmod(0o755)
+    return listener, written
+
+
+def open_commands(folder: Path) -> socket.socket:
+    """Write the commands, and the file that says that they are ready; return the socket at which they ask for forks."""
+    listener, programs = write_programs(folder, "bin", ["graph-agent", "python", "python3"])
+    ready_file(folder, "tests.fork_server").write_text(str(programs), encoding="utf-8")
+    return listener
+
+
+def serve(folder: Path, listener: socket.socket) -> Callable[[], object] | None:
+    """Serve the commands until the run of the tests ends."""
     # The processes that a fork starts are forks, too.
-    multiprocessing.set_executable(str(programs / "python"))
-    print(programs, flush=True)
+    multiprocessing.set_executable(str(folder / "bin" / "python"))
     return ForkServer(listener, connect(folder)).run()
 
 
-if __name__ == "__main__":
+def run_service(serve: Callable[[Path], Callable[[], object] | None]) -> None:
+    """Run a service that forks; its forks return here, too."""
     run_folder = Path(sys.argv[1])
     if (forked := serve(run_folder)) is not None:
         end(run(forked))
     # PostgreSQL is stopped by the process whose id is in its folder; the process that stops it removes everything.
     if not (run_folder / "postgresql").exists():
         shutil.rmtree(run_folder, ignore_errors=True)
+
+
+def main(folder: Path) -> Callable[[], object] | None:
+    import_everything()
+    listener = open_commands(folder)
+    print(folder / "bin", flush=True)
+    return serve(folder, listener)
+
+
+if __name__ == "__main__":
+    run_service(main)

@@ -64,16 +64,21 @@ def run_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def service(module: str) -> str:
+def ready_file(folder: Path, module: str) -> Path:
+    """Return the file with the line that a service printed when it was ready."""
+    return folder / f"{module}.ready"
+
+
+def service(module: str, *arguments: str) -> str:
     """Return the line that a service prints when it is ready. The first test process that asks for it starts it."""
     folder = Path(os.environ[VARIABLE])
-    ready = folder / f"{module}.ready"
+    ready = ready_file(folder, module)
     with (folder / f"{module}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not ready.exists():
             # In a session of its own, so that Ctrl-C does not end it before the processes that it has started.
             started = subprocess.Popen(
-                [sys.executable, "-m", module, str(folder)],
+                [sys.executable, "-m", module, str(folder), *arguments],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -168,15 +168,16 @@ def targeted() -> Iterator[tuple[str, list[tuple[dict[str, Any], Situation]]]]:
         yield condition, [(call(**more), state) for more in rest for state in states]
 
 
-def compare_targeted(outcomes: Any, *, until_different: bool = False) -> Compared:
+def compare_targeted(outcomes: Any, *, until_different: bool = False, share: int = 1) -> Compared:
+    """Compare one of `share` calls of each condition, beginning with another one for each."""
     found = Compared()
-    for condition, calls in targeted():
+    for number, (condition, calls) in enumerate(targeted()):
         filled = condition
         for name in "nmlsdvr":
             filled = filled.replace(f"{{{name}}}", f"{HERE}{name}")
         for rules in (f"permit (principal, action, resource) when {{ {filled} }};", FORBID % filled):
             policy = BASE.with_conditions(ConditionsFile(rules, roles=("p", "q")))
-            compare_with_cedar(policy, iter(calls), found, outcomes)
+            compare_with_cedar(policy, iter(calls[number % share :: share]), found, outcomes)
         if until_different and found.different:
             break
     return found
@@ -204,12 +205,13 @@ def test_markers_of_the_constitution_decide_as_in_the_guard() -> None:
     assert compare_markers(encoding.outcomes) == []
 
 
-def test_random_rules_decide_as_cedar_does() -> None:
-    found = compare_random(encoding.outcomes, CALLS, seed=4)
+@pytest.mark.parametrize(("calls", "seed"), [(CALLS // 4, 4), pytest.param(CALLS, 5, marks=pytest.mark.slow)])
+def test_random_rules_decide_as_cedar_does(calls: int, seed: int) -> None:
+    found = compare_random(encoding.outcomes, calls, seed)
     assert found.different == []
     assert len(found.effects) == 3
-    assert min(found.effects.values()) > 100
-    assert found.undetermined < CALLS / 100
+    assert min(found.effects.values()) > calls / 20
+    assert found.undetermined < calls / 100
 
 
 def test_the_solver_overlooks_no_call() -> None:
@@ -217,11 +219,13 @@ def test_the_solver_overlooks_no_call() -> None:
     assert list(excluded(made.call() for _ in range(500))) == []
 
 
-def test_targeted_rules_decide_as_cedar_does() -> None:
-    found = compare_targeted(encoding.outcomes)
+@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_targeted_rules_decide_as_cedar_does(share: int) -> None:
+    """With a third of the calls at the edges of each condition, and with all of them."""
+    found = compare_targeted(encoding.outcomes, share=share)
     assert found.different == []
     assert found.not_encoded == 0
-    assert found.calls > 5_000
+    assert found.calls > 5_000 / share
 
 
 PLANTED = {

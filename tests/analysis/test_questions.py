@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -11,7 +12,8 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from tests.policy.cedar_shop import PERMIT, ROLES, RULES, SHOP, TEXT, ShopTool, policy_of, schema
 
-SECONDS = 20.0
+SECONDS = 300.0
+"""A limit that no machine reaches."""
 OLD = policy_of(SHOP, RULES)
 MAIL = next(tool for tool in SHOP if tool.name == "send_mail")
 REFUND = next(tool for tool in SHOP if tool.name == "refund")
@@ -26,55 +28,76 @@ def shown(findings: Sequence[Finding]) -> list[str]:
     ]
 
 
-def changed(right: str, wrong: str) -> list[str]:
+def changed(right: str, wrong: str, tools: Sequence[ShopTool] = SHOP) -> list[str]:
+    """Return what is shown of a mistake in the rules, in the whole shop or in one with some of its tools and their rules."""
     assert RULES.count(right) == 1
-    return shown(compare(OLD, policy_of(SHOP, RULES.replace(right, wrong)), SECONDS))
+    names = {tool.name for tool in tools}
+    rules = "".join(rule for rule in RULE if tools_of(rule) <= names)
+    return shown(compare(policy_of(tools, rules), policy_of(tools, rules.replace(right, wrong)), SECONDS))
+
+
+RULE = re.split(r"^(?=@id)", RULES, flags=re.MULTILINE)
+
+
+def tools_of(text: str) -> set[str]:
+    return {tool.name for tool in SHOP if re.search(rf'"{tool.name}"|\b{tool.name}\(', text)}
 
 
 def test_the_same_policy_has_no_differences() -> None:
     assert compare(OLD, policy_of(SHOP, RULES), SECONDS) == []
 
 
+MISTAKES = [
+    (
+        '|| ["example.com"].containsAll(context.domain.to) }',
+        '|| ["example.com"].containsAny(context.domain.to) }',
+        'newly possible without a yes: send_mail(to=["", "a@example.com"], text="") (asks -> runs)',
+    ),
+    ("amount > 100 }", "amount > 1000 }", 'newly possible without a yes: refund(order="", amount=101) (asks -> runs)'),
+    (
+        "has reason && context.arguments.reason ==",
+        "has reson && context.arguments.reson ==",
+        "decides nothing: other needs a yes",
+    ),
+    (
+        "used.day.sum.amount > 2000",
+        "used.hour.sum.amount > 2000",
+        'newly possible without a yes: refund(order="", amount=0)  [day before: amount=2001, calls=1, writes=1] '
+        "(refused -> runs)",
+    ),
+    ('"TEST-*"', '"*TEST-*"', "newly possible without a yes: restock("),
+    ("hour < 8 || context", "hour < 8 && context", "decides nothing: price list closed at night"),
+    ("amount > 500 }", "amount * 10000000000000000 > 5000000000000000000 }", "no longer possible: refund("),
+    ("used.hour.calls > 10 }", "used.hour.calls > 11 }", "newly possible without a yes: refund("),
+    ('"manager" };\n@id("2000', '"support" };\n@id("2000', "newly possible with a yes: refund("),
+    ("context.length.to > 20", "context.length.to > 21", "newly possible without a yes: send_mail("),
+    ('decimal("50.0")', 'decimal("50.0001")', 'newly possible with a yes: discount(customer="", percent=50.0001)'),
+    (
+        "context.hidden.isEmpty() || context.confirmed",
+        "context.hidden.isEmpty() || true",
+        "newly possible without a yes: web_post(",
+    ),
+    ('contains(Action::"login_bank")', 'contains(Action::"pay")', "no longer possible: pay("),
+    ("used.hour.writes > 30", "used.day.writes > 30", "no longer possible: refund("),
+    ("context.time.hour >= 18", "context.time.hour > 18", "newly possible without a yes: set_price("),
+    ('["shop.example.com"].contains', '["", "shop.example.com"].contains', "newly possible with a yes: web_post("),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "expected"), MISTAKES)
+def test_a_planted_mistake_in_the_rules_of_a_tool_is_shown(right: str, wrong: str, expected: str) -> None:
+    begins = RULES.rindex("@id", 0, RULES.index(right))
+    names = tools_of(RULES[begins : RULES.index("@id", begins + 1)] + expected)
+    found = changed(right, wrong, [tool for tool in SHOP if tool.name in names])
+    assert any(line.startswith(expected) for line in found), found
+
+
 @pytest.mark.parametrize(
-    ("right", "wrong", "expected"),
-    [
-        (
-            '|| ["example.com"].containsAll(context.domain.to) }',
-            '|| ["example.com"].containsAny(context.domain.to) }',
-            'newly possible without a yes: send_mail(to=["", "a@example.com"], text="") (asks -> runs)',
-        ),
-        ("amount > 100 }", "amount > 1000 }", 'newly possible without a yes: refund(order="", amount=101) (asks -> runs)'),
-        (
-            "has reason && context.arguments.reason ==",
-            "has reson && context.arguments.reson ==",
-            "decides nothing: other needs a yes",
-        ),
-        (
-            "used.day.sum.amount > 2000",
-            "used.hour.sum.amount > 2000",
-            'newly possible without a yes: refund(order="", amount=0)  [day before: amount=2001, calls=1, writes=1] '
-            "(refused -> runs)",
-        ),
-        ('"TEST-*"', '"*TEST-*"', "newly possible without a yes: restock("),
-        ("hour < 8 || context", "hour < 8 && context", "decides nothing: price list closed at night"),
-        ("amount > 500 }", "amount * 10000000000000000 > 5000000000000000000 }", "no longer possible: refund("),
-        ("used.hour.calls > 10 }", "used.hour.calls > 11 }", "newly possible without a yes: refund("),
-        ('"manager" };\n@id("2000', '"support" };\n@id("2000', "newly possible with a yes: refund("),
-        ("context.length.to > 20", "context.length.to > 21", "newly possible without a yes: send_mail("),
-        ('decimal("50.0")', 'decimal("50.0001")', 'newly possible with a yes: discount(customer="", percent=50.0001)'),
-        (
-            "context.hidden.isEmpty() || context.confirmed",
-            "context.hidden.isEmpty() || true",
-            "newly possible without a yes: web_post(",
-        ),
-        ('contains(Action::"login_bank")', 'contains(Action::"pay")', "no longer possible: pay("),
-        ("used.hour.writes > 30", "used.day.writes > 30", "no longer possible: refund("),
-        ("context.time.hour >= 18", "context.time.hour > 18", "newly possible without a yes: set_price("),
-        ('["shop.example.com"].contains', '["", "shop.example.com"].contains', "newly possible with a yes: web_post("),
-    ],
+    ("right", "wrong", "expected"), [MISTAKES[0], *(pytest.param(*one, marks=pytest.mark.slow) for one in MISTAKES[1:])]
 )
 def test_a_planted_mistake_in_a_policy_is_shown(right: str, wrong: str, expected: str) -> None:
-    assert any(line.startswith(expected) for line in changed(right, wrong)), changed(right, wrong)
+    found = changed(right, wrong)
+    assert any(line.startswith(expected) for line in found), found
 
 
 def test_a_budget_that_begins_at_0_is_named() -> None:

@@ -42,12 +42,14 @@ SCRIPTS = {
     "mypy": 'exec {programs}/mypy "$@" --config-file /dev/null --cache-dir /dev/null --command pass',
     "pip": 'exec "$HOME/venv/bin/pip" "$@"',
     "podman": "echo []",
-    "pytest": 'cd {root} && exec {programs}/pytest --collect-only -p no:cacheprovider "$@"',
+    # In a process that has imported everything pytest cannot rewrite the assertions of plugins, and would warn of it.
+    "pytest": 'cd {root} && exec {python} -m pytest {no_warning} --collect-only -p no:cacheprovider "$@"',
     "python3": '[ "$1 $2" = "-m venv" ] && shift 2 && exec {here} venv "$@"\nexec {python} "$@"',
     "ruff": 'exec {programs}/ruff "$@"',
     "sudo": 'exec "$@"',
 }
 
+NO_WARNING = "-W ignore::pytest.PytestAssertRewriteWarning"
 
 NPX = """#!/usr/bin/env {python}
 from mcp.server.mcpserver import MCPServer
@@ -74,7 +76,7 @@ def install(folder: Path) -> None:
     # In a separate module, because the libraries that it imports take longer to import than the other stand-ins run.
     here_helm = f"env PYTHONPATH={ROOT} {python} -m tests.documentation.helm_install"
     for name, script in SCRIPTS.items():
-        text = script.format(here=here, here_helm=here_helm, programs=PROGRAMS, python=python, root=ROOT)
+        text = script.format(here=here, here_helm=here_helm, programs=PROGRAMS, python=python, root=ROOT, no_warning=NO_WARNING)
         _write_program(folder / name, f"#!/bin/sh\n{text}\n")
     _write_program(folder / "npx", NPX.format(python=python))
 

@@ -23,7 +23,7 @@ _QUICKLY_FOUND = frozenset(
 
 
 @pytest.mark.parametrize(
-    "first", [*_FIRST_SEEDS[:2], *(pytest.param(first, marks=pytest.mark.slow) for first in _FIRST_SEEDS[2:])]
+    "first", [_FIRST_SEEDS[0], *(pytest.param(first, marks=pytest.mark.slow) for first in _FIRST_SEEDS[1:])]
 )
 def test_no_seed_violates_a_promise(first: int) -> None:
     found = {seed: simulate(seed).violations for seed in range(first, first + _SEEDS_PER_TEST)}
