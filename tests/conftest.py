@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import random
 import shutil
 import signal
 import sys
@@ -32,6 +33,25 @@ fork_server.without_grammar()
 # No test depends on the machine's speed: neither one example's time nor the generation of examples is limited.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("any machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the files, and the tests of each file, in a random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle the tests if a seed is given. Those of a file stay together, because they share servers and browsers."""
+    seed: int | None = config.getoption("shuffle")
+    if seed is None:
+        return
+    chance = random.Random(seed)
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    shuffled = list(files.values())
+    for tests in [shuffled, *shuffled]:
+        chance.shuffle(tests)
+    items[:] = [item for tests in shuffled for item in tests]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -324,6 +324,9 @@ ATTACKS: dict[str, tuple[tuple[Step, ...], Found] | tuple[tuple[Step, ...], Foun
 """What is done -> what `log verify` finds with a witness, and what without one (if that is something else)."""
 
 
+@pytest.mark.parametrize(
+    "database_url", ["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgresql, pytest.mark.slow])], indirect=True
+)
 async def test_what_an_administrator_does_is_found_with_a_witness_and_without_one_the_verdict_says_what_it_cannot_know(
     installation: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,13 +13,7 @@ from tests.simulation.run import simulate
 
 _SEEDS_PER_TEST = 25
 _FIRST_SEEDS = range(1, 201, _SEEDS_PER_TEST)
-_QUICKLY_FOUND = frozenset(
-    {
-        "leases are set and compared by the host's clock",
-        "a path that was walked twice is kept in the record",
-        "the row of an operation does not name the attempt",
-    }
-)
+_QUICKLY_FOUND = "a path that was walked twice is kept in the record"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +25,7 @@ def test_no_seed_violates_a_promise(first: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "defect", [name if name in _QUICKLY_FOUND else pytest.param(name, marks=pytest.mark.slow) for name in DEFECTS]
+    "defect", [name if name == _QUICKLY_FOUND else pytest.param(name, marks=pytest.mark.slow) for name in DEFECTS]
 )
 def test_a_planted_defect_is_found_and_its_seed_replays(defect: str) -> None:
     command = [sys.executable, "-m", "tests.simulation", "--defect", defect, "--until-found", "--seeds", "2000"]
@@ -42,9 +36,9 @@ def test_a_planted_defect_is_found_and_its_seed_replays(defect: str) -> None:
     assert again == f"{seed} again: the same history"
 
 
-def test_a_seed_gives_the_same_history_in_every_process() -> None:
+@pytest.mark.parametrize("seeds", [range(1, 3), pytest.param(range(3, 8), marks=pytest.mark.slow)])
+def test_a_seed_gives_the_same_history_in_every_process(seeds: range) -> None:
     """Another process has other hashes and addresses, and has imported in another order."""
-    seeds = range(1, 6)
     here = [simulate(seed).digest for seed in seeds]
     assert [simulate(seed).digest for seed in reversed(seeds)] == here[::-1]
     program = f"from tests.simulation.run import simulate\nfor seed in {list(seeds)}: print(simulate(seed).digest)"

@@ -15,8 +15,8 @@ SAMPLES = [
     pytest.param(30, 30, None, id="30 and 30"),
     pytest.param(500, 500, None, id="500 and 500"),
     pytest.param(30, 2_000, None, id="30 and 2,000"),
-    pytest.param(2_000, 30, None, id="2,000 and 30"),
-    pytest.param(500, 500, 100, id="500 and 500 of 100 users"),
+    pytest.param(2_000, 30, None, id="2,000 and 30", marks=pytest.mark.slow),
+    pytest.param(500, 500, 100, id="500 and 500 of 100 users", marks=pytest.mark.slow),
     pytest.param(500, 500, 20, id="500 and 500 of 20 users"),
     pytest.param(2_000, 500, 20, id="2,000 and 500 of 20 users"),
 ]
@@ -50,7 +50,9 @@ def test_a_rare_tool_that_is_not_used_by_chance_is_no_alarm() -> None:
     ("shift", "found"),
     [
         pytest.param({"CREATE_TASK": -15, "LIST_TASKS": +15}, 95, id="from one intent to another"),
-        pytest.param({"CREATE_TASK": -15, "AMBIGUOUS": +8, "GENERAL_CHAT": +7}, 95, id="from one to two"),
+        pytest.param(
+            {"CREATE_TASK": -15, "AMBIGUOUS": +8, "GENERAL_CHAT": +7}, 95, id="from one to two", marks=pytest.mark.slow
+        ),
         pytest.param(SPREAD_SHIFT, 90, id="spread over five"),
     ],
 )
