@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
@@ -18,6 +19,7 @@ from graph_agent.api.static_page import read_page
 from graph_agent.bootstrap.runtime import Runtime
 from tests.api.live_server import live_server
 from tests.chat.environment import Environment
+from tests.run_folder import VARIABLE, service
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -74,10 +76,25 @@ class Site:
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
-    expect.set_options(timeout=WAIT_MS)
+def launched(*arguments: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *arguments])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A connection to the Chromium of the run of the tests; outside of one, a Chromium of its own."""
+    expect.set_options(timeout=WAIT_MS)
+    if VARIABLE not in os.environ:
+        with launched() as browser:
+            yield browser
+        return
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.connect_over_cdp(service("tests.page.chromium_server"))
         try:
             yield browser
         finally:

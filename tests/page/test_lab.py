@@ -175,7 +175,7 @@ def test_a_replay_of_many_can_be_cancelled(site: Site) -> None:
         expect(page.locator(".flow-sentence")).to_have_text("same: 1")
 
 
-@pytest.mark.parametrize("size", [(1024, 760), (390, 780)])
+@pytest.mark.parametrize("size", [(390, 780), pytest.param((1024, 760), marks=pytest.mark.slow)])
 def test_the_result_is_in_sight_where_a_row_is_edited(site: Site, size: tuple[int, int]) -> None:
     with site.page(viewport={"width": size[0], "height": size[1]}) as page:
         say(page, "add a task to call mom")

@@ -127,8 +127,18 @@ def test_a_link_leads_to_a_call_a_state_and_a_step(site: Site, decision: str) ->
         expect(page.locator(".visit")).to_have_count(5)
 
 
-@pytest.mark.parametrize("size", [(320, 568), (320, 256), (1024, 760)])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+# The layout is that of the light scheme, and the colors of the dark one are those of every size.
+@pytest.mark.parametrize(
+    ("scheme", "size"),
+    [
+        ("light", (320, 568)),
+        ("light", (320, 256)),
+        ("light", (1024, 760)),
+        ("dark", (1024, 760)),
+        pytest.param("dark", (320, 568), marks=pytest.mark.slow),
+        pytest.param("dark", (320, 256), marks=pytest.mark.slow),
+    ],
+)
 def test_the_score_fits_and_has_no_barrier(site: Site, chat: str, decision: str, scheme: Any, size: tuple[int, int]) -> None:
     width, height = size
     with site.page(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce") as page:

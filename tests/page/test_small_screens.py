@@ -57,7 +57,7 @@ def test_the_buttons_of_a_card_are_in_sight_with_a_long_text(site: Site, views: 
 
 # The layout is that of the light scheme; the colors of the dark one are tested for all views in test_accessibility.
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [pytest.param(size, marks=pytest.mark.slow) if size == "390 px" else size for size in SIZES])
 def test_every_view_fits_and_has_no_barrier(site: Site, views: list[str], size: str, scheme: str) -> None:
     width, height = SIZES[size]
     found = {}
@@ -77,7 +77,7 @@ def test_the_state_machine_is_beside_the_chat_at_1024_px(site: Site, views: list
             expect(page.locator(f"[data-state={state}]")).to_be_in_viewport(ratio=1)
 
 
-@pytest.mark.parametrize("size", ["390 px", "1024 px"])
+@pytest.mark.parametrize("size", ["390 px", pytest.param("1024 px", marks=pytest.mark.slow)])
 def test_nothing_jumps_while_a_view_loads(site: Site, views: list[str], size: str) -> None:
     width, height = SIZES[size]
     moved = {}

@@ -36,7 +36,7 @@ def ask_to_delete(page: Page) -> None:
     say(page, "delete the call mom task")
 
 
-@pytest.mark.parametrize("minutes", [-10, 10])
+@pytest.mark.parametrize("minutes", [-10, pytest.param(10, marks=pytest.mark.slow)])
 def test_the_countdown_is_right_in_a_browser_whose_clock_is_wrong(site: Site, minutes: int) -> None:
     with site.context() as context:
         page = context.new_page()
