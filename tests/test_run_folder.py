@@ -1,7 +1,9 @@
-"""What is left of a run of the tests that is killed."""
+"""What is left of a run of the tests that a signal ends."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,17 +14,25 @@ import pytest
 from tests.run_folder import ROOT
 
 TEST = """
-import os, subprocess
+import os, subprocess, sys
+from pathlib import Path
 from tests.fork_server import python
 from tests.run_folder import VARIABLE
 
 def test_that_waits(postgresql_url):
-    command = [python(), "-c", "print('started', flush=True); input()"]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    child.stdout.readline()
-    print("folder", os.environ[VARIABLE], flush=True)
-    child.wait()
+    folder = os.environ[VARIABLE]
+    command = ["-c", "print('started', flush=True); input()", folder]
+    children = [
+        subprocess.Popen([program, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for program in (python(), sys.executable)
+    ]
+    for child in children:
+        child.stdout.readline()
+    Path({pipe!r}).write_text(folder)
+    for child in children:
+        child.wait()
 """
+"""A test with a fork and a process of its own. It writes into a named pipe when they run."""
 
 
 def processes_of(folder: str) -> list[str]:
@@ -32,25 +42,38 @@ def processes_of(folder: str) -> list[str]:
 
 
 @pytest.mark.postgresql
-def test_a_run_that_is_killed_leaves_no_process_and_no_folder_behind(tmp_path: Path) -> None:
-    test = tmp_path / "test_that_waits.py"
-    test.write_text(TEST, encoding="utf-8")
-    options = ["-s", "-n0", "-c", ROOT / "pyproject.toml", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+@pytest.mark.parametrize(
+    ("ending", "processes"),
+    [
+        (signal.SIGKILL, "-n1"),
+        pytest.param(signal.SIGKILL, "-n0", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, "-n0", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, "-n1", marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, "-n0", marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, "-n1", marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_that_a_signal_ends_leaves_no_process_and_no_folder_behind(
+    tmp_path: Path, ending: signal.Signals, processes: str
+) -> None:
+    test, pipe = tmp_path / "test_that_waits.py", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    test.write_text(TEST.format(pipe=str(pipe)), encoding="utf-8")
+    options = [processes, "-c", ROOT / "pyproject.toml", "-p", "tests.conftest", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *map(str, options), str(test)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
-        assert run.stdout is not None
-        printed = []
-        for line in run.stdout:
-            printed.append(line)
-            if "folder " in line:
-                break
-        folder = printed[-1].rpartition("folder ")[2].strip()
-        assert Path(folder).is_dir(), "".join(printed)
-        # The fork server, the fork, PostgreSQL and the process that ends it.
-        assert len(processes_of(folder)) >= 4
-        run.kill()
+    # In a group of its own, to which a terminal would send Ctrl-C.
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as run:
+        # It is opened when the test writes.
+        folder = pipe.read_text(encoding="utf-8")
+        assert Path(folder).is_dir()
+        # The fork server, the fork, the other process, PostgreSQL and the process that ends it.
+        assert len(processes_of(folder)) >= 5
+        if ending is signal.SIGINT:
+            os.killpg(run.pid, ending)
+        else:
+            run.send_signal(ending)
     # The limit only ends a test that would fail anyway.
-    ends = time.monotonic() + 120
+    ends = time.monotonic() + 240
     while (processes_of(folder) or Path(folder).exists()) and time.monotonic() < ends:
         time.sleep(0.1)
     assert processes_of(folder) == []
