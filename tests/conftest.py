@@ -49,7 +49,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         files.setdefault(item.path, []).append(item)
     shuffled = list(files.values())
-    for tests in [shuffled, *shuffled]:
+    chance.shuffle(shuffled)
+    for tests in shuffled:
         chance.shuffle(tests)
     items[:] = [item for tests in shuffled for item in tests]
 
