@@ -8,6 +8,8 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from graph_agent.clock import ManualClock
+from graph_agent.db import Database
+from graph_agent.db.backend import Work
 
 T = TypeVar("T")
 
@@ -18,12 +20,37 @@ def freeze_loop_time(clock: ManualClock) -> ManualClock:
     return clock
 
 
-async def pass_time(clock: ManualClock, work: Awaitable[T], step_seconds: float = 0.05) -> T:
-    """Return the result of `work`, whose waits take no real time: the frozen loop's time advances until it has ended."""
+class CountingDatabase(Database):
+    """A database that knows how many requests are not answered yet."""
+
+    pending = 0
+
+    async def write(self, work: Work[T]) -> T:
+        return await self._counted(super().write(work))
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._counted(super().read(work))
+
+    async def _counted(self, request: Awaitable[T]) -> T:
+        self.pending += 1
+        try:
+            return await request
+        finally:
+            self.pending -= 1
+
+
+async def pass_time(
+    clock: ManualClock, work: Awaitable[T], step_seconds: float = 0.05, *, database: CountingDatabase | None = None
+) -> T:
+    """Return the result of `work`, whose waits take no real time: the frozen loop's time advances until it has ended.
+
+    No time passes while `database` answers, so that it is never too slow.
+    """
     freeze_loop_time(clock)
     task = asyncio.ensure_future(work)
     while not task.done():
         # The threads of a database get real time to answer.
         await asyncio.to_thread(time.sleep, 0.001)
-        clock.advance(seconds=step_seconds)
+        if database is None or not database.pending:
+            clock.advance(seconds=step_seconds)
     return await task

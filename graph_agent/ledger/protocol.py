@@ -1,4 +1,4 @@
-"""What a server with a ledger and the runtime send each other: the keys of `_meta`, and the result of a call."""
+"""The messages between the runtime and a server with a ledger: the keys of `_meta`, and the result of a call."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class ReplayTimeout(BaseException):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What to decide by instead of what is recorded: another constitution, other conditions, both, or neither."""
+    """The rules to decide by instead of the recorded ones: another constitution, other conditions, both, or neither."""
 
     policy: str | None = None
     """The text of the constitution."""

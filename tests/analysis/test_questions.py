@@ -86,8 +86,9 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("right", "wrong", "expected"), MISTAKES)
 def test_a_planted_mistake_in_the_rules_of_a_tool_is_shown(right: str, wrong: str, expected: str) -> None:
-    begins = RULES.rindex("@id", 0, RULES.index(right))
-    names = tools_of(RULES[begins : RULES.index("@id", begins + 1)] + expected)
+    before, after = RULES[: RULES.index(right)], RULES[RULES.index(right) :]
+    rule = before[before.rindex("@id") :] + after.partition("@id")[0]
+    names = tools_of(rule + expected)
     found = changed(right, wrong, [tool for tool in SHOP if tool.name in names])
     assert any(line.startswith(expected) for line in found), found
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sse_starlette.sse import AppStatus
 
 from graph_agent.cli.main import main
 from graph_agent.net.addresses import is_loopback
@@ -22,6 +23,13 @@ from tests.fork_server import graph_agent
 from tests.serving import address_of, launch_header
 
 
+@pytest.fixture
+def next_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the servers of later tests in this process send events for longer than half a second after a signal has ended one."""
+    monkeypatch.setattr(AppStatus, "should_exit", False)
+
+
+@pytest.mark.usefixtures("next_servers")
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_until_a_signal(monkeypatch: pytest.MonkeyPatch, home: Path, sent: signal.Signals) -> None:
     reading, writing = os.pipe()

@@ -31,7 +31,7 @@ from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays import ReplayReport, replay
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from tests.frozen_clock import pass_time
+from tests.frozen_clock import CountingDatabase, pass_time
 from tests.policy.cedar_shop import PERMIT, SHOP, ShopTool, constitution_of, declarations_of, schema
 from tests.replays.random_turns import CrashingWriter
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
@@ -263,8 +263,8 @@ class Till(TableServer):
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
-async def test_crashes_and_retries_leave_the_budget_equal_to_the_effects(log: Database, seed: int) -> None:
-    chance, clock = Random(seed), ManualClock()
+async def test_crashes_and_retries_leave_the_budget_equal_to_the_effects(log: Database, database_url: str, seed: int) -> None:
+    chance, clock, database = Random(seed), ManualClock(), CountingDatabase.open(database_url)
     till = Till(served=declarations_of(TOOLS), chance=chance)
 
     async def turn(number: int) -> None:
@@ -272,19 +272,20 @@ async def test_crashes_and_retries_leave_the_budget_equal_to_the_effects(log: Da
         amounts = [chance.randrange(60, 240) for _ in range(2)]
         script = [calls(*(refund(amount, f"{number}-{amount}") for amount in amounts)), *[says("Done.")] * 3]
         shared: dict[str, Any] = {"clock": clock, "config": SHORT}
-        first = service(log, till, *script, **shared, crash_after=chance.choice([1, 2, 3, 4, 99]))
+        first = service(database, till, *script, **shared, crash_after=chance.choice([1, 2, 3, 4, 99]))
         name = f"decision {number}"
         with suppress(ServiceError):
             await first.run(asks(conversation_id=f"c{number}"), decision_id=name)
         for _ in range(2):
             # The second one is a retry that finds the decision.
-            await service(log, till, *script[1:], **shared).finish(name, ask_model=chance.random() < 0.5)
+            await service(database, till, *script[1:], **shared).finish(name, ask_model=chance.random() < 0.5)
 
     for number in range(0, 18, 3):
-        await pass_time(clock, asyncio.gather(*(turn(number + n) for n in range(3))))
+        await pass_time(clock, asyncio.gather(*(turn(number + n) for n in range(3))), database=database)
         assert sum(till.effects.values()) <= total(await uses(log)) <= 2000
     settler = OutcomeSettler(till, log, clock=clock)
     while not all(use.settled for use in await uses(log)):
         await settler.settle_unknown()
+    await database.close()
     # How many refunds are made depends on when the processes crash.
     assert 500 < total(await uses(log)) == sum(till.effects.values())
