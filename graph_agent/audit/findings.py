@@ -37,10 +37,7 @@ _INTERRUPTIONS = {
     InterruptReason.RECORD: "The log database stopped accepting rows during the turn, so nothing further was done.",
     InterruptReason.RESENT: "The turn was started again where it may have sent a call without a ledger; it was not sent again.",
 }
-_REFUSALS = {
-    ToolErrorCode.TOOL_NOT_FOUND: "it is not on the constitution's list of tools",
-    ToolErrorCode.ACCESS_DENIED: "it named another user than the signed-in one",
-}
+_NOT_LISTED = "it is not on the constitution's list of tools"
 
 _VOID_ANSWERS = {
     AnswerState.SUPERSEDED: "a later question has replaced",
@@ -191,7 +188,7 @@ def _tool_call(invocation: ToolInvocation) -> Iterator[str]:
     known = ToolErrorCode(code) if code in ToolErrorCode.__members__ else None
     match invocation.disposition:
         case CallDisposition.REFUSED:
-            why = text if known is None else _REFUSALS.get(known, text)
+            why = _NOT_LISTED if known is ToolErrorCode.TOOL_NOT_FOUND else text
             yield f"{call} was refused and not sent: {code}, {why}."
         case CallDisposition.EXECUTED if not invocation.success:
             unknown = ToolResult(success=False, error_code=known).unknown

@@ -70,5 +70,6 @@ def known_roles(known: Collection[str], roles: list[str] | None) -> tuple[str, .
     """Return the roles of `--role`. One that is not among the `known` ones, which rules can name, is a usage error."""
     for role in roles or ():
         if role not in known:
-            wrong_usage(f"there is no role '{role}': GRAPH_AGENT_ROLES names the roles that count, such as groups={role}")
+            has = f"has {', '.join(known)}" if known else f"names none: set it, such as groups={role}"
+            wrong_usage(f"there is no role '{role}': GRAPH_AGENT_ROLES {has}")
     return tuple(roles or ())

@@ -22,6 +22,7 @@ from graph_agent.models.record import RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.rules import Policy
 from graph_agent.replays import Replayer
+from graph_agent.replays.flow import Flow
 from graph_agent.replays.replayer import WhatIf
 from graph_agent.replays.sources import load_from_log
 from graph_agent.reply.text import visible
@@ -132,5 +133,7 @@ async def _decided_now(log: Any, policy: Policy, last: int) -> Sequence[tuple[st
         if loaded.record is not None:
             report = await loaded.replay(replayer, WhatIf(policy.constitution.text, conditions))
             if not report.identical:
-                found.append((row.decision_id, report.departure or "; ".join(map(str, report.differences))))
+                flow = Flow.of(loaded.record, report)
+                what = f"{flow.tool_name or 'decision'}: {flow.before} -> {flow.after}"
+                found.append((row.decision_id, f"{what}, {flow.why}" if flow.why else what))
     return found

@@ -84,7 +84,7 @@ class EngineRunner:
     clock: Clock = field(default_factory=SystemClock)
     conditions: ConditionsFile | None = None
     audit: AuditWriter | None = None
-    """Where the decisions are recorded; None for a new log in memory for each case."""
+    """The writer of the decisions; None for a new log in memory for each case."""
     _graph: CompiledGraph = field(default_factory=build_graph, init=False)
 
     async def play(self, fixture: Fixture) -> PlayedFixture:

@@ -122,7 +122,7 @@ def test_a_tool_failed(shown: Shown) -> None:
 
 def test_the_model_named_another_user(shown: Shown) -> None:
     output = shown(lambda one: one.turn([call("list_tasks", user_id="bob"), says("That did not work.")]))
-    assert "refused and not sent: ACCESS_DENIED, it named another user than the signed-in one." in output
+    assert "refused and not sent: ACCESS_DENIED, only the signed-in user's own data can be used." in output
 
 
 def test_the_cap_was_reached(shown: Shown) -> None:

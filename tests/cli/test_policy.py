@@ -149,6 +149,8 @@ def test_rules_about_roles_can_be_tried_locally(cli: Cli, policy: Path, monkeypa
         for roles, refused in (([], True), (["--role", "manager"], True), (["--role", "manager", "--role", "support"], False)):
             ended = cli(*command, *roles)
             assert ("only support adds" in (ended.out + ended.err).lower()) is refused
+            shown = cli("log", "show", "last").out
+            assert ("was refused and not sent: ACCESS_DENIED, not permitted: only support adds." in shown) is refused
         unknown = cli(*command, "--role", "suport")
         assert unknown.code == 2
-        assert "there is no role 'suport': GRAPH_AGENT_ROLES names the roles that count" in unknown.err
+        assert "there is no role 'suport': GRAPH_AGENT_ROLES has support, manager" in unknown.err

@@ -225,7 +225,7 @@ def test_only_what_a_rule_names_is_converted() -> None:
     ("rules", "message"),
     [
         ("\nforbid (principal, action, resource) when { context.arguments.sum > 5 };", "line 3: attribute `arguments.sum`"),
-        ('forbid (principal in Role::"manger", action, resource);', "line 2: entity `Role::\"manger\"` is of an enumerated"),
+        ('forbid (principal in Role::"manger", action, resource);', "line 2: the rule names a role that does not count: "),
         (
             'forbid (principal, action, resource) when { context.called.contains(Action::"read_privte") };',
             "line 2: unrecognized action",
@@ -277,8 +277,9 @@ def test_a_tool_with_the_name_of_a_group_is_refused() -> None:
 
 
 def test_roles_need_a_setting() -> None:
-    with pytest.raises(ConfigurationError, match="no roles are configured"):
-        policy_of([REFUND], PERMIT + 'forbid (principal in Role::"manager", action, resource);', roles=())
+    for roles, known in (((), "names none: set it, such as groups=manager"), (("suport", "clerk"), "has suport, clerk")):
+        with pytest.raises(ConfigurationError, match=f"line 2: the rule names a role that does not count: .* {known}"):
+            policy_of([REFUND], PERMIT + 'forbid (principal in Role::"manager", action, resource);', roles=roles)
 
 
 def test_texts_are_compared_exactly() -> None:

@@ -87,8 +87,9 @@ class CedarConditions:
             return
         first = min(result.errors, key=lambda error: _number(error.policy_id))
         problem = re.sub(r"^for policy `\w+`[,:] ", "", first.error)
-        if "entity type `Role`" in problem and not self.file.roles:
-            problem = "no roles are configured (GRAPH_AGENT_ROLES)"
+        if "Role::" in problem or "entity type `Role`" in problem:
+            known = f"has {', '.join(self.file.roles)}" if self.file.roles else "names none: set it, such as groups=manager"
+            problem = f"the rule names a role that does not count: GRAPH_AGENT_ROLES {known}"
         raise self._error(_number(first.policy_id), visible(problem))
 
     def unknown_fact(self, facts: Facts | None) -> str | None:
