@@ -254,6 +254,6 @@ def _compare_means(pair: _Pair, dimension: str, name: str, figures: Sequence[Fig
         baseline=before,
         current=after,
         deviation=after - before,
-        p_value=two_means(then, now, pair.degrees_of_freedom),
+        p_value=two_means(then, now, pair.degrees_of_freedom, are_ranks=dimension == _LATENCY),
         flagged=False,
     )

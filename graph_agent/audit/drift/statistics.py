@@ -43,16 +43,17 @@ class Sample:
         return self.total**2 / self.squares if self.squares else 0.0
 
 
-def two_means(one: Sample, other: Sample, degrees_of_freedom: float = math.inf) -> float:
+def two_means(one: Sample, other: Sample, degrees_of_freedom: float = math.inf, *, are_ranks: bool = False) -> float:
     """Test whether two samples come from the same mean or share.
 
-    t-test with the pooled variance, or Fisher's exact test of the occurrences if too few are expected.
+    t-test with the pooled variance, or Fisher's exact test of the occurrences if too few are expected. Ranks have none: every
+    decision has a rank above 0.
     """
     both = Sample(one.size + other.size, one.total + other.total, one.squares + other.squares)
     occurring = (one.occurrences + other.occurrences) / both.size
     # A share may be close to 1 too. A figure with other values than 0 and 1 is rare only if it is close to 0.
     rare = min(occurring, 1 - occurring) if both.squares == both.total else occurring
-    if rare * min(one.size, other.size) < FEW:
+    if not are_ranks and rare * min(one.size, other.size) < FEW:
         # A rounding error may make the occurrences more than the size.
         (hits, size), (other_hits, other_size) = ((round(of.occurrences), round(of.size)) for of in (one, other))
         return fisher_exact(min(hits, size), size, min(other_hits, other_size), other_size)

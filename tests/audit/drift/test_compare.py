@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from graph_agent.audit.drift.compare import ALPHA, LATENCY_FLOOR_MS, Drift, compare
+from graph_agent.audit.drift.profiles import Observation, Profile, build_profiles
 from tests.audit.drift.simulated import MIX, SPREAD_SHIFT, shifted, simulate
 
 # (decisions of the baseline, current decisions, users of each; None: every decision has another user)
@@ -85,6 +86,25 @@ def test_slower_decisions_are_flagged_unless_the_difference_is_too_small_to_noti
     assert [(one.dimension, one.name) for one in slower.groups[0].flagged] == [("latency", "median_ms")]
     twice_of_little = compare([simulate(chance, 500, median_ms=5)], [simulate(chance, 500, median_ms=LATENCY_FLOOR_MS // 2)])
     assert not twice_of_little.drift_detected
+
+
+def test_slower_decisions_of_a_few_similar_users_are_flagged() -> None:
+    def decisions(users: int, each: int, median_ms: int) -> Profile:
+        chance = random.Random(users)
+        (profile,) = build_profiles(
+            Observation(
+                model="gemini", constitution="c1", user_id=str(user), intent="UNKNOWN", decision_type="RESPOND_ONLY",
+                outcome="SUCCESS:RESPONSE_GIVEN", duration_ms=habit + chance.randint(-10, 10), tools={},
+            )
+            for user in range(users)
+            for habit in [median_ms + chance.randint(-500, 500)]
+            for _ in range(each)
+        )  # fmt: skip
+        return profile
+
+    # The current ones have the information of hardly more than four independent decisions.
+    slower = compare([decisions(100, 10, 1_000)], [decisions(4, 25, 2_500)])
+    assert {one.dimension for one in slower.groups[0].flagged} == {"latency"}
 
 
 def test_a_tool_that_is_called_more_often_is_flagged_by_its_name() -> None:
