@@ -54,7 +54,8 @@ async def read_log(database: Database, filters: DecisionFilter) -> AsyncIterator
     """Yield every closed decision that matches `filters`, oldest first."""
     known: dict[str, str] = {}
     async for rows, texts in read_closed(database, filters):
-        known |= texts
+        # A new dict, because another thread may be sending the earlier one to a worker.
+        known = {**known, **texts}
         for row in rows:
             try:
                 record = DecisionRecord.model_validate_json(row.record)

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from graph_agent.audit import export
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.parallel import Checkpoint, run_in_order, run_part, start_worker
 from graph_agent.audit.time_slices import TimeSlice, split_log
@@ -125,6 +126,17 @@ async def test_the_slices_contain_every_matching_decision_once_and_keep_equal_ti
     ]
     assert sorted(name for names in found for name in names) == sorted(record.header.decision_id for record in records)
     assert [len(names) for names in found] == [5, 3, 3]
+
+
+async def test_the_texts_of_a_read_record_do_not_change_while_the_next_ones_are_read(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "BATCH", 1)
+    log = Database.open(url)
+    read = [(found, dict(found.texts)) async for found in read_log(log, DecisionFilter())]
+    await log.close()
+    assert len(read[0][1]) < len(read[-1][1])
+    assert all(found.texts == texts for found, texts in read)
 
 
 async def test_an_empty_log_has_no_slices(log: Database) -> None:
