@@ -31,6 +31,7 @@ _MAX_ANNOTATIONS: Final = 200_000
 """Upper limit of the annotations that one check collects. An annotation takes about 1 KB."""
 
 _IDENTIFIED: Final = frozenset(keywords.REFERENCES) | {"$anchor", "$dynamicAnchor"}
+_INVALID: Final = "is not valid JSON Schema, or refers to what is not in it"
 _SMALL_ARGUMENTS: Final = 256
 """A schema is refused if even arguments of this many bytes can take more than MAX_STEPS."""
 _AUTOMATA: Final = {1 << 14: 20, 1 << 16: 80, 1 << 18: 320, 1 << 20: 1280}
@@ -56,6 +57,7 @@ class ArgumentCheck:
 
     def __init__(self, text: str) -> None:
         schema = Schema(_read(text))
+        _require_valid_targets(schema)
         # First the original, because the strict copy of a schema that is too expensive would be expensive to make.
         cost = _affordable_cost(schema)
         strict = schema.strict()
@@ -85,6 +87,7 @@ class ResultCheck:
 
     def __init__(self, text: str) -> None:
         schema = Schema(_read(text))
+        _require_valid_targets(schema)
         self._cost = _affordable_cost(schema, MAX_RESULT_DEPTH)
         self._validator = _compiled(schema.root)
 
@@ -117,6 +120,20 @@ def _read(text: str) -> dict[str, Any]:
             raise SchemaRefusedError("has references or anchors in a subschema with its own $id")
         del nested["$id"]
     return schema
+
+
+def _require_valid_targets(schema: Schema) -> None:
+    """Raise `SchemaRefusedError` for a reference to what is not valid, under a keyword whose value was not validated."""
+    waiting = [part for _, part in walk(schema.root)]
+    known = set(map(id, waiting))
+    while waiting:
+        part = waiting.pop()
+        for target in [schema.resolved(part[word]) for word in keywords.REFERENCES if word in part]:
+            if isinstance(target, dict) and id(target) not in known:
+                if not meta.is_valid(target):
+                    raise SchemaRefusedError(_INVALID)
+                waiting += (new := [inner for _, inner in walk(target) if id(inner) not in known])
+                known.update(map(id, new))
 
 
 def _affordable_cost(schema: Schema, depth: int = MAX_ARGUMENT_DEPTH) -> int:
@@ -158,7 +175,7 @@ def _compiled(schema: dict[str, Any]) -> Draft202012Validator:
     try:
         return Draft202012Validator(schema, validate_formats=False, retriever=_refuse_retrieval, pattern_options=limits)
     except (ValidationError, ReferencingError, ValueError) as exc:
-        raise SchemaRefusedError("is not valid JSON Schema, or refers to what is not in it") from exc
+        raise SchemaRefusedError(_INVALID) from exc
 
 
 def _refuse_retrieval(uri: str) -> NoReturn:

@@ -467,6 +467,8 @@ def deep(levels: int, bottom: dict[str, Any] | None = None) -> dict[str, Any]:
         ({"$ref": "file:///etc/hosts"}, "not in it"),
         ({"$ref": "#/$defs/none"}, "not in it"),
         ({"$ref": "#/title", "title": "no schema"}, "not in it"),
+        ({"properties": {"a": {"$ref": "#/x-a"}}, "x-a": {"enum": 5}}, "not valid JSON Schema"),
+        ({"properties": {"a": {"$ref": "#/x-a"}}, "x-a": {"not": {"$ref": "#/x-b"}}, "x-b": {"pattern": 5}}, "not valid"),
         ({"$defs": {"a": {"$id": "urn:a", "$ref": "#/$defs/b", "$defs": {"b": {}}}}, "$ref": "#/$defs/a"}, r"its own \$id"),
         ({"properties": {"a": {"$id": "a.json", "properties": {"b": {"$ref": "b.json"}}}}}, "its own \\$id"),
         ({"properties": {"a": {"$id": "urn:a", "$anchor": "b"}, "b": {"$ref": "#b"}}}, "its own \\$id"),
