@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -119,7 +119,7 @@ class LaunchTokenGate:
     """ASGI middleware that admits requests with the launch token: every account of a machine reaches its loopback addresses."""
 
     app: AsgiApp
-    token: str
+    token: str = field(repr=False)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or is_same(_bearer_token(scope), self.token):
