@@ -30,8 +30,8 @@ _BATCH = 500
 
 def upgrade() -> None:
     connection = op.get_bind()
-    # As they are declared, because the leaves that are added here are inserted into the declared tables. Some of the earlier
-    # revisions have some of them.
+    # Some of the earlier revisions have some of these tables. The others are created as they are declared now, because the
+    # leaves that are added here are inserted into the declared tables: a later revision may find its changes made already.
     metadata.create_all(connection)
     for index in call_operations.indexes:
         index.create(connection, checkfirst=True)
