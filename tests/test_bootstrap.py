@@ -16,9 +16,11 @@ from graph_agent.bootstrap.adapters import choose_adapter, choose_model
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.bootstrap.secret import read_secrets, secret_file, signing_keys
 from graph_agent.bootstrap.stores import open_stores, temporary_settings
+from graph_agent.bootstrap.validating import open_validation
 from graph_agent.errors import ConfigurationError
 from graph_agent.llm.openai_compatible import GEMINI_ENDPOINT, OpenAICompatibleAdapter
 from graph_agent.settings import Settings
+from graph_agent.tlog.note import KeyType, SigningKey
 
 Make = Callable[..., Settings]
 
@@ -212,3 +214,21 @@ async def test_a_temporary_settings_starts_empty_and_touches_nothing_of_the_user
             assert runtime.settings.secret != SecretStr("a secret of my own")
 
     assert not made.home.exists()
+
+
+async def test_a_temporary_runtime_and_a_validation_leave_the_witnesses_and_the_keys_of_the_log_alone(settings: Make) -> None:
+    witness = f"https://127.0.0.1:9 {SigningKey.generate('witness.test', KeyType.COSIGNATURE).verifier}"
+    made = settings(
+        LOG_SIGNING_KEY="a random text of at least thirty-two characters",
+        LOG_ORIGIN="log.test",
+        LOG_WITNESSES=witness,
+        GRAPH_AGENT_MODEL="rules",
+    )
+    async with open_runtime(temporary_settings(made)) as runtime:
+        assert runtime.tree.witnesses == []
+        assert runtime.tree.keys.origin != "log.test"
+    # A validation does not seal the log, so it does not read the file of its witnesses either.
+    made.home.mkdir()
+    (made.home / "log.witnesses").write_text("nonsense\n", encoding="utf-8")
+    async with open_validation(made):
+        pass
