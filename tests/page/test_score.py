@@ -104,6 +104,8 @@ def test_each_bar_is_that_of_the_record(site: Site, chat: str, decision: str) ->
         changes = [call for call in record.invocations if call.disposition == "executed" and call.tool_name != "list_tasks"]
         assert [one["operation"] for one in shown if "operation" in one] == [states[call.success] for call in changes]
         expect(page.locator("[data-state=EXECUTE_TOOLS] .count")).to_have_text("✓9 ✗2 ?1")
+        expect(page.locator("[data-state=CHECK_RESPONSE] .count")).to_have_text("5×")
+        expect(page.locator(".view-title .verdict")).to_have_text("2 calls refused")
         expect(page.locator(".note-reason")).to_have_text([call.error_message or "" for call in record.invocations[-2:]])
         expect(page.locator(".lane-title .quiet").first).to_have_text("1.5 s · 400 tokens")
         page.goto(f"{site.url}{chat}")

@@ -7,7 +7,7 @@ import type { DecisionDetail, LoggedModelCall, ToolInvocation } from "../shared/
 import { CodeLines } from "../shared/code_lines";
 import { decisionEvents } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
-import { duration, fullTime, words } from "../shared/format";
+import { counted, duration, fullTime, words } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { ErrorState, Loading } from "../shared/states";
 import { Json, Visible } from "../shared/text";
@@ -66,6 +66,7 @@ export function DecisionView({ id }: { id: string }): VNode {
         <a href="/help" class="explained">
           <Outcome outcome={detail.outcome_category} type={detail.decision_type} />
         </a>
+        {detail.refused_calls > 0 && <span class="verdict refused">{counted(detail.refused_calls, "call")} refused</span>}
         {detail.status !== "PENDING" && (
           <a class="button" href={`/lab/${detail.decision_id}`}>
             Try other rules

@@ -211,7 +211,7 @@ export const SIGNS: Readonly<Record<Verdict, string>> = {
   running: "…",
 };
 
-/** The calls of a state by their signs: `✓2 ✗1 ⏸1`. Without a call its visits, if there are several: `×3`. */
+/** The calls of a state by their signs: `✓2 ✗1 ⏸1`. Without a call its visits, if there are several: `3×`, not to be read as ✗3. */
 export function countsOf(visits: readonly Visit[]): string {
   const signs = visits.flatMap((visit) => [
     ...(visit.model ? [SIGNS[visit.model.error ? "failed" : "done"]] : []),
@@ -219,5 +219,5 @@ export function countsOf(visits: readonly Visit[]): string {
   ]);
   const counts = [...new Set(Object.values(SIGNS))].map((sign) => [sign, signs.filter((one) => one === sign).length] as const);
   const text = counts.filter(([, count]) => count > 0).map(([sign, count]) => `${sign}${count}`);
-  return text.join(" ") || (visits.length > 1 ? `×${visits.length}` : "");
+  return text.join(" ") || (visits.length > 1 ? `${visits.length}×` : "");
 }

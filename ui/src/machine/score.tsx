@@ -88,6 +88,8 @@ function LaneItem({ lane, scale, reached, selected, onSelect }: LaneProps): VNod
   );
 }
 
+/** In a short line an id is known by its end: those of one time have the same beginning. */
+const UUID = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{4}([0-9a-f]{8})/g;
 const WAITING = "waits for a yes";
 
 function Note({ bar, ahead, open, onToggle }: { bar: Bar; ahead: boolean; open: boolean; onToggle: () => void }): VNode {
@@ -107,7 +109,7 @@ function Note({ bar, ahead, open, onToggle }: { bar: Bar; ahead: boolean; open: 
         </span>
         <span class="note-title">
           {bar.title === "model" ? "model" : <Visible text={bar.title} />}
-          {call && <span class="quiet"> <Visible text={brief(call.arguments)} /></span>}
+          {call && <span class="quiet"> <Visible text={brief(call.arguments).replaceAll(UUID, "…$1")} /></span>}
           {model && <span class="quiet"> {model.tokens !== null && `${integer(model.tokens)} tokens`}</span>}
         </span>
         {shown && <span class={`verdict ${verdict ?? ""}`}>{words(shown)}</span>}
