@@ -197,7 +197,7 @@ class Replayer:
         if departure is not None or steps[-1].turn.decision is None:
             if refused and departure is not None and departure.startswith(INVOKE_LLM):
                 # The reason is what the other constitution decided, not that the model was never asked about it.
-                departure = f"{'; '.join(map(str, refused))}. What the model would have said then is unknown"
+                departure = f"{'; '.join(dict.fromkeys(map(str, refused)))}. What the model would have said then is unknown"
             differences = compare_unfinished(record, steps)
             return ReplayReport(
                 name, differences, departure, steps, refused=refused, is_what_if=True, unanswered=ports.unanswered

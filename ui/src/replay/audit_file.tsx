@@ -28,6 +28,13 @@ export function auditFile(props: Props): string {
   // On paper and without the server: everything is open, and nothing links to the page.
   for (const details of root.querySelectorAll("details")) details.open = true;
   for (const link of root.querySelectorAll("a")) link.replaceWith(...link.childNodes);
+  // A button does nothing there, because the file has no script.
+  for (const button of root.querySelectorAll("button")) {
+    const row = document.createElement("div");
+    row.className = button.className;
+    row.append(...button.childNodes);
+    button.replaceWith(row);
+  }
   const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules].map((rule) => rule.cssText));
   const html = root.innerHTML;
   render(null, root);

@@ -50,7 +50,7 @@ function Verdict({ unchanged, whatIf }: Props): VNode {
       </p>
     );
   }
-  const refused = shown.refused.map((call) => `${call.tool_name} would have been refused: ${call.rule}`).join("; ");
+  const refused = [...new Set(shown.refused.map((call) => `${call.tool_name} would have been refused: ${call.rule}`))].join("; ");
   // Where refused calls are the reason, the server's sentence begins with them.
   const why = shown.departure ?? refused;
   return (
@@ -139,7 +139,7 @@ function States({ recorded, states, replayed }: StatesProps): VNode {
         const different = moved || (before !== undefined && (before.outcome !== after?.outcome || before.refused !== after.refused));
         return (
           <li key={index} class={different ? "different" : ""}>
-            <button type="button" aria-expanded={open === index} onClick={() => setOpen(open === index ? null : index)}>
+            <button type="button" class="state-row" aria-expanded={open === index} onClick={() => setOpen(open === index ? null : index)}>
               <span class="number">{index + 1}</span>
               <StateCell state={state} step={before} />
               <StateCell state={after?.state} step={after} />
