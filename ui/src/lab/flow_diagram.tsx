@@ -10,6 +10,8 @@ const GAP = 10;
 const LEFT = 118;
 const RIGHT = WIDTH - 118;
 const NODE = 8;
+/** The height of the line that names both sides. */
+const HEADING = 28;
 /** So that one decision of ten thousand is seen. */
 const THINNEST = 3;
 
@@ -55,7 +57,13 @@ export function FlowDiagram({ bands, selected, onSelect }: Props): VNode {
   const shown = Math.max(...[...sides.before, ...sides.after].map(({ top, height }) => top + height), 20) + 6;
   // The same figures are in the list below, whose entries are buttons.
   return (
-    <svg class="flow" viewBox={`0 -4 ${WIDTH} ${shown}`} aria-hidden="true">
+    <svg class="flow" viewBox={`0 ${-HEADING} ${WIDTH} ${shown + HEADING}`} aria-hidden="true">
+      <text class="heading" x={LEFT - 8} y={4 - HEADING} text-anchor="end" dominant-baseline="hanging">
+        recorded
+      </text>
+      <text class="heading" x={RIGHT + 8} y={4 - HEADING} dominant-baseline="hanging">
+        these rules
+      </text>
       {bands.map((band) => {
         const [from, to, high] = [topOf(band, "before"), topOf(band, "after"), height(band)];
         const [x0, x1, middle] = [LEFT + NODE, RIGHT - NODE, WIDTH / 2];
