@@ -74,6 +74,9 @@ function Film({ record, whatIf }: Props): VNode {
             onPlay={setPlaying}
             onStep={setStep}
           />
+          <p class="quiet">
+            {step} of {visits.length} · {current && label(current.state)}
+          </p>
         </div>
         <div>
           <Score visits={visits} running={false} reached={step} selected={selected} onSelect={setSelected} />
@@ -95,7 +98,9 @@ function Difference({ states, whatIf }: { states: readonly string[]; whatIf: Wha
           ? "They decide the same."
           : parting >= 0
             ? `The path is the same up to step ${parting}; then ${label(whatIf.states[parting] ?? "")} instead of ${label(states[parting] ?? "the end")}.`
-            : "They decide differently."}
+            : whatIf.departure
+              ? `The path is the same up to step ${whatIf.states.length}.`
+              : "They decide differently."}
         {whatIf.departure && <Visible text={` It ends there: ${whatIf.departure}.`} />}
       </p>
       {whatIf.differences.length > 0 && (
