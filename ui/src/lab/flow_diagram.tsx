@@ -58,12 +58,16 @@ export function FlowDiagram({ bands, selected, onSelect }: Props): VNode {
   // The same figures are in the list below, whose entries are buttons.
   return (
     <svg class="flow" viewBox={`0 ${-HEADING} ${WIDTH} ${shown + HEADING}`} aria-hidden="true">
-      <text class="heading" x={LEFT - 8} y={4 - HEADING} text-anchor="end" dominant-baseline="hanging">
-        recorded
-      </text>
-      <text class="heading" x={RIGHT + 8} y={4 - HEADING} dominant-baseline="hanging">
-        these rules
-      </text>
+      {total > 0 && (
+        <>
+          <text class="heading" x={LEFT - 8} y={4 - HEADING} text-anchor="end" dominant-baseline="hanging">
+            recorded
+          </text>
+          <text class="heading" x={RIGHT + 8} y={4 - HEADING} dominant-baseline="hanging">
+            these rules
+          </text>
+        </>
+      )}
       {bands.map((band) => {
         const [from, to, high] = [topOf(band, "before"), topOf(band, "after"), height(band)];
         const [x0, x1, middle] = [LEFT + NODE, RIGHT - NODE, WIDTH / 2];
