@@ -76,6 +76,7 @@ function Result({ current, selected, onSelect }: ResultProps): VNode {
         <Sentence current={current} />
       </p>
       <FlowDiagram bands={bands} selected={selected} onSelect={onSelect} />
+      {changes.length > 0 && <p class="quiet">A decision counts by its first call that is decided otherwise.</p>}
       <ul class="bands" aria-label="Flows">
         {[...changes, ...stay].map((band) => (
           <li key={`${band.before} ${band.after}`}>
