@@ -29,7 +29,7 @@ class Failure:
     retryable: bool = False
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class StatusError(Exception):
     """A response with a status other than 200."""
 

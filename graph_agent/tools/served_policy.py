@@ -18,7 +18,7 @@ from graph_agent.tools.server_group import McpServerGroup
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ServedPolicy:
     """The current policy; it is compiled again when the served tools change."""
 

@@ -67,7 +67,7 @@ class EngineOptions:
     """Functions that make one hook for each turn."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class TurnSetup:
     """Everything with which the turns of one engine are run: the part of the engine that a run knows."""
 

@@ -84,6 +84,12 @@ def test_the_cause_of_a_status_is_found_by_the_text_of_the_server_too(status: in
     assert failure_for_status(StatusError(status, text=text)).error.cause == cause
 
 
+def test_neither_the_text_nor_the_form_of_a_status_error_quotes_the_server() -> None:
+    error = StatusError.read(400, json.dumps({"error": {"message": "the key sk-123 is wrong"}}), {})
+    assert error.text == "the key sk-123 is wrong"
+    assert "sk-123" not in f"{error} {error!r}"
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [

@@ -629,3 +629,9 @@ async def test_the_sweeper_ends_such_a_turn_with_the_honest_reply() -> None:
 
 async def test_an_unknown_decision_is_not_finished() -> None:
     assert await engine_of().finish("nobody", ask_model=True) is None
+
+
+def test_an_engine_is_printed_without_its_prompt_and_its_ports() -> None:
+    engine = engine_of(says("hi"))
+    assert len(repr(engine)) < 100
+    assert len(repr(engine.served)) < 100
