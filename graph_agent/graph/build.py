@@ -153,7 +153,7 @@ class TurnGraph(langgraph.StateGraph[GraphState, TurnRuntime, GraphState, GraphS
             return None
         if plain:
             return dict.fromkeys(self.table[name], plain[0])
-        path, ends, _ = branches[0]
+        path, ends = getattr(branches[0], "path", None), getattr(branches[0], "ends", None)
         return {str(outcome): end for outcome, end in ends.items()} if isinstance(path, Outcome) and ends else None
 
     def recursion_limit(self, max_iterations: int) -> int:
