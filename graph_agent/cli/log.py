@@ -1,4 +1,4 @@
-"""`graph-agent log list`, `show` and `metrics`: read the record."""
+"""`graph-agent log list`, `show`, `metrics` and `fixture`: read the record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import Durations, MetricsSummary
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.cli.filters import filter_by, open_log, open_queries
-from graph_agent.cli.options import AsJson
+from graph_agent.cli.options import AsJson, option
 from graph_agent.cli.running import print_stderr
 from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.cli.trace import print_findings, print_record, shorten
@@ -19,6 +19,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.counting import counted
 from graph_agent.reply.text import visible
+from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 _STYLES = {"SUCCESS": "green", "ERROR": "red", "REFUSAL": "yellow", "AMBIGUITY": "cyan", "PENDING": "yellow"}
 
@@ -81,6 +82,23 @@ def show_decision(
     else:
         print_record(record)
         print_findings(trace)
+
+
+def print_fixture(
+    decision_id: Annotated[str, typer.Argument(metavar="DECISION_ID", help="Use this decision; `log list` prints the ids.")],
+    name: Annotated[
+        str | None,
+        option("--test-id", "NAME", "Name the test case (default: the decision id)."),
+    ] = None,
+    alone: Annotated[bool, typer.Option("--alone", help="Leave out the earlier turns of the conversation.")] = False,
+) -> None:
+    """Print a decision as a YAML test case for `validate`.
+
+    The case replays the earlier turns of the conversation and expects the same decision.
+    """
+    with open_queries() as (log, run):
+        fixture = run(fixture_from_log(log, decision_id, test_id=name, alone=alone))
+    typer.echo(dump_fixtures([fixture]), nl=False)
 
 
 @filter_by("since", "until", "user_id", "conversation_id", "model")

@@ -1,4 +1,4 @@
-"""`graph-agent log export`, `import` and `fixture`: decisions to a file, and from one."""
+"""`graph-agent log export` and `log import`: decisions to a file, and from one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from graph_agent.record.tree.proof import read_proof
 from graph_agent.replays import replay
 from graph_agent.replays.sources import load_from_log
 from graph_agent.settings import read_settings
-from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 _CHUNK = 1 << 20
 
@@ -91,23 +90,6 @@ def import_decisions(
     for decision_id in report.differing:
         print_error(f"{decision_id} exists here with another record and was not changed")
     raise typer.Exit(FAILED if report.differing else DONE)
-
-
-def print_fixture(
-    decision_id: Annotated[str, typer.Argument(metavar="DECISION_ID", help="Use this decision; `log list` prints the ids.")],
-    name: Annotated[
-        str | None,
-        option("--test-id", "NAME", "Name the test case (default: the decision id)."),
-    ] = None,
-    alone: Annotated[bool, typer.Option("--alone", help="Leave out the earlier turns of the conversation.")] = False,
-) -> None:
-    """Print a decision as a YAML test case for `validate`.
-
-    The case replays the earlier turns of the conversation and expects the same decision.
-    """
-    with open_queries() as (log, run):
-        fixture = run(fixture_from_log(log, decision_id, test_id=name, alone=alone))
-    typer.echo(dump_fixtures([fixture]), nl=False)
 
 
 def _write_proof(decision_id: str, folder: Path, other: dict[str, Any], rules: list[Path]) -> None:

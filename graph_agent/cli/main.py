@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "sql": Command("log_parquet:query", "Run one SELECT over the log, or over an export to Parquet.", extra="analytics"),
         "metrics": Command("log:print_metrics", "Print totals, rates, percentiles and breakdowns of the decisions."),
         "prune": Command("log_tree:prune_decisions", "Remove closed decisions that are older than the retention."),
-        "fixture": Command("log_files:print_fixture", "Print a decision as a YAML test case for `validate`."),
+        "fixture": Command("log:print_fixture", "Print a decision as a YAML test case for `validate`."),
         "verify": Command(
             "log_tree:verify", "Verify the log: its rows, its signed tree, and that it continues what its witnesses have seen."
         ),

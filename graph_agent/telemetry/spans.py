@@ -18,6 +18,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+# The API comes with the MCP SDK; only the exporters need the extra.
 from opentelemetry import context, trace
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

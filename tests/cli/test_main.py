@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,26 @@ def test_help_imports_no_commands_module() -> None:
 def test_reading_the_log_imports_neither_langgraph_nor_mcp(home: Path) -> None:
     assert home.exists()
     assert loaded_by("log", "list") <= {"sqlalchemy", "pydantic", "rich"}
+
+
+def test_a_test_case_is_written_without_langgraph_and_mcp(cli: Cli) -> None:
+    decision_id = json.loads(cli("ask", "hi", "--json").out)["decision_id"]
+    assert loaded_by("log", "fixture", decision_id) <= {"sqlalchemy", "pydantic", "rich"}
+
+
+@pytest.mark.parametrize("arguments", [["ask", "hi"], ["serve", "--port", "0"]])
+def test_without_the_extra_for_telemetry_one_sentence_names_it(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_OTEL", "1")
+    # The extra is installed here.
+    monkeypatch.setitem(sys.modules, "graph_agent.telemetry.otlp", None)
+    monkeypatch.delattr("graph_agent.telemetry.otlp", raising=False)
+    ended = cli(*arguments)
+    assert ended.code == 1
+    assert ended.err.endswith("graph-agent: GRAPH_AGENT_OTEL needs the extra 'otel': pip install 'graph-agent[otel]'\n")
+    # What imports no exporter needs only the API, without the extra too.
+    assert any(needed.startswith("opentelemetry-api") for needed in requires("mcp") or ())
 
 
 def test_a_turn_imports_no_server_no_provider_and_no_migrations(cli: Cli) -> None:
