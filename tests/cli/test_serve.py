@@ -26,6 +26,7 @@ from tests.serving import address_of, launch_header
 @pytest.fixture
 def next_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the servers of later tests in this process send events for longer than half a second after a signal has ended one."""
+    # The library of event streams sets this for the whole process, and nothing resets it.
     monkeypatch.setattr(AppStatus, "should_exit", False)
 
 

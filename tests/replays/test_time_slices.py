@@ -131,6 +131,7 @@ async def test_the_slices_contain_every_matching_decision_once_and_keep_equal_ti
 async def test_the_texts_of_a_read_record_do_not_change_while_the_next_ones_are_read(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As in a log of more records than one batch has.
     monkeypatch.setattr(export, "BATCH", 1)
     log = Database.open(url)
     read = [(found, dict(found.texts)) async for found in read_log(log, DecisionFilter())]
