@@ -110,7 +110,7 @@ class ForkServer:
     ended: tuple[socket.socket, socket.socket] = field(default_factory=socket.socketpair)
     """Receives a byte when a process has ended."""
     kills: bool = True
-    """Whether the processes are killed when the run of the tests ends."""
+    """True if the processes are killed when the run of the tests ends."""
 
     def run(self) -> Callable[[], object] | None:
         for one in self.ended:
