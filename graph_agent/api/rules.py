@@ -100,7 +100,11 @@ class Rules(Frozen):
 async def rules(request: Request, caller: AuthenticatedCaller) -> Rules:  # noqa: ARG001 (only callers may ask)
     """Return the rows of a constitution and conditions, or the sentence that says why they cannot be used."""
     asked = await read_model(request, RulesRequest)
-    runtime = services(request).runtime
+    state = services(request)
+    runtime = state.runtime
+    if asked == RulesRequest():
+        # Whoever reads the rules in force is about to try others on the last decisions.
+        state.replays.prepare()
     in_force = (await runtime.engine.prepare()).policy
     texts: Any = {
         "constitution": asked.constitution or in_force.constitution.text,

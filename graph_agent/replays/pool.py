@@ -36,7 +36,7 @@ _Job = tuple[LoadedRecord, WhatIf, bool]
 
 
 class ReplayPool:
-    """Worker processes for replays. They are started by the first replays and end with `close` or with this process.
+    """Worker processes for replays, which `prepare` or the first replays start. They end with `close` or with this process.
 
     Each replay is handed to its process by a thread that waits for the report. Not a `ProcessPoolExecutor`: what is submitted
     while it notices the death of a process may be lost, and a process that it then starts waits for work for ever.
@@ -52,6 +52,10 @@ class ReplayPool:
         self._threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="replays")
         self._workers: set[_Worker] = set()
         self._idle: deque[_Worker] = deque()
+
+    def prepare(self) -> None:
+        """Start the worker processes in the background, so that the first replays need not wait for their imports."""
+        self._threads.submit(self._start_idle)
 
     async def replay_all(
         self, sources: AsyncIterator[LoadedRecord], what_if: WhatIf = AS_RECORDED, *, flow_only: bool = False
@@ -104,9 +108,16 @@ class ReplayPool:
             while not (worker := self._idle.pop()).is_alive():
                 self._workers.discard(worker)
             return worker
+        return self._start()
+
+    def _start(self) -> _Worker:
         worker = _Worker(self._build)
         self._workers.add(worker)
         return worker
+
+    def _start_idle(self) -> None:
+        while len(self._workers) < WORKERS:
+            self._idle.append(self._start())
 
     def _kill(self, worker: _Worker | None) -> None:
         if worker is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,10 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
+from graph_agent.api.app import create_app
+from graph_agent.api.services import services_of
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
+from graph_agent.replays.pool import WORKERS
 from tests.chat.environment import Environment
+
+pytestmark = pytest.mark.usefixtures("quick_processes")
 
 TEXT = Constitution.load(None).text
 BASE = "permit (principal, action, resource);\n"
@@ -60,6 +66,18 @@ async def test_without_texts_the_rows_are_those_in_force(client: httpx.AsyncClie
     ]
     lines = TEXT.splitlines()
     assert all(lines[row["line"] - 1].startswith(f"- {row['name']}:") for row in answer["tools"])
+
+
+async def test_reading_the_rules_in_force_prepares_the_replays_of_others(environment: Environment) -> None:
+    app = create_app(environment.runtime())
+    replays = services_of(app).replays
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        await client.post("/api/rules", json={"constitution": TEXT})
+        assert replays.workers == []
+        await client.post("/api/rules", json={})
+        while len(replays.workers) < WORKERS:  # noqa: ASYNC110 (they start in another thread)
+            await asyncio.sleep(0.01)
+    replays.close()
 
 
 async def test_other_texts_make_other_rows(client: httpx.AsyncClient) -> None:

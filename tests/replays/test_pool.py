@@ -92,6 +92,16 @@ async def test_reports_come_in_order_from_other_processes(pool: ReplayPool) -> N
     assert pool.workers
 
 
+async def test_prepared_workers_serve_the_first_replays(pool: ReplayPool) -> None:
+    pool.prepare()
+    pool.prepare()
+    while len(pool.workers) < WORKERS:  # noqa: ASYNC110 (they start in another thread)
+        await asyncio.sleep(0.01)
+    prepared = pool.workers
+    assert [report async for report in pool.replay_all(records(*map(make_record, range(10))))]
+    assert {*pool.workers} == {*prepared}
+
+
 def begun(gate: Path) -> int:
     """Return the number of replays that have begun."""
     return len([file for file in gate.iterdir() if file.name != OPEN])
