@@ -233,11 +233,14 @@ def test_only_what_a_rule_names_is_converted() -> None:
         ('forbid (principal, action == Action::"refnd", resource);', "line 2: unrecognized action"),
         ("forbid (principal, action, resource) when { context.arguments.amount.greaterThan(decimal(\"1.0\")) };", "line 2"),
         ("\n\npermit (principal == ?principal, action, resource);", "line 4: templates cannot be used"),
-        ('@id("base") forbid (principal, action, resource);', "two rules have the @id 'base'"),
+        ('@id("base") forbid (principal, action, resource);', "line 2: two rules have the @id 'base'"),
         (f'@id("{"x" * 201}") forbid (principal, action, resource);', "line 2: an @id is a short text"),
         ('@id("a\\u{202e}b") forbid (principal, action, resource);', "line 2: an @id is a short text"),
-        ("forbid (principal, action, resource) when { ;", "cannot be read: unexpected token"),
-        ("forbid (principal, action, resource) when { " + " || ".join(["true"] * 150) + " };", "cannot be read"),
+        ("\nforbid (principal, action, resource) when { ;", "line 3: unexpected token"),
+        ("forbid (principal, action, resource) when { true }", "line 2: unexpected end of input"),
+        (f"{PERMIT}deny (principal, action, resource);\n{PERMIT}", "line 3: invalid policy effect: deny"),
+        ('forbid (principal, action, resource) when { "open };', "line 2: invalid token"),
+        ("forbid (principal, action, resource) when { " + " || ".join(["true"] * 150) + " };", "line 2: "),
     ],
 )  # fmt: skip
 def test_a_rule_that_cannot_be_used_is_an_error_with_its_line(rules: str, message: str) -> None:

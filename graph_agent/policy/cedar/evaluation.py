@@ -45,13 +45,13 @@ class CedarConditions:
         self.file = file
         self.actions: Mapping[str, ToolAction] = {action.name: action for action in actions}
         """The tools that the rules see, by name."""
-        self._lines = list(_lines(file.text))
+        self._statements = list(_statements(file.text))
         self.schema = cedar_schema(actions, file.roles)
         try:
             tree = policies_to_pst(file.text)
             self._set = PolicySet.from_str(file.text)
         except ValueError as exc:
-            raise ConfigurationError(f"the policy {file.name} cannot be read: {self._described(str(exc))}") from None
+            raise self._error(self._first_unreadable(), self._described(str(exc))) from None
         if tree.templates:
             raise self._error(min(map(_number, tree.templates)), "templates cannot be used")
         self.rules: Mapping[str, pst.Template] = dict(tree.static_policies)
@@ -247,19 +247,28 @@ class CedarConditions:
 
     def _names_of_rules(self) -> dict[str, str]:
         """Return what each rule is called in reasons: its `@id`, or its line."""
-        names = {}
-        for key, rule in self.rules.items():
+        names: dict[str, str] = {}
+        for key, rule in sorted(self.rules.items(), key=lambda item: _number(item[0])):
             name = rule.annotations.get("id", "")
             if len(name) > _MAX_ID or visible(name) != name:
                 raise self._error(_number(key), f"an @id is a short text without hidden characters, of at most {_MAX_ID}")
-            names[key] = name.strip() or f"the rule in line {self._line(_number(key))} of the policy"
-        given = Counter(rule.annotations["id"] for rule in self.rules.values() if "id" in rule.annotations)
-        if repeated := [name for name, count in given.items() if count > 1]:
-            raise ConfigurationError(f"the policy {self.file.name}: two rules have the @id '{repeated[0]}'")
+            name = name.strip() or f"the rule in line {self._line(_number(key))} of the policy"
+            if name in names.values():
+                raise self._error(_number(key), f"two rules have the @id '{name}'")
+            names[key] = name
         return names
 
     def _line(self, number: int) -> int:
-        return self._lines[number] if 0 <= number < len(self._lines) else 1
+        return self._statements[number][0] if 0 <= number < len(self._statements) else 1
+
+    def _first_unreadable(self) -> int:
+        """Return the number of the first rule that the parser refuses. It says why, but not where."""
+        for number, (_, text) in enumerate(self._statements):
+            try:
+                policies_to_pst(text)
+            except ValueError:
+                return number
+        return 0
 
     def _error(self, number: int, text: str) -> ConfigurationError:
         return ConfigurationError(f"the policy {self.file.name}, line {self._line(number)}: {text}")
@@ -273,15 +282,17 @@ def _reads_windows(reads: Reads) -> bool:
     return any(reads.has("used", window) for window in COUNTED_WINDOWS)
 
 
-def _lines(text: str) -> Iterator[int]:
-    """Yield the line, from 1, on which each rule begins."""
-    inside = False
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line, from 1, on which each rule begins, and its text."""
+    start: int | None = None
     for token in _STATEMENT.finditer(text):
-        if token["end"]:
-            inside = False
-        elif (token["start"] or token[0][0] == '"') and not inside:
-            inside = True
-            yield text.count("\n", 0, token.start()) + 1
+        if start is None and (token["end"] or token["start"] or token[0][0] == '"'):
+            start = token.start()
+        if start is not None and token["end"]:
+            yield text.count("\n", 0, start) + 1, text[start : token.end()]
+            start = None
+    if start is not None:
+        yield text.count("\n", 0, start) + 1, text[start:]
 
 
 def _number(policy_id: str) -> int:
