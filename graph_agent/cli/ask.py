@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import sys
 import time
 from collections.abc import Coroutine, Iterator
@@ -117,7 +118,9 @@ def ask(
             answer = _ask_one(run, sending, as_json=as_json)
             pending = answer.decision.pending_action
             remember(settings, ShownConversation(user_id=user, conversation_id=answer.conversation_id, pending=pending))
-            _print_hints(answer, named=named, verbose=verbose)
+            whose = [] if user == LOCAL_USER else ["--user", user]
+            whose += [part for one in roles for part in ("--role", one)]
+            _print_hints(answer, whose, named=named, verbose=verbose)
             if conversation is None and answers is None and read_consent(content or "") in (Consent.YES, Consent.NO):
                 print_stderr("a new conversation has no question: answer the last one with -c")
             if failed(answer.decision):
@@ -140,14 +143,15 @@ def _ask_one(run: Run, sending: Coroutine[Any, Any, ChatAnswer], *, as_json: boo
     return answer
 
 
-def _print_hints(answer: ChatAnswer, *, named: bool, verbose: bool) -> None:
-    """Print how to answer the question of an answer, and its conversation if it is `named`."""
+def _print_hints(answer: ChatAnswer, whose: list[str], *, named: bool, verbose: bool) -> None:
+    """Print how to answer the question of an answer, with the options `whose`, and its conversation if it is `named`."""
     pending = answer.decision.pending_action
     if pending is not None and pending.by_id_only:
         print_stderr(f"to read all of it, and how to confirm it: --show --conversation {answer.conversation_id}")
     elif pending is not None:
         by_id = f"; by id: --yes {pending.id} or --no {pending.id}" if verbose else ""
-        print_stderr(f"to answer: graph-agent ask -c yes, or graph-agent ask -c no{by_id}")
+        command = shlex.join(["graph-agent", "ask", *whose, "-c"])
+        print_stderr(f"to answer: {command} yes, or {command} no{by_id}")
     if named:
         print_stderr(f"conversation: {answer.conversation_id}")
 

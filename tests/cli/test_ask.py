@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import socket
 import threading
@@ -112,6 +113,16 @@ def test_a_deletion_is_confirmed_without_an_id(cli: Cli) -> None:
     assert cli("ask", "-c", "yes").out.splitlines()[-1] == "  ✓ deleted 'call mom'"
     assert cli("ask", "--continue", "yes").out != ""
     assert "call mom" not in cli("ask", "show my tasks").out
+
+
+def test_the_printed_command_answers_for_the_same_user_and_roles(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPH_AGENT_ROLES", "groups=support")
+    options = ["--user", "bob smith", "--role", "support"]
+    cli("ask", "add a task to call mom", *options)
+    (hint,) = [line for line in cli("ask", "delete call mom", *options).err.splitlines() if line.startswith("to answer: ")]
+    assert hint.endswith("or graph-agent ask --user 'bob smith' --role support -c no")
+    answer = shlex.split(hint.removeprefix("to answer: ").partition(",")[0])
+    assert "✓ deleted 'call mom'" in cli(*answer[1:]).out
 
 
 def test_a_yes_answers_the_question_of_its_own_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
