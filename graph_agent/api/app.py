@@ -161,7 +161,8 @@ class _Api(FastAPI):
     """An application whose OpenAPI document declares the bodies that the routes read themselves, too."""
 
     def openapi(self) -> dict[str, Any]:
-        asked = (replay.ReplayRequest, replay.FlowsRequest, rules.RulesRequest, rules.DiffRequest, behavior.BaselineRequest)
+        replays = (replay.OtherRules, replay.ReplayRequest, replay.FlowsRequest)
+        asked = (*replays, rules.RulesRequest, rules.DiffRequest, behavior.BaselineRequest)
         return add_schemas(super().openapi(), (ChatRequest, AnswerRequest, DryRunRequest, *asked))
 
 

@@ -1,4 +1,4 @@
-"""POST /api/replay and /api/replay/flows: run recorded decisions again, as server-sent events.
+"""POST /api/replay and /api/replay/flows: run recorded decisions again, as server-sent events; and the file of one decision.
 
 start    {"total": 50}
 report   {"message": "...", "recorded": {...}, "decision_id": "...", "identical": false, "differences": [...], "steps": [...]}
@@ -15,20 +15,26 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
 from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.body import invalid, read_object
+from graph_agent.api.body import invalid, read_model, read_object
 from graph_agent.api.decisions import filters_of, log_of, restricted_to_caller
-from graph_agent.api.schemas import PolicyText, errors, json_body
+from graph_agent.api.schemas import IdInPath, PolicyText, errors, json_body
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import DecisionPage, LogQueryService
+from graph_agent.bootstrap.proof_files import proof_files
+from graph_agent.bootstrap.record_tree import seal_if_possible
+from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
+from graph_agent.chat.service import well_formed_id
 from graph_agent.db import Database
 from graph_agent.errors import ConstitutionError, ServiceError, ServiceErrorCode
+from graph_agent.models.base import Frozen
 from graph_agent.models.record import RecordStatus
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.constitution import Constitution
@@ -49,12 +55,17 @@ _FLUSH_SECONDS = 0.1
 """Flows are sent together this often: an event for each would take the page longer than the replay."""
 
 
-class ReplayRequest(DecisionFilter):
+class OtherRules(Frozen):
+    """The rules to decide by; those that are left out are the recorded ones."""
+
+    policy: PolicyText | None = Field(default=None, description="The text of another constitution to decide by.")
+    cedar: PolicyText | None = Field(default=None, description="Other conditions in Cedar to decide by.")
+
+
+class ReplayRequest(DecisionFilter, OtherRules):
     """The decisions to run again: the last ones that match the filters, or the one with `decision_id`."""
 
     last: int = Field(default=20, ge=1, le=MAX_DECISIONS)
-    policy: PolicyText | None = Field(default=None, description="The text of another constitution to decide by.")
-    cedar: PolicyText | None = Field(default=None, description="Other conditions in Cedar to decide by.")
 
 
 class FlowsRequest(ReplayRequest):
@@ -102,24 +113,54 @@ async def flows(request: Request, caller: AuthenticatedCaller) -> Response:
     return await _replay(request, caller, FlowsRequest.of(**await read_object(request)), _flows)
 
 
-async def _replay(request: Request, caller: Caller, asked: ReplayRequest, events: Callable[[_Played], _Events]) -> Response:
+@router.post(
+    "/decisions/{decision_id}/proof",
+    response_class=HTMLResponse,
+    responses={
+        200: {"content": {"text/html": {"schema": {"type": "string"}}}},
+        **errors(400, 401, 403, 404, 413, 415, 422, 503),
+    },
+    openapi_extra={"requestBody": json_body(OtherRules)},
+)
+async def saved_proof(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> HTMLResponse:
+    """Return the `decision.html` of `log export --proof`, which shows what other rules would have decided if they are given."""
+    asked = await read_model(request, OtherRules)
+    decision_id, state = well_formed_id(decision_id), services(request)
+    runtime = state.runtime
+    report = None
+    if asked != OtherRules():
+        what_if = await _what_if(runtime, asked)
+        await log_of(request).get_decision_trace(decision_id, user_id=caller.reads)
+        replayed = await state.replays.replay(await load_from_log(runtime.database, decision_id), what_if)
+        rules = {"the other constitution": asked.policy, "the other conditions": asked.cedar}
+        report = {**replayed, "rules": {name: text for name, text in rules.items() if text is not None}, "steps": []}
+    await seal_if_possible(runtime.tree)
+    files = await proof_files(runtime.database, runtime.tree, decision_id, user_id=caller.reads, what_if=report)
+    return HTMLResponse(files["decision.html"])
+
+
+async def _what_if(runtime: Runtime, asked: OtherRules) -> WhatIf:
     if asked.policy is not None:
         try:
             Constitution.parse(asked.policy)
         except ConstitutionError as exc:
             raise invalid(str(exc)) from None
-    state = services(request)
-    runtime = state.runtime
     file = None
     if asked.cedar is not None:
         servers = (await runtime.engine.prepare()).policy.servers
         file = conditions_from(asked.cedar, runtime.settings, servers)
+    return WhatIf(asked.policy, file)
+
+
+async def _replay(request: Request, caller: Caller, asked: ReplayRequest, events: Callable[[_Played], _Events]) -> Response:
+    state = services(request)
+    runtime = state.runtime
+    what_if = await _what_if(runtime, asked)
     filters, log = restricted_to_caller(filters_of(asked), caller), log_of(request)
     page = await log.query_decisions(filters, limit=min(asked.last, _PAGE))
     if asked.decision_id is not None and not any(row.status is not RecordStatus.PENDING for row in page.items):
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
-    what_if, flow_only = WhatIf(asked.policy, file), events is _flows
-    played = _Played(state.replays, runtime.database, log, filters, page, asked.last, what_if, flow_only)
+    played = _Played(state.replays, runtime.database, log, filters, page, asked.last, what_if, flow_only=events is _flows)
     return EventStream(events(played), state.replay_streams, caller.user_id)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from importlib import resources
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated
 
 import typer
 
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import LogQueryService
+from graph_agent.bootstrap.proof_files import proof_files
 from graph_agent.bootstrap.record_tree import record_tree
 from graph_agent.bootstrap.secret import record_keys
 from graph_agent.cli.files import other_rules
@@ -21,7 +21,6 @@ from graph_agent.cli.options import AsJson, option
 from graph_agent.cli.running import DONE, FAILED, import_extra, open_file, print_error, print_stderr, wrong_usage
 from graph_agent.cli.show import escape_json, json_line
 from graph_agent.clock import SystemClock
-from graph_agent.record.tree.proof import read_proof
 from graph_agent.replays import replay
 from graph_agent.replays.sources import load_from_log
 from graph_agent.settings import read_settings
@@ -56,12 +55,11 @@ def export_decisions(
     With --proof, write files by which anyone can check that one decision is in the log: a program, and a page for a browser,
     which also plays the turn.
     """
-    rules = [one for one in (constitution, policy) if one is not None]
     if proof is not None:
-        _write_proof(proof, Path("." if file == "-" else file), other_rules(constitution, policy), rules)
+        _write_proof(proof, Path("." if file == "-" else file), constitution, policy)
         return
-    if rules:
-        wrong_usage(f"{rules[0]}: other rules are shown in the proof of one decision: --proof DECISION_ID")
+    if rules := constitution or policy:
+        wrong_usage(f"{rules}: other rules are shown in the proof of one decision: --proof DECISION_ID")
     if form == "parquet":
         if directory is None or file != "-":
             wrong_usage("--format parquet writes to a directory: graph-agent log export --format parquet DIR")
@@ -92,27 +90,21 @@ def import_decisions(
     raise typer.Exit(FAILED if report.differing else DONE)
 
 
-def _write_proof(decision_id: str, folder: Path, other: dict[str, Any], rules: list[Path]) -> None:
-    settings = read_settings()
+def _write_proof(decision_id: str, folder: Path, constitution: Path | None, policy: Path | None) -> None:
+    other = other_rules(constitution, policy)
     with open_log(writes=True) as (database, run):
-        tree = record_tree(settings, database, SystemClock())
+        tree = record_tree(read_settings(), database, SystemClock())
         run(tree.seal())
-        run(tree.push())
-        found = run(read_proof(database, decision_id))
         report = None
-        if rules:
+        if constitution or policy:
             loaded = run(load_from_log(database, decision_id))
             assert loaded.record is not None
-            played = run(replay(loaded.record, loaded.texts, **other)).to_json()
-            report = {"rules": [one.name for one in rules], **played}
-        keys = [f"log {key}" for key in tree.keys.verifiers(run(tree.origin()))]
-    policy = "".join(f"{line}\n" for line in (*keys, *(f"witness {witness.key}" for witness in tree.witnesses)))
+            rules = {one.name: one.read_text(encoding="utf-8") for one in (constitution, policy) if one is not None}
+            report = {"rules": rules, **run(replay(loaded.record, loaded.texts, **other)).to_json()}
+        files = run(proof_files(database, tree, decision_id, what_if=report))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Without the built page there is no film.
-        film = resources.files("graph_agent") / "api" / "page" / "film.js"
-        script = film.read_text(encoding="utf-8") if film.is_file() else ""
-        for name, text in found.files(policy, script, report).items():
+        for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8", newline="")
     except OSError as exc:
         wrong_usage(f"the folder {folder} cannot be written: {exc.strerror}")

@@ -57,6 +57,10 @@ class ReplayPool:
         """Start the worker processes in the background, so that the first replays need not wait for their imports."""
         self._threads.submit(self._start_idle)
 
+    async def replay(self, source: LoadedRecord, what_if: WhatIf) -> dict[str, Any]:
+        """Return the JSON of the report of one replay. Raises as `replay_all`."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._replay, (source, what_if, False))
+
     async def replay_all(
         self, sources: AsyncIterator[LoadedRecord], what_if: WhatIf = AS_RECORDED, *, flow_only: bool = False
     ) -> AsyncGenerator[tuple[LoadedRecord, dict[str, Any]]]:

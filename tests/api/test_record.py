@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -224,3 +227,27 @@ async def test_a_scope_that_a_user_requests_makes_no_auditor(guarded: httpx.Asyn
         assert (await guarded.get("/api/session", headers=eve)).json() == {"user_id": "eve", "auditor": False}
         assert (await guarded.get(f"/api/decisions/{of_ann}", headers=eve)).status_code == 404
         assert (await guarded.get("/api/verify", headers=eve)).status_code == 403
+
+
+@pytest.mark.usefixtures("quick_processes")
+async def test_a_saved_proof_is_of_an_own_decision_and_shows_what_other_rules_would_have_decided(
+    guarded: httpx.AsyncClient,
+) -> None:
+    of_ann = await said(guarded, "add a task to call mom", headers=headers("ann"))
+    text = Constitution.load().text
+    address, unlisted = f"/api/decisions/{of_ann}/proof", text.replace("- add_task: Create new tasks\n", "")
+    for rules in ({}, {"policy": unlisted}):
+        answers = [
+            await guarded.post(address, json=rules, headers=headers(*who)) for who in (["ann"], ["bob"], ["eve", "auditor"])
+        ]
+        assert [answer.status_code for answer in answers] == [200, 404, 200]
+        assert answers[0].headers["content-type"].startswith("text/html")
+    refused = await guarded.post(address, json={"policy": "no constitution"}, headers=headers("ann"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', answers[0].text, re.DOTALL)
+    assert found is not None
+    data = json.loads(found[1])
+    assert json.loads(base64.b64decode(data["record"]))["header"]["decision_id"] == of_ann
+    assert data["proof"].startswith("c2sp.org/tlog-proof@v1\n")
+    assert text in data["texts"].values()
+    assert (data["what_if"]["rules"], data["what_if"]["identical"]) == ({"the other constitution": unlisted}, False)

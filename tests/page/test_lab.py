@@ -56,12 +56,13 @@ def test_a_refused_call_is_explained_its_rule_tightened_and_the_result_saved(sit
         with site.context() as elsewhere:
             report = elsewhere.new_page()
             report.goto(file.as_uri())
-            expect(report.get_by_role("heading", level=1).first).to_have_text("mark all as done")
+            expect(report.locator("#verdict")).to_have_text("Signed by the log, with this key; no witness has seen it")
+            expect(report.locator(".film-words")).to_contain_text("mark all as done")
             # Three calls are refused by one rule, which is named once.
             headline = "complete_task would have been refused: at most 2 per message (constitution). What the model"
             expect(report.locator(".verdict-line.different")).to_contain_text(headline)
-            expect(report.locator(".state-row").first).to_contain_text("build request")
-            expect(report.get_by_role("button")).to_have_count(0)
+            report.get_by_text("the other constitution", exact=True).click()
+            expect(report.locator(".difference pre")).to_contain_text("(at most 2 per message)")
 
 
 def test_rows_and_texts_are_in_step(site: Site) -> None:
@@ -248,14 +249,12 @@ def test_a_decision_becomes_a_test_case_an_export_and_a_file_for_an_auditor(site
             page.get_by_role("button", name="Save for an auditor").click()
         file = tmp_path / "decision.html"
         saved.value.save_as(file)
-        html = file.read_text()
-        assert "<script" not in html
-        assert re.findall(r"(?:src|href)=", html.replace("src=x", "")) == []
         # The file is opened in another profile: nothing of the server is there.
         with site.context() as elsewhere:
             report = elsewhere.new_page()
             report.goto(file.as_uri())
-            expect(report.get_by_role("heading", level=1).first).to_have_text("add a task to <img src=x onerror=alert(1)>")
+            expect(report.locator(".film-words strong")).to_have_text("add a task to <img src=x onerror=alert(1)>")
             expect(report.locator("img")).to_have_count(0)
-            expect(report.locator(".verdict-line.same")).to_be_visible()
-            expect(report.get_by_text("You are a helpful task management assistant").first).to_be_visible()
+            expect(report.locator(".difference")).to_have_count(0)
+            report.get_by_text("The constitution and prompt", exact=True).click()
+            expect(report.get_by_text("You are a helpful task management assistant")).to_be_visible()

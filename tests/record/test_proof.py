@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from graph_agent.db import Database
+from graph_agent.policy.constitution import Constitution
 from graph_agent.record.tree.leaves import commitment, leaf_entry
 from graph_agent.record.tree.proof import DecisionProof, read_proof
 from graph_agent.record.tree.tables import tree_leaves
@@ -282,6 +283,13 @@ def test_the_saved_page_proves_a_decision_and_refuses_every_forgery(
     assert verdict(forged, own_keys, POLICY) == "Not proved"
     for name, forge in FORGERIES.items():
         assert (verdict(*forge(one, other)), page.inner_text("#record")) == ("Not proved", ""), name
+    # The texts that the record names are shown only as they were recorded.
+    name = json.loads(one.record)["header"]["constitution"]
+    for text, found in ((Constitution.load().text, "The constitution"), ("another", "Not proved")):
+        html = one.files(POLICY, {name: text, "unnamed": "not shown"})["decision.html"]
+        (tmp_path / "texts.html").write_text(html, encoding="utf-8")
+        page.goto((tmp_path / "texts.html").as_uri())
+        expect(page.locator("summary, #verdict", has_text=found)).to_have_count(1)
     # A record cannot end the script that contains it.
     hostile = one.replace(proof=f"{one.proof}</script><script>document.title = 'run'</script>")
     assert (verdict(hostile, POLICY), page.title()) == ("Not proved", "A decision, with its proof")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlalchemy import Connection, select
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
+from graph_agent.models.decision import unstorable
 from graph_agent.record.statements import read
 from graph_agent.record.tables import CLOSED, decision_logs
 from graph_agent.record.tree.reading import find_leaf, prove_leaf
@@ -34,10 +36,13 @@ class DecisionProof(Frozen):
         # ASCII: a record may contain lone surrogates.
         return json.dumps({"salt": self.salt, "record": self.record})
 
-    def files(self, policy: str, film: str = "", what_if: dict[str, Any] | None = None) -> dict[str, str]:
+    def files(
+        self, policy: str, texts: Mapping[str, str] | None = None, film: str = "", what_if: Mapping[str, Any] | None = None
+    ) -> dict[str, str]:
         """Return the files of a proof by name; `policy` are the keys that are proposed to the reader.
 
-        `film` is the script that plays the turn, and `what_if` the report of a replay by other rules, which it shows.
+        `texts` are those that the record names, by their digests. `film` is the script that plays the turn, and `what_if` the
+        report of a replay by other rules, which it shows.
         """
         raw = self.record.encode("utf-8", "surrogatepass")
         data = {
@@ -46,6 +51,8 @@ class DecisionProof(Frozen):
             "proof": self.proof,
             "policy": policy,
             "decision": base64.b64encode(self.decision_json().encode()).decode(),
+            # A browser cannot compute the digest of a text with lone surrogates.
+            "texts": {digest: text for digest, text in (texts or {}).items() if not unstorable(text)},
             "what_if": what_if,
         }
         folder = resources.files("graph_agent.tlog")

@@ -3,14 +3,14 @@ import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { Authored, byline } from "../shared/authored";
 import { ApiError, getJson } from "../shared/client";
-import type { DecisionDetail, LoggedModelCall, ToolInvocation } from "../shared/client";
+import type { DecisionDetail } from "../shared/client";
 import { CodeLines } from "../shared/code_lines";
 import { decisionEvents } from "../shared/events";
 import type { ServerEvent } from "../shared/events";
 import { counted, duration, fullTime, words } from "../shared/format";
 import { WORDS } from "../shared/meanings";
 import { ErrorState, Loading } from "../shared/states";
-import { Json, Visible } from "../shared/text";
+import { Visible } from "../shared/text";
 import { loadTopology, topology } from "../machine/machine";
 import { visitsOf, visitsOfRecord } from "../machine/path";
 import { CopyButtons } from "./copying";
@@ -98,7 +98,7 @@ function withoutSteps(detail: DecisionDetail): string {
   return "The message was refused before the first state.";
 }
 
-export function Answer({ detail }: { detail: DecisionDetail }): VNode | null {
+function Answer({ detail }: { detail: DecisionDetail }): VNode | null {
   const { result } = detail;
   if (!result) return null;
   return (
@@ -113,7 +113,7 @@ export function Answer({ detail }: { detail: DecisionDetail }): VNode | null {
   );
 }
 
-export function Findings({ found }: { found: readonly string[] }): VNode {
+function Findings({ found }: { found: readonly string[] }): VNode {
   return (
     <section class="block">
       <h2>Findings</h2>
@@ -128,78 +128,12 @@ export function Findings({ found }: { found: readonly string[] }): VNode {
   );
 }
 
-export function Calls({ invocations }: { invocations: readonly ToolInvocation[] }): VNode | null {
-  if (invocations.length === 0) return null;
-  return (
-    <section class="block">
-      <h2>Tool calls</h2>
-      {invocations.map((call) => (
-        <details key={call.sequence} class="call">
-          <summary>
-            <span class="number">{call.sequence}</span>
-            <code>
-              <Visible text={call.tool_name} />
-            </code>
-            <span class={`verdict ${call.disposition}`}>{words(call.disposition ?? "executed")}</span>
-            <span class="quiet end">
-              {call.error_code ? words(call.error_code) : call.success ? duration(call.duration_ms ?? 0) : ""}
-            </span>
-          </summary>
-          <h3>Arguments</h3>
-          <Json value={call.parameters} />
-          {call.error_message && (
-            <>
-              <h3>Reason</h3>
-              <p>
-                <Visible text={call.error_message} />
-              </p>
-            </>
-          )}
-          {call.result != null && (
-            <>
-              <h3>Result</h3>
-              <Json value={call.result} />
-            </>
-          )}
-        </details>
-      ))}
-    </section>
-  );
-}
-
-export function ModelCalls({ calls }: { calls: readonly LoggedModelCall[] }): VNode | null {
-  if (calls.length === 0) return null;
-  return (
-    <section class="block">
-      <h2>Model calls</h2>
-      {calls.map((call) => (
-        <details key={call.sequence} class="call">
-          <summary>
-            <span class="number">{call.sequence}</span>
-            <code>
-              <Visible text={requested(call)} />
-            </code>
-            <span class="quiet end">{duration(call.duration_ms)}</span>
-          </summary>
-          <h3>Response</h3>
-          <Json value={call.response} />
-        </details>
-      ))}
-    </section>
-  );
-}
-
-function requested(call: LoggedModelCall): string {
-  const names = (call.response.function_calls ?? []).map((requestedCall) => requestedCall.name);
-  return names.length > 0 ? names.join(", ") : words(call.error ?? call.finish_reason);
-}
-
 function seal({ violations }: DecisionDetail): string | null {
   if (violations === null) return null;
   return violations.length === 0 ? "verifies" : violations.map((violation) => violation.text).join("\n");
 }
 
-export function Facts({ detail }: { detail: DecisionDetail }): VNode {
+function Facts({ detail }: { detail: DecisionDetail }): VNode {
   const facts: [string, string | null][] = [
     ["Type", words(detail.decision_type)],
     ["Intent", detail.intent_type && words(detail.intent_type)],

@@ -18,13 +18,18 @@ interface DecisionRecord {
   readonly state_ends_us?: readonly number[];
   readonly entries: readonly { readonly kind: string; readonly ms?: number; readonly result: unknown }[];
   readonly invocations?: readonly ToolInvocation[];
-  readonly decision: { readonly outcome_category: string | null };
+  readonly header: { readonly context: { readonly message: string } };
+  readonly decision: {
+    readonly outcome_category: string | null;
+    readonly response_text?: string | null;
+    readonly clarification_question?: string | null;
+  };
 }
 
 /** The report of a replay by other rules. */
 interface WhatIf {
-  /** The files of the other rules. */
-  readonly rules: readonly string[];
+  /** The texts of the other rules, by their names. */
+  readonly rules: Readonly<Record<string, string>>;
   readonly states: readonly string[];
   readonly departure: string | null;
   readonly differences: readonly { readonly what: string; readonly recorded: string; readonly replayed: string }[];
@@ -54,6 +59,13 @@ function Film({ record, whatIf }: Props): VNode {
   const current = visits[step - 1];
   return (
     <div class="film">
+      <p class="film-words">
+        <strong>
+          <Visible text={record.header.context.message} />
+        </strong>
+        <br />
+        <Visible text={record.decision.response_text ?? record.decision.clarification_question ?? ""} />
+      </p>
       <div class="columns">
         <div>
           <Machine
@@ -92,7 +104,9 @@ function Difference({ states, whatIf }: { states: readonly string[]; whatIf: Wha
   const isSame = whatIf.differences.length === 0 && whatIf.departure === null;
   return (
     <section class="difference">
-      <h2>With other rules: {whatIf.rules.map((rules) => <Visible text={rules} />)}</h2>
+      <h2>
+        With <Visible text={Object.keys(whatIf.rules).join(" and ")} />
+      </h2>
       <p class={`verdict-line ${isSame ? "same" : "different"}`}>
         {isSame
           ? "They decide the same."
@@ -125,6 +139,16 @@ function Difference({ states, whatIf }: { states: readonly string[]; whatIf: Wha
           </tbody>
         </table>
       )}
+      {Object.entries(whatIf.rules).map(([name, text]) => (
+        <details key={name}>
+          <summary>
+            <Visible text={name} />
+          </summary>
+          <pre>
+            <Visible text={text} />
+          </pre>
+        </details>
+      ))}
       <p class="quiet">
         This part is not proved: whoever made this file ran the decision again. To check it, run it yourself from an export of the
         log: graph-agent replay FILE --constitution OTHER --policy OTHER.

@@ -1,8 +1,8 @@
 // One decision made again from its record, and what the tried rules would have decided.
 import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { ApiError, getJson, request } from "../shared/client";
-import type { DecisionDetail, ExportedItem } from "../shared/client";
+import { ApiError, getJson, post, request } from "../shared/client";
+import type { DecisionDetail } from "../shared/client";
 import { copy, download } from "../shared/download";
 import { useLoaded } from "../shared/loading";
 import { ErrorState, Loading } from "../shared/states";
@@ -11,17 +11,14 @@ import { rulesOf } from "../lab/flows";
 import { Columns } from "../lab/columns";
 import { tried } from "../lab/texts";
 import { Outcome, titleOf } from "../decisions/row";
-import { auditFile } from "./audit_file";
 import { Comparison } from "./comparison";
 import { replayOne } from "./reports";
 import type { Report } from "./reports";
-
 
 /** What is known about the decision that is replayed. */
 interface Loaded {
   readonly detail: DecisionDetail;
   readonly record: string;
-  readonly constitution: string;
   readonly unchanged: Report;
 }
 
@@ -41,7 +38,7 @@ export function OneDecision({ id, rules }: { id: string; rules: VNode }): VNode 
           <Visible text={titleOf(loaded.detail)} />
         </h1>
         <Outcome outcome={loaded.detail.outcome_category} type={loaded.detail.decision_type} />
-        <Actions loaded={loaded} whatIf={whatIf} />
+        <Actions loaded={loaded} />
       </header>
       <Columns rules={rules}>
         {problem && (
@@ -61,10 +58,7 @@ async function load(id: string, signal: AbortSignal): Promise<Loaded> {
     getJson<DecisionDetail>(url, signal),
     request(`${url}/record`, { signal }).then((response) => response.text()),
   ]);
-  const texts = JSON.parse(record) as readonly ExportedItem[];
-  const constitution = texts.find((item) => item.type === "blob" && item.digest === detail.constitution);
-  const unchanged = await replayOne(id, {}, signal);
-  return { detail, record, constitution: constitution?.type === "blob" ? constitution.text : "", unchanged };
+  return { detail, record, unchanged: await replayOne(id, {}, signal) };
 }
 
 /** The replay by the tried rules, and why there is none. */
@@ -91,13 +85,17 @@ function useWhatIf(id: string, ready: boolean): [Report | null, string | null] {
   return [whatIf, problem];
 }
 
-function Actions({ loaded, whatIf }: { loaded: Loaded; whatIf: Report | null }): VNode {
+function Actions({ loaded }: { loaded: Loaded }): VNode {
   const [said, setSaid] = useState("");
   const { detail } = loaded;
   const name = `decision-${detail.decision_id}`;
   const copyTestCase = async (): Promise<void> => {
     const response = await request(`/api/decisions/${detail.decision_id}/fixture`, {});
     setSaid((await copy(await response.text(), `${name}.yaml`)) ? "Copied." : "Saved as a file.");
+  };
+  const saveForAuditor = async (): Promise<void> => {
+    const response = await request(`/api/decisions/${detail.decision_id}/proof`, post(rulesOf(tried.value ?? {})));
+    download(`${name}.html`, "text/html", await response.text());
   };
   return (
     <div class="actions">
@@ -111,10 +109,7 @@ function Actions({ loaded, whatIf }: { loaded: Loaded; whatIf: Report | null }):
       <button type="button" onClick={() => download(`${name}.json`, "application/json", loaded.record)}>
         Export
       </button>
-      <button
-        type="button"
-        onClick={() => download(`${name}.html`, "text/html", auditFile({ ...loaded, whatIf, edit: tried.value ?? {} }))}
-      >
+      <button type="button" onClick={() => void saveForAuditor().catch((error: Error) => setSaid(error.message))}>
         Save for an auditor
       </button>
     </div>

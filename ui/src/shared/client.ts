@@ -28,7 +28,6 @@ export type ToolInvocation = Schemas["ToolInvocation"];
 export type ConstitutionText = Schemas["ConstitutionText"];
 export type Rules = Schemas["Rules"];
 export type ToolRow = Schemas["ToolRow"];
-export type ExportedItem = Schemas["ExportedText"] | Schemas["ExportedRecord"];
 export type Session = Schemas["SignedInUser"];
 export type TaskPage = Schemas["TaskPage"];
 export type Metrics = Schemas["MetricsSummary"];
