@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from langchain_core.runnables.config import RunnableConfig, var_child_runnable_config
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import END as LANGGRAPH_END
 
@@ -64,14 +65,16 @@ async def walk(
     `end_state` is called after each node, and returns the last two fields of its step.
     """
     builder = builder_of(graph)
-    limit = builder.recursion_limit(runtime.snapshot.config.max_iterations)
+    config: RunnableConfig = {"recursion_limit": builder.recursion_limit(runtime.snapshot.config.max_iterations)}
+    if var_child_runnable_config.get() is not None:
+        # With a thread id LangGraph inherits nothing but callbacks from the graph whose node runs this turn. It costs time.
+        config["configurable"] = {"thread_id": turn.decision_id}
     updates = graph.astream(
         {"turn": turn},
         context=runtime,
         stream_mode="updates",
         output_keys="turn",  # an update is then the turn itself, not a dict of channels
-        # With a thread id LangGraph inherits nothing but callbacks from a graph whose node runs this turn.
-        config={"recursion_limit": limit, "configurable": {"thread_id": turn.decision_id}},
+        config=config,
     )
     async for update in updates:
         for name, after in update.items():
