@@ -115,7 +115,7 @@ async def flows(request: Request, caller: AuthenticatedCaller) -> Response:
 
 @router.post(
     "/decisions/{decision_id}/proof",
-    response_class=HTMLResponse,
+    response_class=Response,
     responses={
         200: {"content": {"text/html": {"schema": {"type": "string"}}}},
         **errors(400, 401, 403, 404, 413, 415, 422, 503),
@@ -129,9 +129,9 @@ async def saved_proof(request: Request, caller: AuthenticatedCaller, decision_id
     runtime = state.runtime
     report = None
     if asked != OtherRules():
-        what_if = await _what_if(runtime, asked)
         await log_of(request).get_decision_trace(decision_id, user_id=caller.reads)
-        replayed = await state.replays.replay(await load_from_log(runtime.database, decision_id), what_if)
+        recorded = await load_from_log(runtime.database, decision_id)
+        replayed = await state.replays.replay(recorded, await _what_if(runtime, asked))
         rules = {"the other constitution": asked.policy, "the other conditions": asked.cedar}
         report = {**replayed, "rules": {name: text for name, text in rules.items() if text is not None}, "steps": []}
     await seal_if_possible(runtime.tree)

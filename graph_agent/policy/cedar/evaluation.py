@@ -248,14 +248,15 @@ class CedarConditions:
     def _names_of_rules(self) -> dict[str, str]:
         """Return what each rule is called in reasons: its `@id`, or its line."""
         names: dict[str, str] = {}
+        given: set[str] = set()
         for key, rule in sorted(self.rules.items(), key=lambda item: _number(item[0])):
-            name = rule.annotations.get("id", "")
+            name = rule.annotations.get("id", "").strip()
             if len(name) > _MAX_ID or visible(name) != name:
                 raise self._error(_number(key), f"an @id is a short text without hidden characters, of at most {_MAX_ID}")
-            name = name.strip() or f"the rule in line {self._line(_number(key))} of the policy"
-            if name in names.values():
+            if name in given:
                 raise self._error(_number(key), f"two rules have the @id '{name}'")
-            names[key] = name
+            given |= {name} - {""}
+            names[key] = name or f"the rule in line {self._line(_number(key))} of the policy"
         return names
 
     def _line(self, number: int) -> int:
