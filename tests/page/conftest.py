@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,13 +10,7 @@ from playwright.sync_api import Browser
 
 from graph_agent.api.static_page import read_page
 from tests import fork_server
-from tests.chat.environment import migrated
 from tests.page.site import CHROMIUM, Site, chromium, open_site
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return asyncio.run(migrated(tmp_path_factory.mktemp("template")))
 
 
 # For a module, not for the session: while it runs, its thread has a running event loop, and async tests could not start theirs.

@@ -21,7 +21,7 @@ from tests.api.live_server import live_server
 from tests.chat.environment import Environment
 from tests.run_folder import VARIABLE, service
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"))), None)
 
 WAIT_MS = 120_000
 """A limit for what never happens, not an expectation: a busy machine is slow to start the processes of a replay."""

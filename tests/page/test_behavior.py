@@ -16,7 +16,8 @@ from tests.page.screenshots import say, with_key
 from tests.page.site import Site, open_site
 
 
-@pytest.fixture(scope="module")
+# Always made, because it must be made before the event loop of the browser runs.
+@pytest.fixture(scope="module", autouse=True)
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = asyncio.run(migrated(tmp_path_factory.mktemp("history")))
     return asyncio.run(with_history(folder, LOCAL_USER))
