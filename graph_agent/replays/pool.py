@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from threading import Lock
 from typing import Any
 
 from graph_agent.audit.filters import DecisionFilter
@@ -52,6 +53,7 @@ class ReplayPool:
         self._threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="replays")
         self._workers: set[_Worker] = set()
         self._idle: deque[_Worker] = deque()
+        self._preparing = Lock()
 
     def prepare(self) -> None:
         """Start the worker processes in the background, so that the first replays need not wait for their imports."""
@@ -120,8 +122,9 @@ class ReplayPool:
         return worker
 
     def _start_idle(self) -> None:
-        while len(self._workers) < WORKERS:
-            self._idle.append(self._start())
+        with self._preparing:
+            while len(self._workers) < WORKERS:
+                self._idle.append(self._start())
 
     def _kill(self, worker: _Worker | None) -> None:
         if worker is not None:
