@@ -21,7 +21,9 @@ from tests.api.live_server import live_server
 from tests.chat.environment import Environment
 from tests.run_folder import VARIABLE, service
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"))), None)
+PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first one is made for tests: a page costs it a quarter of the time."""
+CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 WAIT_MS = 120_000
 """A limit for what never happens, not an expectation: a busy machine is slow to start the processes of a replay."""
