@@ -360,6 +360,7 @@ NOT_COMPARED = {
 WHOLE_TABLES = {"call_operations", "tasks", "turn_limits"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_a_value_of_any_type_in_any_column_is_found_and_stops_nothing(installation: Installation) -> None:
     today, not_found = installation.copy(), set()

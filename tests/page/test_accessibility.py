@@ -23,7 +23,7 @@ def findings(page: Page) -> list[Any]:
     return [(one["id"], [node["html"] for node in one["nodes"]]) for one in report["violations"]]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_no_view_has_a_barrier(site: Site, scheme: str) -> None:
     with site.page(color_scheme=scheme, reduced_motion="reduce") as page:
         page.locator(".examples button").first.wait_for()

@@ -134,9 +134,9 @@ def test_a_link_leads_to_a_call_a_state_and_a_step(site: Site, decision: str) ->
     ("scheme", "size"),
     [
         ("light", (320, 568)),
-        ("light", (320, 256)),
-        ("light", (1024, 760)),
+        pytest.param("light", (320, 256), marks=pytest.mark.slow),
         ("dark", (1024, 760)),
+        pytest.param("light", (1024, 760), marks=pytest.mark.slow),
         pytest.param("dark", (320, 568), marks=pytest.mark.slow),
         pytest.param("dark", (320, 256), marks=pytest.mark.slow),
     ],
