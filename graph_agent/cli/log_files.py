@@ -99,7 +99,8 @@ def _write_proof(decision_id: str, folder: Path, constitution: Path | None, poli
         if constitution or policy:
             loaded = run(load_from_log(database, decision_id))
             assert loaded.record is not None
-            rules = {one.name: one.read_text(encoding="utf-8") for one in (constitution, policy) if one is not None}
+            texts = {constitution: other["policy"], policy: other["conditions"] and other["conditions"].text}
+            rules = {file.name: text for file, text in texts.items() if file is not None}
             report = {"rules": rules, **run(replay(loaded.record, loaded.texts, **other)).to_json()}
         files = run(proof_files(database, tree, decision_id, what_if=report))
     try:
