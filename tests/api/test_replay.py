@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,16 @@ TEXT = Constitution.load(None).text
 CONFIRMS_ADDING = TEXT.replace("- add_task: Create new tasks", "- add_task: Create new tasks (requires confirmation)")
 
 
+@contextmanager
+def serving(folder: Path, template: Path) -> Iterator[LiveServer]:
+    with quick_processes(), live_server(folder, template, lambda environment: environment.runtime()) as server:
+        yield server
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Iterator[LiveServer]:
-    folder = tmp_path_factory.mktemp("live")
-    with quick_processes(), live_server(folder, template, lambda environment: environment.runtime()) as server:
+    """A server whose last decisions are those of `said`."""
+    with serving(tmp_path_factory.mktemp("live"), template) as server:
         yield server
 
 
@@ -132,17 +139,20 @@ def test_the_flow_of_each_decision_says_what_becomes_of_its_calls(server: LiveSe
     assert flows(server, last=3, cedar=conditions) == {**found, "show my tasks": listed}
 
 
-def test_a_flow_says_that_a_call_would_run_or_be_asked_about_though_the_record_has_no_answer(server: LiveServer) -> None:
-    said = httpx.post(f"{server.url}/api/chat", json={"content": "add a task to feed the cat"}).json()
-    in_it = {"conversation_id": said["conversation_id"]}
-    asked = httpx.post(f"{server.url}/api/chat", json={**in_it, "content": "delete the feed the cat task"}).json()
-    done = httpx.post(f"{server.url}/api/chat", json={**in_it, "content": "mark the feed the cat task as done"}).json()
-    unasked = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks (without confirmation)")
-    (flow,) = flows(server, decision_id=asked["decision_id"], policy=unasked).values()
-    assert flow == ("asks", "runs", "delete_task")
-    confirmed = TEXT.replace("Mark tasks as done", "Mark tasks as done (requires confirmation)")
-    (flow,) = flows(server, decision_id=done["decision_id"], policy=confirmed).values()
-    assert flow == ("runs", "asks", "complete_task")
+def test_a_flow_says_that_a_call_would_run_or_be_asked_about_though_the_record_has_no_answer(
+    tmp_path: Path, template: Path
+) -> None:
+    with serving(tmp_path, template) as server:
+        said = httpx.post(f"{server.url}/api/chat", json={"content": "add a task to feed the cat"}).json()
+        in_it = {"conversation_id": said["conversation_id"]}
+        asked = httpx.post(f"{server.url}/api/chat", json={**in_it, "content": "delete the feed the cat task"}).json()
+        done = httpx.post(f"{server.url}/api/chat", json={**in_it, "content": "mark the feed the cat task as done"}).json()
+        unasked = TEXT.replace("Remove tasks (requires confirmation)", "Remove tasks (without confirmation)")
+        (flow,) = flows(server, decision_id=asked["decision_id"], policy=unasked).values()
+        assert flow == ("asks", "runs", "delete_task")
+        confirmed = TEXT.replace("Mark tasks as done", "Mark tasks as done (requires confirmation)")
+        (flow,) = flows(server, decision_id=done["decision_id"], policy=confirmed).values()
+        assert flow == ("runs", "asks", "complete_task")
 
 
 def test_the_number_of_flows_is_limited(server: LiveServer) -> None:
