@@ -127,15 +127,15 @@ async def saved_proof(request: Request, caller: AuthenticatedCaller, decision_id
     asked = await read_model(request, OtherRules)
     decision_id, state = well_formed_id(decision_id), services(request)
     runtime = state.runtime
-    report = None
-    if asked != OtherRules():
-        await log_of(request).get_decision_trace(decision_id, user_id=caller.reads)
-        recorded = await load_from_log(runtime.database, decision_id)
+
+    async def replay_by_others(recorded: LoadedRecord) -> dict[str, Any]:
         replayed = await state.replays.replay(recorded, await _what_if(runtime, asked))
         rules = {"the other constitution": asked.policy, "the other conditions": asked.cedar}
-        report = {**replayed, "rules": {name: text for name, text in rules.items() if text is not None}, "steps": []}
+        return {**replayed, "rules": {name: text for name, text in rules.items() if text is not None}, "steps": []}
+
+    what_if = None if asked == OtherRules() else replay_by_others
     await seal_if_possible(runtime.tree)
-    files = await proof_files(runtime.database, runtime.tree, decision_id, user_id=caller.reads, what_if=report)
+    files = await proof_files(runtime.database, runtime.tree, decision_id, user_id=caller.reads, what_if=what_if)
     return HTMLResponse(files["decision.html"])
 
 

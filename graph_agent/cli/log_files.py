@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -21,8 +21,8 @@ from graph_agent.cli.options import AsJson, option
 from graph_agent.cli.running import DONE, FAILED, import_extra, open_file, print_error, print_stderr, wrong_usage
 from graph_agent.cli.show import escape_json, json_line
 from graph_agent.clock import SystemClock
-from graph_agent.replays import replay
-from graph_agent.replays.sources import load_from_log
+from graph_agent.replays.replayer import Replayer, WhatIf
+from graph_agent.replays.sources import LoadedRecord
 from graph_agent.settings import read_settings
 
 _CHUNK = 1 << 20
@@ -91,18 +91,17 @@ def import_decisions(
 
 
 def _write_proof(decision_id: str, folder: Path, constitution: Path | None, policy: Path | None) -> None:
-    other = other_rules(constitution, policy)
+    other = WhatIf(**other_rules(constitution, policy))
+
+    async def replay_by_others(recorded: LoadedRecord) -> dict[str, Any]:
+        texts = {constitution: other.policy, policy: other.conditions and other.conditions.text}
+        rules = {file.name: text for file, text in texts.items() if file is not None}
+        return {"rules": rules, **(await recorded.replay(Replayer(), other)).to_json()}
+
     with open_log(writes=True) as (database, run):
         tree = record_tree(read_settings(), database, SystemClock())
         run(tree.seal())
-        report = None
-        if constitution or policy:
-            loaded = run(load_from_log(database, decision_id))
-            assert loaded.record is not None
-            texts = {constitution: other["policy"], policy: other["conditions"] and other["conditions"].text}
-            rules = {file.name: text for file, text in texts.items() if file is not None}
-            report = {"rules": rules, **run(replay(loaded.record, loaded.texts, **other)).to_json()}
-        files = run(proof_files(database, tree, decision_id, what_if=report))
+        files = run(proof_files(database, tree, decision_id, what_if=replay_by_others if constitution or policy else None))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
