@@ -70,6 +70,8 @@ def known_roles(known: Collection[str], roles: list[str] | None) -> tuple[str, .
     """Return the roles of `--role`. One that is not among the `known` ones, which rules can name, is a usage error."""
     for role in roles or ():
         if role not in known:
-            has = f"has {', '.join(known)}" if known else f"names none: set it, such as groups={role}"
-            wrong_usage(f"there is no role '{role}': GRAPH_AGENT_ROLES {has}")
+            # Imported here, because only an error needs it.
+            from graph_agent.policy.cedar.conditions import configured_roles
+
+            wrong_usage(f"there is no role '{role}': {configured_roles(known, role)}")
     return tuple(roles or ())

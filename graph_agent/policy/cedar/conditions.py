@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -69,6 +69,12 @@ class RuleDescription(NamedTuple):
 
 Conditions: TypeAlias = "CedarConditions"
 """The compiled rules of a file. Their module is not imported here, because Cedar belongs to an extra."""
+
+
+def configured_roles(roles: Collection[str], example: str) -> str:
+    """Return which roles rules can name, for an error about another one; without any, how to set `example`."""
+    has = f"has {', '.join(roles)}" if roles else f"names none: set it, such as groups={example}"
+    return f"GRAPH_AGENT_ROLES {has}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, PastUses, ToolUse, WindowUse, uses_by_window
 from graph_agent.policy.cedar import values
-from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation
+from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation, configured_roles
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.cedar.syntax import Reads, covers, walk
 from graph_agent.policy.cedar.types import Kind
@@ -89,8 +89,7 @@ class CedarConditions:
         problem = re.sub(r"^for policy `\w+`[,:] ", "", first.error)
         # Without a role its type is not declared at all. Another error of a rule that names a role keeps its own text.
         if ("`Role::" in problem and "enumerated" in problem) or ("entity type `Role`" in problem and not self.file.roles):
-            known = f"has {', '.join(self.file.roles)}" if self.file.roles else "names none: set it, such as groups=manager"
-            problem = f"the rule names a role that does not count: GRAPH_AGENT_ROLES {known}"
+            problem = f"the rule names a role that does not count: {configured_roles(self.file.roles, 'manager')}"
         raise self._error(_number(first.policy_id), visible(problem))
 
     def unknown_fact(self, facts: Facts | None) -> str | None:
