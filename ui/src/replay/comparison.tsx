@@ -139,7 +139,7 @@ function States({ recorded, states, replayed }: StatesProps): VNode {
         const different = moved || (before !== undefined && (before.outcome !== after?.outcome || before.refused !== after.refused));
         return (
           <li key={index} class={different ? "different" : ""}>
-            <button type="button" class="state-row" aria-expanded={open === index} onClick={() => setOpen(open === index ? null : index)}>
+            <button type="button" aria-expanded={open === index} onClick={() => setOpen(open === index ? null : index)}>
               <span class="number">{index + 1}</span>
               <StateCell state={state} step={before} />
               <StateCell state={after?.state} step={after} />
