@@ -305,9 +305,10 @@ def import_everything() -> None:
         import_module(library)
     asyncio.run(run_one_turn())
     assert threading.active_count() == 1
-    # The collector of a fork does not touch, and so copy, what all of them share.
+    # The collector of a fork does not touch, and so copy, what all of them share; by default it takes 8 % of their time.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def write_programs(folder: Path, name: str, programs: Sequence[str]) -> tuple[socket.socket, Path]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
+from functools import cache
 from typing import Any
 from urllib.request import getproxies
 
@@ -43,6 +45,12 @@ async def fetch(url: str, *, seconds: float, max_bytes: int, form: dict[str, str
     return response.status_code, bytes(body)
 
 
+@cache
+def _tls_context() -> ssl.SSLContext:
+    # Reading the certificates takes 20 ms.
+    return httpx2.create_ssl_context()
+
+
 class _Backend(httpcore2.AnyIOBackend):
     async def connect_tcp(self, host: str, *arguments: Any, **options: Any) -> httpcore2.AsyncNetworkStream:
         failure: Exception | None = None
@@ -63,4 +71,4 @@ def _lookup(host: str) -> list[str]:
 
 class _CheckedTransport(httpx2.AsyncHTTPTransport):
     def __init__(self) -> None:
-        self._pool = httpcore2.AsyncConnectionPool(ssl_context=httpx2.create_ssl_context(), network_backend=_Backend())
+        self._pool = httpcore2.AsyncConnectionPool(ssl_context=_tls_context(), network_backend=_Backend())
