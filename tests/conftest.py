@@ -30,6 +30,10 @@ from tests.run_folder import run_folder, service, use_memory
 
 fork_server.without_grammar()
 
+TESTS = Path(__file__).parent
+READS = ("audit", "analytics")
+"""The folders whose tests run on SQLite in `make test`, and in CI on PostgreSQL, too: they only read, count and export."""
+
 # No test depends on the machine's speed: neither one example's time nor the generation of examples is limited.
 hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("any machine")
@@ -39,8 +43,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the files, and the tests of each file, in a random order")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle the tests if a seed is given. Those of a file stay together, because they share servers and browsers."""
+    """Mark what only CI runs on PostgreSQL, and shuffle the tests if a seed is given.
+
+    Those of a file stay together, because they share servers and browsers.
+    """
+    for item in items:
+        if item.get_closest_marker("postgresql") and item.path.relative_to(TESTS).parts[0] in READS:
+            item.add_marker("slow")
     seed: int | None = config.getoption("shuffle")
     if seed is None:
         return

@@ -42,17 +42,9 @@ def processes_of(folder: str) -> list[str]:
 
 
 @pytest.mark.postgresql
-@pytest.mark.parametrize(
-    ("ending", "processes"),
-    [
-        (signal.SIGKILL, "-n1"),
-        pytest.param(signal.SIGKILL, "-n0", marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, "-n0", marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, "-n1", marks=pytest.mark.slow),
-        pytest.param(signal.SIGINT, "-n0", marks=pytest.mark.slow),
-        pytest.param(signal.SIGINT, "-n1", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("processes", ["-n0", "-n1"])
 def test_a_run_that_a_signal_ends_leaves_no_process_and_no_folder_behind(
     tmp_path: Path, ending: signal.Signals, processes: str
 ) -> None:

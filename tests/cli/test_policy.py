@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -111,15 +109,6 @@ def test_each_example_of_a_draft_fits_the_tools(tools: list[ShopTool]) -> None:
     for example in examples:
         policy_of(tools, PERMIT + re.sub(r"(?m)^// ", "", example))
     policy_of(tools, re.sub(r"(?m)^// (?=@id|forbid|when|unless)", "", draft))
-
-
-def test_a_turn_without_a_file_loads_no_cedar(home: Path) -> None:
-    """In a process of its own, because this one has loaded it."""
-    program = "import sys\nfrom graph_agent.cli.main import main\ntry:\n    main(['ask', 'hi'])\nexcept SystemExit:\n    pass\n"
-    program += "print('cedarpy' in sys.modules, 'z3' in sys.modules)"
-    environment = {"GRAPH_AGENT_HOME": str(home), "PATH": "/usr/bin"}
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
-    assert ended.stdout.splitlines()[-1] == "False False"
 
 
 def test_a_budget_is_kept_shown_and_explained(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

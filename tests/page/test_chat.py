@@ -113,6 +113,8 @@ def test_a_reload_during_a_turn_continues_it(slow_site: Site, model: GatedModel)
         expect(page.locator(".message.user")).to_have_count(1)
 
 
+# Of the two tests of two tabs, make test runs the one in which both confirm at the same time.
+@pytest.mark.slow
 def test_a_confirmation_works_once_in_two_tabs(site: Site) -> None:
     with site.page() as first:
         ask_to_delete(first)
@@ -200,6 +202,7 @@ def test_the_tasks_are_beside_the_chat_and_change_with_each_turn(site: Site) -> 
         expect(tasks.locator("li")).to_have_text(["call mom"])
 
 
+@pytest.mark.slow
 def test_an_earlier_answer_shows_its_path(site: Site) -> None:
     with site.page() as page:
         say(page, "add a task to call mom")
@@ -262,6 +265,7 @@ def test_a_lost_connection_is_shown_and_the_message_is_sent_once(site: Site) -> 
     site.problems.clear()
 
 
+@pytest.mark.slow
 def test_the_page_fits_a_phone(site: Site) -> None:
     with site.page(viewport={"width": 390, "height": 780}) as page:
         ask_to_delete(page)

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from graph_agent.api.launch_session import LaunchSession
@@ -183,6 +184,7 @@ def test_the_page_goes_on_after_a_restart_of_the_server(browser: Browser, tmp_pa
     assert [problem for problem in site.problems if "ERR_CONNECTION_REFUSED" not in problem] == []
 
 
+@pytest.mark.slow
 def test_a_typed_yes_is_listed_as_the_action(site: Site) -> None:
     with site.page() as page:
         for text in ("add a task to call mom", "delete call mom", "yes"):

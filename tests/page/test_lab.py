@@ -65,6 +65,7 @@ def test_a_refused_call_is_explained_its_rule_tightened_and_the_result_saved(sit
             expect(report.locator(".difference pre")).to_contain_text("(at most 2 per message)")
 
 
+@pytest.mark.slow
 def test_rows_and_texts_are_in_step(site: Site) -> None:
     with site.page() as page:
         open_lab(page)
@@ -112,6 +113,7 @@ def test_a_text_that_cannot_be_used_says_why_and_nothing_is_lost(site: Site) -> 
         expect(page.get_by_label("add_task: verdict")).to_have_value("asks")
 
 
+@pytest.mark.slow
 def test_the_flow_of_the_last_decisions_is_drawn_and_leads_to_them(site: Site, tmp_path: Path) -> None:
     with site.page() as page:
         for text in ("add a task to call mom", "show my tasks", "add a task to buy milk"):
@@ -135,6 +137,7 @@ def test_the_flow_of_the_last_decisions_is_drawn_and_leads_to_them(site: Site, t
         expect(page.locator(".flow-sentence")).to_have_text("runs → asks: 2, → refused: 1, same: 0")
 
 
+@pytest.mark.slow
 def test_a_link_carries_the_edit(site: Site) -> None:
     with site.page() as page:
         say(page, "add a task to call mom")

@@ -135,7 +135,7 @@ def test_a_link_leads_to_a_call_a_state_and_a_step(site: Site, decision: str) ->
     [
         ("light", (320, 568)),
         pytest.param("light", (320, 256), marks=pytest.mark.slow),
-        ("dark", (1024, 760)),
+        pytest.param("dark", (1024, 760), marks=pytest.mark.slow),
         pytest.param("light", (1024, 760), marks=pytest.mark.slow),
         pytest.param("dark", (320, 568), marks=pytest.mark.slow),
         pytest.param("dark", (320, 256), marks=pytest.mark.slow),
@@ -154,6 +154,7 @@ def test_the_score_fits_and_has_no_barrier(site: Site, chat: str, decision: str,
             assert findings(page) == []
 
 
+@pytest.mark.slow
 def test_the_score_grows_in_every_tab_while_the_turn_runs(browser: Browser, tmp_path: Path, template: Path) -> None:
     gate = threading.Semaphore(0)
     with open_site(browser, tmp_path, template, lambda environment: long_turn(environment, gate)) as site, site.page() as page:

@@ -77,7 +77,8 @@ def test_the_state_machine_is_beside_the_chat_at_1024_px(site: Site, views: list
             expect(page.locator(f"[data-state={state}]")).to_be_in_viewport(ratio=1)
 
 
-@pytest.mark.parametrize("size", ["390 px", pytest.param("1024 px", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["390 px", "1024 px"])
 def test_nothing_jumps_while_a_view_loads(site: Site, views: list[str], size: str) -> None:
     width, height = SIZES[size]
     moved = {}

@@ -37,7 +37,8 @@ def ask_to_delete(page: Page) -> None:
     say(page, "delete the call mom task")
 
 
-@pytest.mark.parametrize("minutes", [-10, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("minutes", [-10, 10])
 def test_the_countdown_is_right_in_a_browser_whose_clock_is_wrong(site: Site, minutes: int) -> None:
     with site.context() as context:
         page = context.new_page()
@@ -98,6 +99,7 @@ def test_a_conversation_that_cannot_be_read_has_no_composer(site: Site) -> None:
         expect(page.get_by_label("Message", exact=True)).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_earlier_messages_stay_and_keep_their_place(site: Site) -> None:
     with site.page() as page:
         say(page, "hello")

@@ -252,6 +252,8 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+# The page has the checks of the program, whose forgeries make test runs, in another language.
+@pytest.mark.slow
 def test_the_saved_page_proves_a_decision_and_refuses_every_forgery(
     proofs: list[DecisionProof], browser: Browser, tmp_path: Path
 ) -> None:

@@ -15,10 +15,10 @@ from tests.audit.drift.simulated import MIX, SPREAD_SHIFT, shifted, simulate
 SAMPLES = [
     pytest.param(30, 30, None, id="30 and 30"),
     pytest.param(500, 500, None, id="500 and 500", marks=pytest.mark.slow),
-    pytest.param(30, 2_000, None, id="30 and 2,000"),
+    pytest.param(30, 2_000, None, id="30 and 2,000", marks=pytest.mark.slow),
     pytest.param(2_000, 30, None, id="2,000 and 30", marks=pytest.mark.slow),
     pytest.param(500, 500, 100, id="500 and 500 of 100 users", marks=pytest.mark.slow),
-    pytest.param(500, 500, 20, id="500 and 500 of 20 users"),
+    pytest.param(500, 500, 20, id="500 and 500 of 20 users", marks=pytest.mark.slow),
     pytest.param(2_000, 500, 20, id="2,000 and 500 of 20 users", marks=pytest.mark.slow),
 ]
 RUNS = 100
