@@ -25,7 +25,7 @@ from graph_agent.api.app import create_app
 from graph_agent.api.errors import STATUS, service_error_body
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.bootstrap.stores import temporary_settings
-from graph_agent.cli.main import COMMANDS, app, load_command
+from graph_agent.cli.main import LazyGroup, app
 from graph_agent.cli.running import PROGRAM
 from graph_agent.errors import ServiceErrorCode, ToolErrorCode, outcome_unknown
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
@@ -77,13 +77,21 @@ def command_line() -> str:
     parts = ["# Command line", paragraphs(group.help), "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."]
     parts.append("## graph-agent")
     parts.append(parameters(group))
-    for prefix, commands in COMMANDS.items():
-        for name, command in commands.items():
-            full = f"{PROGRAM} {name}" if prefix == PROGRAM else f"{PROGRAM} {prefix} {name}"
-            loaded = load_command(name, command)
-            arguments = " ".join(one.name.upper() if one.required else f"[{one.name.upper()}]" for one in positional(loaded))
-            parts += [f"## {full}", code(f"{full} [OPTIONS] {arguments}".rstrip()), paragraphs(loaded.help), parameters(loaded)]
+    for full, loaded in commands_of(group, PROGRAM):
+        arguments = " ".join(one.name.upper() if one.required else f"[{one.name.upper()}]" for one in positional(loaded))
+        parts += [f"## {full}", code(f"{full} [OPTIONS] {arguments}".rstrip()), paragraphs(loaded.help), parameters(loaded)]
     return "\n\n".join(part for part in parts if part)
+
+
+def commands_of(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield each command of a group and of the groups in it, with the words that run it."""
+    for name in group.commands:
+        _, command, _ = group.resolve_command(None, [name])
+        full = f"{prefix} {name}"
+        if isinstance(command, LazyGroup):
+            yield from commands_of(command, full)
+        else:
+            yield full, command
 
 
 def positional(command: Any) -> list[Any]:
