@@ -11,7 +11,7 @@
     │   └── ToolNotFoundError         there is no declaration of this name
     ├── UndeclaredOutcomeError        a node returned an outcome that the topology does not have
     ├── RecordError                   the record cannot be written or does not fit
-    │   ├── RecordUnavailableError    the log database cannot be read or written
+    │   ├── RecordUnavailableError    the database cannot be read or written
     │   ├── RecordRolledBackError     the record does not continue one that was signed before
     │   ├── RecordMismatchError       a replay requests something else than the record has
     │   └── TurnTakenOverError        another process finishes this turn, or it is closed already
@@ -61,7 +61,7 @@ class ServiceErrorCode(StrEnum):
     """The error codes of the services and the API."""
 
     STORAGE_ERROR = "STORAGE_ERROR"
-    """The log database does not answer."""
+    """The database does not answer."""
     DECISION_NOT_FOUND = "DECISION_NOT_FOUND"
     """There is no such decision, or it belongs to another user."""
     BASELINE_NOT_FOUND = "BASELINE_NOT_FOUND"
@@ -182,7 +182,7 @@ class RecordError(GraphAgentError):
 
 
 class RecordUnavailableError(RecordError):
-    """The log database did not store a row that the turn needs before it may continue."""
+    """The database did not store a row that the turn needs before it may continue."""
 
 
 class RecordRolledBackError(RecordError):

@@ -25,7 +25,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, validate_default=True)
 
     home: Path = Field(default=Path("~/.graph_agent"), alias="GRAPH_AGENT_HOME")
-    """The folder of the default databases and of the key."""
+    """The folder of the default database and of the keys."""
     database_url: str = Field(default="", alias="DATABASE_URL")
     """Tasks, conversations and the record."""
     log_database_url: str = Field(default="", alias="LOG_DATABASE_URL", repr=False)

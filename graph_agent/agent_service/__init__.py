@@ -10,7 +10,7 @@ this package is an entry point, which opens its services through `bootstrap`.
                       BoundTools           bindings as a tool server
     messages.py       History              the earlier messages
                       AgentResponse        the result
-    services.py       shared_services      databases, keys and tools, open while a call needs them
+    services.py       shared_services      database, keys and tools, open while a call needs them
     run.py            run_agent
 """
 

@@ -15,7 +15,7 @@ from typing import Protocol
 MAX_CONNECTIONS = 8192
 MAX_ACCEPTS_PER_TICK = 256
 RESERVED_DESCRIPTORS = 256
-"""Descriptors for databases, tool servers and models, and for connections that are accepted or closed but not yet counted."""
+"""Descriptors for the database, tool servers and models, and for connections that are accepted or closed but not counted."""
 
 
 class Connection(Protocol):

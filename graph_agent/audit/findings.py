@@ -34,7 +34,7 @@ _INTERRUPTIONS = {
     InterruptReason.SHUTDOWN: "The process was shut down during the turn.",
     InterruptReason.CRASH: "The process crashed during the turn; the turn was closed later from its record.",
     InterruptReason.FAILURE: "The runtime failed with an unexpected exception; its log has the traceback.",
-    InterruptReason.RECORD: "The log database stopped accepting rows during the turn, so nothing further was done.",
+    InterruptReason.RECORD: "The database stopped accepting rows during the turn, so nothing further was done.",
     InterruptReason.RESENT: "The turn was started again where it may have sent a call without a ledger; it was not sent again.",
 }
 _NOT_LISTED = "it is not on the constitution's list of tools"

@@ -1,7 +1,7 @@
-"""The only package that constructs and connects objects: adapters, databases, tools, services.
+"""The only package that constructs and connects objects: adapters, database, tools, services.
 
     adapters.py         the model that answers, and why it was chosen
-    stores.py           the two databases, migrated
+    stores.py           the database, migrated
     secret.py           the key that signs confirmations
     toolbox.py          the shipped task server and its client
     runtime.py          everything that serves turns

@@ -56,7 +56,7 @@ class AgentServices:
 async def open_services(
     settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None, user_headers: UserHeaders | None = None
 ) -> AsyncGenerator[tuple[AgentServices, Stores, RecordTree]]:
-    """Open the databases, the signing key and the tools. Raises `ConfigurationError`."""
+    """Open the database, the signing key and the tools. Raises `ConfigurationError`."""
     constitution = Constitution.load(settings.constitution)
     conditions = conditions_of(settings)
     clock, ids = clock or SystemClock(), ids or RandomIds()

@@ -172,7 +172,7 @@ app = typer.Typer(
 for _name, _help in {
     "log": "Read the record of decisions.",
     "baseline": "Store how the agent behaves, and detect drift.",
-    "db": "Update and move the databases.",
+    "db": "Update the database, or copy it to another one.",
     "constitution": "Print, write and explain the file that says what may be done.",
     "policy": "Write, check and explain conditions for the tools, in Cedar.",
     "tools": "Use the tools directly, without a model.",

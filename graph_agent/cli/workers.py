@@ -59,7 +59,7 @@ class WorkerGroup:
     def run(self) -> int:
         """Run the workers until SIGINT or SIGTERM, and return the exit code: failed if a worker has left a turn open."""
         with _queued_signals() as wakeup:
-            # The first worker starts alone: it migrates the databases, and reports once what is wrong with the settings.
+            # The first worker starts alone: it migrates the database, and reports once what is wrong with the settings.
             self._due[0] = time.monotonic()
             while self._workers or self._due:
                 self._start_due()

@@ -63,7 +63,7 @@ class InterruptReason(StrEnum):
     FAILURE = "failure"
     """An unexpected exception in this process."""
     RECORD = "record"
-    """The log database became unavailable during the turn."""
+    """The database became unavailable during the turn."""
     RESENT = "resent"
     """An earlier attempt of the turn may have sent a call without a ledger: it is not sent again."""
 

@@ -1,4 +1,4 @@
-"""The record in memory, for engines without a log database and for tests."""
+"""The record in memory, for engines without a database and for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log database, writing side: `AuditWriter` on SQLAlchemy Core."""
+"""The writing side of the record: `AuditWriter` on SQLAlchemy Core."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _continued(decision_id: str) -> str:
 
 
 class DatabaseAuditWriter(AuditWriter):
-    """Writes decisions to the log database; every method is one transaction."""
+    """Writes decisions to the database; every method is one transaction."""
 
     def __init__(self, database: Database, *, clock: Clock | None = None, record_key: RecordKey = None) -> None:
         """`record_key` makes the MACs of rows that are not in the tree yet; without one they are plain hashes."""
@@ -355,13 +355,13 @@ class DatabaseAuditWriter(AuditWriter):
         except IntegrityError as exc:
             raise TurnTakenOverError(conflict) from exc
         except (DatabaseUnavailableError, SQLAlchemyError) as exc:
-            raise RecordUnavailableError("the log database did not take the row") from exc
+            raise RecordUnavailableError("the database did not store the row") from exc
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         try:
             return await self.database.read(work)
         except (DatabaseUnavailableError, SQLAlchemyError) as exc:
-            raise RecordUnavailableError("the log database does not answer") from exc
+            raise RecordUnavailableError("the database does not answer") from exc
 
 
 def _entry_row(decision_id: str, entry: RecordEntry) -> dict[str, Any]:

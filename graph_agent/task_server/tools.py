@@ -78,10 +78,10 @@ class TaskTools:
             operation = Operation.requested(request, user_id, tool_name, given.to_json(), self._clock.now())
             return await self._ledger.answer(request, operation, lambda connection: change(connection, operation, given))
         except DatabaseUnavailableError as error:
-            logger.warning("the task database is not available", exc_info=error)
+            logger.warning("the database is not available", exc_info=error)
             return OUTCOME_UNKNOWN if error.unknown else NOT_DONE
         except SQLAlchemyError as error:
-            logger.error("the task database refused a statement", exc_info=error)
+            logger.error("the database refused a statement", exc_info=error)
             return NOT_DONE
 
     async def page(self, user_id: str, cursor: str | None) -> tuple[list[Task], str | None]:

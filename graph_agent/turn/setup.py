@@ -97,7 +97,7 @@ class TurnSetup:
         if self._snapshot is None or self._snapshot.policy is not policy:
             counts, tokens = isinstance(self.ports.audit, UseCounter), self.config.tokens
             if tokens is not None and tokens.day is not None and not counts:
-                raise ConfigurationError("a limit of tokens per day needs a log database, which counts them")
+                raise ConfigurationError("a limit of tokens per day needs a database, which counts them")
             if policy.conditions is not None and not counts and (unknown := policy.conditions.unknown_fact(None)):
                 text = f"this installation does not count uses, but the policy {policy.conditions.file.name} reads `{unknown}`"
                 raise ConfigurationError(text)

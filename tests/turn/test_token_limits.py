@@ -65,5 +65,5 @@ async def test_the_day_of_a_user_ends_in_the_configured_time_zone(log: Database)
 
 async def test_a_limit_per_day_needs_a_log_that_counts() -> None:
     engine = engine_of(config=AgentEngineConfig(tokens=TokenLimits(day=1)))
-    with pytest.raises(ConfigurationError, match="needs a log database"):
+    with pytest.raises(ConfigurationError, match="needs a database"):
         await engine.prepare()
