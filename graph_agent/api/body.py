@@ -11,8 +11,11 @@ from starlette.requests import Request
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, located_violation
+from graph_agent.policy.constitution import MAX_CHARACTERS
 
 MAX_BODY_BYTES = 64 * 1024
+MAX_TEXT_BYTES = 6 * MAX_CHARACTERS
+"""The longest constitution or policy in JSON: a browser writes at most six bytes for a character, as in `\\u001f`."""
 M = TypeVar("M", bound=Frozen)
 
 
@@ -29,10 +32,10 @@ async def read_object(request: Request, max_bytes: int = MAX_BODY_BYTES) -> dict
     return _parse(await read_body(request, max_bytes))
 
 
-async def read_model(request: Request, model: type[M]) -> M:
+async def read_model(request: Request, model: type[M], max_bytes: int = MAX_BODY_BYTES) -> M:
     """Return the JSON object in the body as a `model`. Raises as `read_object`."""
     try:
-        return model.model_validate(await read_object(request))
+        return model.model_validate(await read_object(request, max_bytes))
     except ValidationError as exc:
         raise invalid(located_violation(exc)) from None
 

@@ -12,6 +12,7 @@ from pydantic.json_schema import SkipJsonSchema, models_json_schema
 
 from graph_agent.models.base import Frozen
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision, require_storable
+from graph_agent.policy.constitution import MAX_CHARACTERS
 
 UUID_FORMAT: JsonDict = {"format": "uuid"}
 """The format of ids. They are declared as text, because the service refuses a malformed id with its own error code."""
@@ -19,7 +20,7 @@ UUID_FORMAT: JsonDict = {"format": "uuid"}
 _REFERENCE = "#/components/schemas/{model}"
 
 IdInPath = Annotated[str, Path(json_schema_extra=UUID_FORMAT)]
-PolicyText = Annotated[str, Field(min_length=1), AfterValidator(require_storable)]
+PolicyText = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS), AfterValidator(require_storable)]
 """The text of a constitution or of conditions."""
 
 

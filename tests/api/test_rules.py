@@ -14,7 +14,7 @@ from graph_agent.api.app import create_app
 from graph_agent.api.services import services_of
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.policy.constitution import Constitution
+from graph_agent.policy.constitution import MAX_CHARACTERS, Constitution
 from graph_agent.replays.pool import WORKERS
 from tests.chat.environment import Environment
 
@@ -110,6 +110,16 @@ async def test_a_text_that_cannot_be_used_is_one_sentence(
     assert answer["problem"]["message"].endswith(".")
     refused = await client.post("/api/rules/diff", json=texts)
     assert (refused.status_code, refused.json()["error"]["message"]) == (422, answer["problem"]["message"])
+
+
+async def test_texts_as_long_as_the_server_takes_them_can_be_tried_and_longer_ones_cannot(client: httpx.AsyncClient) -> None:
+    # JSON has six bytes for each of these characters.
+    constitution = "\x01" * (MAX_CHARACTERS - len(TEXT) - 1) + "\n" + TEXT
+    conditions = MILK + "//" + "\x01" * (MAX_CHARACTERS - len(MILK) - 2)
+    found = await rows(client, constitution=constitution, conditions=conditions)
+    assert [one["name"] for one in found["add_task"]["conditions"]] == ["no milk"]
+    for texts, status in [({"constitution": constitution + " "}, 422), ({"constitution": 3 * constitution}, 413)]:
+        assert (await client.post("/api/rules", json=texts)).status_code == status
 
 
 async def test_the_analysis_finds_what_becomes_possible_and_what_does_not(client: httpx.AsyncClient) -> None:
