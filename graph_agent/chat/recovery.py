@@ -24,7 +24,7 @@ from graph_agent.turn.run import TurnStart
 _log = logging.getLogger(__name__)
 
 ABANDONED_AFTER = timedelta(minutes=10)
-"""The age at which an open decision without a turn, such as one of the command line, counts as abandoned."""
+"""The least age at which an open decision without a turn, such as one of the command line, counts as abandoned."""
 
 
 class TurnRecovery:
