@@ -69,7 +69,7 @@ def compare(
 ) -> None:
     """Compare later decisions with a baseline.
 
-    Exits with 1 if the behaviour has drifted.
+    Exits with 1 if the behavior has drifted.
     """
     with open_log(writes=True) as (database, run):
         service = BaselineService(database, record_key=record_keys(read_settings()))

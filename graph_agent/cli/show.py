@@ -35,7 +35,7 @@ class SafeConsole(Console):
 
 
 def stdout_console() -> Console:
-    """Return a console on stdout: colour only on a terminal and without NO_COLOR, no wrapping, no markup."""
+    """Return a console on stdout: color only on a terminal and without NO_COLOR, no wrapping, no markup."""
     return SafeConsole(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 

@@ -69,7 +69,7 @@ _OPEN_CODE: Final = re.compile("‹[^›]*$")
 _LOOSE_APOSTROPHE: Final = re.compile(r"(?<!\w)'|'(?!\w)")
 
 _ESCAPES: Final = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]?"  # colours, cursor
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]?"  # colors, cursor
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,2000}(?:\x07|\x1b\\|\x9c)?"  # titles, links
     r"|\x1b[ -/]{0,4}[0-~]?"
 )

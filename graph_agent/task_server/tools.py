@@ -1,4 +1,4 @@
-"""The behaviour of the five tools, independent of MCP, and the tasks of a validation case."""
+"""The behavior of the five tools, independent of MCP, and the tasks of a validation case."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ tasks that exist before it:
 
 Fields that a turn leaves out are not checked. `expected_tool` is one tool (in addition only read-only tools may be called), a
 list (exactly these calls, in order) or null (no call); `expected_outcome` is a complete outcome or a prefix of one. `script`
-replaces the model by a list of answers, for behaviour that no model shows on demand.
+replaces the model by a list of answers, for behavior that no model shows on demand.
 
 Four fields are about the text that the user reads: `reply_contains` and `reply_lacks` (a text or a list of texts; case is
 ignored), `reply_equals` (the whole reply) and `reply_lines` (lines of the reply in this order, for lists and for several

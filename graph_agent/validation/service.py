@@ -63,7 +63,7 @@ class ValidationReport(StoredReport):
     drift_detected: bool = False
     drift: Drift | None = None
     profiles: list[Profile] = Field(default_factory=list)
-    """The behaviour over all cases, by model and constitution; a baseline can be created from it."""
+    """The behavior over all cases, by model and constitution; a baseline can be created from it."""
 
     @property
     def passed(self) -> bool:
@@ -103,7 +103,7 @@ class ValidationService:
         parallel: int = 1,
         on_result: Callable[[FixtureResult], None] | None = None,
     ) -> ValidationReport:
-        """Play `fixtures`, `parallel` of them at a time, and compare the behaviour with the baseline of this id or name.
+        """Play `fixtures`, `parallel` of them at a time, and compare the behavior with the baseline of this id or name.
 
         `on_result` is called after each fixture. Raises `ServiceError` BASELINE_NOT_FOUND before the first fixture is played,
         and STORAGE_ERROR.
@@ -143,7 +143,7 @@ class ValidationService:
         seconds: float,
         threshold: float = DEFAULT_THRESHOLD,
     ) -> ValidationReport:
-        """Compare the behaviour of cases that were played, here or in other processes, and store the report."""
+        """Compare the behavior of cases that were played, here or in other processes, and store the report."""
         results = [case.result for case in played]
         records = [record for case in played for record in case.records]
         profiles = build_profiles(observe(record) for record in records)
@@ -191,5 +191,5 @@ class ValidationService:
             replies=[record.decision.reply for record in records],
             duration_ms=round((time.monotonic() - started) * 1000),
         )
-        # A scripted fixture says nothing about the behaviour of the model.
+        # A scripted fixture says nothing about the behavior of the model.
         return PlayedCase(result=result, records=records if fixture.script is None else [])

@@ -1,4 +1,4 @@
-"""Baselines: the behaviour of the agent in a time range, stored under a name, to compare later behaviour with.
+"""Baselines: the behavior of the agent in a time range, stored under a name, to compare later behavior with.
 
 The reports of comparisons and of validations are stored too.
 """

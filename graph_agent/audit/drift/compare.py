@@ -1,4 +1,4 @@
-"""Drift: the comparison of the agent's behaviour with a baseline.
+"""Drift: the comparison of the agent's behavior with a baseline.
 
 A deviation is flagged if it is beyond the threshold **and** significant. For each group of decisions (one model under one
 constitution) these figures are compared:

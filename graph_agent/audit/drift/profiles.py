@@ -1,4 +1,4 @@
-"""Profiles: the behaviour of the agent over many decisions, as counts that can be stored and compared.
+"""Profiles: the behavior of the agent over many decisions, as counts that can be stored and compared.
 
 One profile covers one group: the decisions of one model under one constitution. A difference between two groups follows from a
 change of model or policy; a difference between two profiles of the same group is drift.
