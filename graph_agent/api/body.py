@@ -11,11 +11,10 @@ from starlette.requests import Request
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, located_violation
-from graph_agent.policy.constitution import MAX_CHARACTERS
 
 MAX_BODY_BYTES = 64 * 1024
-MAX_TEXT_BYTES = 6 * MAX_CHARACTERS
-"""The longest constitution or policy in JSON: a browser writes at most six bytes for a character, as in `\\u001f`."""
+MAX_RULES_BYTES = 1024 * 1024
+"""A constitution and conditions of the greatest length, unless most of their characters take more than two bytes."""
 M = TypeVar("M", bound=Frozen)
 
 

@@ -20,7 +20,7 @@ from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.body import MAX_BODY_BYTES, MAX_TEXT_BYTES, invalid, read_model, read_object
+from graph_agent.api.body import MAX_RULES_BYTES, invalid, read_model, read_object
 from graph_agent.api.decisions import filters_of, log_of, restricted_to_caller
 from graph_agent.api.schemas import IdInPath, PolicyText, errors, json_body
 from graph_agent.api.services import AuthenticatedCaller, services
@@ -48,7 +48,6 @@ MAX_STREAMS = 8
 """The number of requests that are served at the same time; they share the worker processes."""
 MAX_DECISIONS = 500
 MAX_FLOWS = 10_000
-_MAX_BYTES = MAX_BODY_BYTES + 2 * MAX_TEXT_BYTES
 _PAGE = 500
 _MESSAGE_CHARACTERS = 200
 """The part of a message that identifies a decision in a list."""
@@ -92,7 +91,7 @@ async def replay(request: Request, caller: AuthenticatedCaller) -> Response:
 
     The replay ends when the client disconnects.
     """
-    return await _replay(request, caller, ReplayRequest.of(**await read_object(request, _MAX_BYTES)), _reports)
+    return await _replay(request, caller, ReplayRequest.of(**await read_object(request, MAX_RULES_BYTES)), _reports)
 
 
 @router.post(
@@ -111,7 +110,7 @@ async def flows(request: Request, caller: AuthenticatedCaller) -> Response:
 
     The replay ends when the client disconnects.
     """
-    return await _replay(request, caller, FlowsRequest.of(**await read_object(request, _MAX_BYTES)), _flows)
+    return await _replay(request, caller, FlowsRequest.of(**await read_object(request, MAX_RULES_BYTES)), _flows)
 
 
 @router.post(
@@ -125,7 +124,7 @@ async def flows(request: Request, caller: AuthenticatedCaller) -> Response:
 )
 async def saved_proof(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> HTMLResponse:
     """Return the `decision.html` of `log export --proof`, which shows what other rules would have decided if they are given."""
-    asked = await read_model(request, OtherRules, _MAX_BYTES)
+    asked = await read_model(request, OtherRules, MAX_RULES_BYTES)
     decision_id, state = well_formed_id(decision_id), services(request)
     runtime = state.runtime
 

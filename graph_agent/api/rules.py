@@ -14,7 +14,7 @@ from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from graph_agent.analysis.process import analyze
-from graph_agent.api.body import MAX_BODY_BYTES, MAX_TEXT_BYTES, invalid, read_model
+from graph_agent.api.body import MAX_RULES_BYTES, invalid, read_model
 from graph_agent.api.schemas import PolicyText, errors, json_body
 from graph_agent.api.services import Auditor, AuthenticatedCaller, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
@@ -99,7 +99,7 @@ class Rules(Frozen):
 )
 async def rules(request: Request, caller: AuthenticatedCaller) -> Rules:  # noqa: ARG001 (only callers may ask)
     """Return the rows of a constitution and conditions, or the sentence that says why they cannot be used."""
-    asked = await read_model(request, RulesRequest, MAX_BODY_BYTES + 2 * MAX_TEXT_BYTES)
+    asked = await read_model(request, RulesRequest, MAX_RULES_BYTES)
     state = services(request)
     runtime = state.runtime
     if asked == RulesRequest():
@@ -129,7 +129,7 @@ async def diff(request: Request, caller: Auditor) -> Response:
 
     The analysis covers every possible call. It ends when the client disconnects.
     """
-    asked = await read_model(request, DiffRequest, MAX_BODY_BYTES + 3 * MAX_TEXT_BYTES)
+    asked = await read_model(request, DiffRequest, MAX_RULES_BYTES)
     state = services(request)
     snapshot = await state.runtime.engine.prepare()
     try:

@@ -92,7 +92,7 @@ def test_only_the_matching_decisions_run_again(server: LiveServer, said: list[st
         ({"last": 501}, 422, "VALIDATION_ERROR"),
         ({"colour": "red"}, 422, "VALIDATION_ERROR"),
         ({"policy": "x" * 300_000}, 422, "VALIDATION_ERROR"),
-        ({"policy": "x" * 3_300_000}, 413, "PAYLOAD_TOO_LARGE"),
+        ({"policy": "x" * 1_100_000}, 413, "PAYLOAD_TOO_LARGE"),
     ],
 )
 def test_an_invalid_request_is_refused_before_the_stream(server: LiveServer, asked: Any, status: int, code: str) -> None:

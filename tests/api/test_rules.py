@@ -113,13 +113,19 @@ async def test_a_text_that_cannot_be_used_is_one_sentence(
 
 
 async def test_texts_as_long_as_the_server_takes_them_can_be_tried_and_longer_ones_cannot(client: httpx.AsyncClient) -> None:
-    # JSON has six bytes for each of these characters.
-    constitution = "\x01" * (MAX_CHARACTERS - len(TEXT) - 1) + "\n" + TEXT
-    conditions = MILK + "//" + "\x01" * (MAX_CHARACTERS - len(MILK) - 2)
+    constitution = "x" * (MAX_CHARACTERS - len(TEXT) - 1) + "\n" + TEXT
+    conditions = MILK + "//" + "x" * (MAX_CHARACTERS - len(MILK) - 2)
     found = await rows(client, constitution=constitution, conditions=conditions)
     assert [one["name"] for one in found["add_task"]["conditions"]] == ["no milk"]
-    for texts, status in [({"constitution": constitution + " "}, 422), ({"constitution": 3 * constitution}, 413)]:
+    for texts, status in [({"constitution": constitution + " "}, 422), ({"constitution": 4 * constitution}, 413)]:
         assert (await client.post("/api/rules", json=texts)).status_code == status
+
+
+async def test_conditions_that_would_overflow_the_stack_of_their_parser_are_refused(client: httpx.AsyncClient) -> None:
+    # It would end the process of the server, and with it all turns.
+    nested = f"{MILK}\nforbid (principal, action, resource) when {{ {'(' * 2000}true{')' * 2000} }};"
+    answer = (await client.post("/api/rules", json={"conditions": nested})).json()
+    assert answer["problem"]["message"].endswith("its expressions are nested too deep.")
 
 
 async def test_the_analysis_finds_what_becomes_possible_and_what_does_not(client: httpx.AsyncClient) -> None:

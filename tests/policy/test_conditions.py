@@ -249,6 +249,39 @@ def test_a_rule_that_cannot_be_used_is_an_error_with_its_line(rules: str, messag
     assert message in str(caught.value)
 
 
+# The parser ends the process at 800 to 1,600 of each.
+@pytest.mark.parametrize(
+    ("before", "middle", "after"),
+    [
+        ("(", "true", ")"),
+        ("!(", "true", ")"),
+        ("[", "1", "]"),
+        ("{a: ", "1", "}"),
+        ("if true then ", "true", " else true"),
+        ("if true then true else ", "true", ""),
+        ("true && ", "true", ""),
+        ("true || ", "true", ""),
+        ("1 + ", "1", ""),
+        ("2 * ", "1", ""),
+        ("", "context", ".a"),
+        ("", "context", '["a"]'),
+        ("", "context.a", ".contains(1)"),
+        ("", "context has a", ".a"),
+        ("[1, (", "true", "), 2]"),
+    ],
+)
+def test_a_rule_that_is_nested_too_deep_is_refused_before_it_is_parsed(before: str, middle: str, after: str) -> None:
+    condition = before * 3000 + middle + after * 3000
+    with pytest.raises(ConfigurationError, match="line 3: its expressions are nested too deep"):
+        conditions(f"\nforbid (principal, action, resource) when {{ {condition} }};")
+
+
+@pytest.mark.parametrize("term", ["context.arguments.amount < 5", '(context.arguments.order == "b" || !(1 < 2))'])
+def test_a_rule_as_long_as_the_parser_takes_it_is_accepted(term: str) -> None:
+    policy = conditions(f"forbid (principal, action, resource) when {{ {' && '.join([term] * 90)} }};")
+    assert verdict(policy, {"order": "b", "amount": 5})[0] == (RUNS if "amount" in term else REFUSED)
+
+
 def test_lines_are_counted_beside_comments_and_texts_with_semicolons() -> None:
     rules = r"""// a; b "c
 @id("x; // y") forbid (principal, action, resource) when { "\";" == ";" };

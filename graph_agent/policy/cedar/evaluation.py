@@ -21,7 +21,7 @@ from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, P
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation, configured_roles
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
-from graph_agent.policy.cedar.syntax import Reads, covers, walk
+from graph_agent.policy.cedar.syntax import MAX_NESTING, Reads, covers, nesting, walk
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, convert
 from graph_agent.reply.text import visible
@@ -46,6 +46,9 @@ class CedarConditions:
         self.actions: Mapping[str, ToolAction] = {action.name: action for action in actions}
         """The tools that the rules see, by name."""
         self._statements = list(_statements(file.text))
+        for number, (_, statement) in enumerate(self._statements):
+            if nesting(statement) > MAX_NESTING:
+                raise self._error(number, "its expressions are nested too deep")
         self.schema = cedar_schema(actions, file.roles)
         try:
             tree = policies_to_pst(file.text)
@@ -285,14 +288,17 @@ def _reads_windows(reads: Reads) -> bool:
 def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield the line, from 1, on which each rule begins, and its text."""
     start: int | None = None
+    line, counted = 1, 0
     for token in _STATEMENT.finditer(text):
         if start is None and (token["end"] or token["start"] or token[0][0] == '"'):
             start = token.start()
+            line += text.count("\n", counted, start)
+            counted = start
         if start is not None and token["end"]:
-            yield text.count("\n", 0, start) + 1, text[start : token.end()]
+            yield line, text[start : token.end()]
             start = None
     if start is not None:
-        yield text.count("\n", 0, start) + 1, text[start:]
+        yield line, text[start:]
 
 
 def _number(policy_id: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 
@@ -10,6 +11,36 @@ from cedarpy import pst
 from graph_agent.policy.cedar.schema import ToolAction
 
 Path = tuple[str, ...]
+
+MAX_NESTING = 300
+"""The parser takes 100 levels, which are at most 300 by `nesting`. At 800 its stack overflows, and the process ends."""
+_NESTED = re.compile(
+    r"""//[^\n]*|"(?:[^"\\]|\\.)*"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)"""
+    r"|(?P<join>&&|\|\||[-+*]|\b(?:if|else)\b)|(?P<operator>[.!])",
+    re.DOTALL,
+)
+
+
+def nesting(text: str) -> int:
+    """Return a bound for the depth of a rule's syntax tree, from its text: brackets, and operators that follow one another."""
+    # Of each open bracket: the operators between its parts, those of the last part, the deepest bracket in it, the deepest part
+    # before it.
+    levels = [(0, 0, 0, 0)]
+    for token in _NESTED.finditer(text):
+        joins, operators, inner, deepest = levels.pop()
+        if token["comma"] or token["join"]:
+            levels.append((joins + bool(token["join"]), 0, 0, max(deepest, operators + inner)))
+        elif token["close"] and levels:
+            outer, around, beside, other = levels.pop()
+            levels.append((outer, around, max(beside, joins + max(deepest, operators + inner)), other))
+        elif token["open"]:
+            levels += [(joins, operators + 1, inner, deepest), (0, 0, 0, 0)]
+        else:
+            levels.append((joins, operators + bool(token["operator"]), inner, deepest))
+    depth = 0
+    for joins, operators, inner, deepest in reversed(levels):
+        depth = joins + max(deepest, operators + max(inner, depth))
+    return depth
 
 
 class Reads:
