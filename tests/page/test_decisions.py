@@ -69,6 +69,7 @@ def test_a_turn_with_refused_calls_says_why_and_is_found(browser: Browser, tmp_p
         expect(page.locator(".row-text")).to_have_text(["hello"])
 
 
+@pytest.mark.slow
 def test_the_round_of_a_decision_is_the_one_of_its_path(site: Site) -> None:
     with site.page() as page:
         for text, number in (("show my tasks", 2), ("hello", 1)):
@@ -112,6 +113,7 @@ def test_an_open_list_asks_for_what_is_newer(site: Site) -> None:
         assert sizes["responseBodySize"] + sizes["responseHeadersSize"] < 1024
 
 
+@pytest.mark.slow
 def test_a_long_list_keeps_only_the_rows_near_the_visible_ones(browser: Browser, tmp_path: Path, template: Path) -> None:
     log = tmp_path / "log"
     shutil.copytree(template, log)

@@ -183,7 +183,8 @@ def test_a_replay_of_many_can_be_cancelled(site: Site) -> None:
         expect(page.locator(".flow-sentence")).to_have_text("same: 1")
 
 
-@pytest.mark.parametrize("size", [(390, 780), pytest.param((1024, 760), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(390, 780), (1024, 760)])
 def test_the_result_is_in_sight_where_a_row_is_edited(site: Site, size: tuple[int, int]) -> None:
     with site.page(viewport={"width": size[0], "height": size[1]}) as page:
         say(page, "add a task to call mom")
@@ -214,6 +215,7 @@ def test_a_decision_runs_again_and_another_constitution_changes_its_outcome(site
         expect(page.locator(".verdict-line.different")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_call_that_another_constitution_refuses_is_the_headline(site: Site) -> None:
     headline = "add_task would have been refused: not in the constitution. What the model would have said then is unknown."
     with site.page() as page:

@@ -126,6 +126,7 @@ def test_a_user_signs_in_at_the_issuer_and_comes_back_to_the_same_view(oidc_site
     assert "/token" in issuer.asked
 
 
+@pytest.mark.slow
 def test_the_session_of_the_issuer_survives_a_reload_and_a_second_tab_until_the_user_signs_out(oidc_site: Site) -> None:
     with oidc_site.context(refusals=True) as context:
         page = context.new_page()

@@ -131,6 +131,7 @@ def test_earlier_messages_stay_and_keep_their_place(site: Site) -> None:
         expect(page.locator(".message")).to_have_count(2 + EARLIER)
 
 
+@pytest.mark.slow
 def test_back_returns_to_the_place_in_the_list(browser: Browser, tmp_path: Path, template: Path) -> None:
     folder = shutil.copytree(template, tmp_path / "log")
     # In a thread of its own, because that of the browser has a running event loop.
