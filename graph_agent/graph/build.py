@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, TypedDict
 
@@ -192,6 +193,12 @@ def build_graph(topology: Topology | None = None, nodes: Mapping[str, AddedNode]
     compiled = graph.compile(checkpointer=False)
     install_fast_nodes(compiled, graph.work, graph.followed)
     return compiled
+
+
+@cache
+def shipped_graph() -> CompiledGraph:
+    """Return the state machine as it is shipped, compiled once for the process."""
+    return build_graph()
 
 
 def builder_of(graph: CompiledGraph) -> TurnGraph:

@@ -6,11 +6,10 @@ import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.errors import ConfigurationError
-from graph_agent.graph.build import CompiledGraph, build_graph
+from graph_agent.graph.build import CompiledGraph, shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext
 from graph_agent.models.record import RecordHeader
@@ -83,10 +82,10 @@ class TurnSetup:
     closing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CLOSED_TOGETHER))
     _snapshot: PolicySnapshot | None = None
 
-    @cached_property
+    @property
     def graph(self) -> CompiledGraph:
-        """The compiled graph, compiled once."""
-        return self.given_graph or build_graph()
+        """The compiled graph."""
+        return self.given_graph or shipped_graph()
 
     async def prepare(self) -> PolicySnapshot:
         """Join the constitution with the tools that the server serves now. The result is kept until these change.

@@ -65,7 +65,7 @@ async def test_an_outcome_that_is_not_in_the_table_raises(monkeypatch: pytest.Mo
 
     # `build_graph` takes no other function for a shipped state.
     monkeypatch.setattr(build, "NODES", {**build.NODES, topology.BUILD_REQUEST: astray})
-    engine = engine_of(says("hi"))
+    engine = engine_of(says("hi"), graph=build.build_graph())
     with pytest.raises(UndeclaredOutcomeError, match="BUILD_REQUEST has no outcome 'sideways'"):
         async for _ in engine.step(asks()):
             pass

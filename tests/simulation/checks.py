@@ -17,6 +17,7 @@ from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.conversations.tables import Role, TurnState, messages, turns
 from graph_agent.clock import SystemClock
 from graph_agent.errors import RecordRolledBackError, ServiceError, ServiceErrorCode
+from graph_agent.graph.build import shipped_graph
 from graph_agent.graph.topology import END, START, TOPOLOGY
 from graph_agent.models.record import CallDisposition, CallState, DecisionRecord, EntryKind, InterruptReason, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES
@@ -28,7 +29,7 @@ from graph_agent.turn.finished import FinishedTurn
 from tests.simulation.clients import Attempt, Client, Request, ask_again
 from tests.simulation.history import History
 from tests.simulation.plain import CONVERSATION, PlainCaller
-from tests.simulation.replicas import KEY, LOG_KEYS, TIMEOUT_SECONDS, Replica, World, shared_graph
+from tests.simulation.replicas import KEY, LOG_KEYS, TIMEOUT_SECONDS, Replica, World
 from tests.simulation.tools import CHANGES, LIMITS, MAX_AMOUNT, PAYS, WITH_LEDGER, Sent
 
 _MAX_ROUNDS = 3
@@ -141,7 +142,7 @@ def _check_path(history: History, name: str, record: DecisionRecord) -> None:
 
 @cache
 def _replayer() -> Replayer:
-    return Replayer(graph=shared_graph())
+    return Replayer(graph=shipped_graph())
 
 
 async def _check_replay(history: History, name: str, record: DecisionRecord, texts: dict[str, str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from random import Random
 
 from graph_agent.bootstrap.record_tree import seal_if_possible
@@ -13,7 +12,7 @@ from graph_agent.chat.conversations.confirmations import ConfirmationStore
 from graph_agent.chat.service import ChatService
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.errors import ServiceError
-from graph_agent.graph.build import CompiledGraph, build_graph
+from graph_agent.graph.build import shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.signature import Signer
 from graph_agent.record.tree.keys import LogKeys
@@ -40,12 +39,6 @@ SWEEP_SECONDS = 5.0
 """Shorter than that of the server, so that more sweeps meet running turns."""
 _SEAL_SECONDS = 1.0
 _GRACE_SECONDS = 30.0
-
-
-@cache
-def shared_graph() -> CompiledGraph:
-    """Return the compiled graph; it keeps no state, and compiling it takes longer than a simulation."""
-    return build_graph()
 
 
 @dataclass(frozen=True)
@@ -121,7 +114,7 @@ class Replica:
             options=EngineOptions(
                 config=AgentEngineConfig(max_iterations=3, timeout_seconds=TIMEOUT_SECONDS),
                 conditions=BUDGETS if world.faults.budgets else None,
-                graph=shared_graph(),
+                graph=shipped_graph(),
             ),
         )
         settler = OutcomeSettler(tools, database, clock=self.clock, record_key=KEY)
