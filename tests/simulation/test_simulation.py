@@ -36,7 +36,7 @@ def test_a_planted_defect_is_found_and_its_seed_replays(defect: str) -> None:
     assert again == f"{seed} again: the same history"
 
 
-# A planted defect that is found (above) has the same history in another process, too.
+# The test of a planted defect runs a seed in two processes, too, but both have the same hashes.
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(1, 3), range(3, 8)])
 def test_a_seed_gives_the_same_history_in_every_process(seeds: range) -> None:
