@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from graph_agent.agent_service.config import AgentConfiguration, AgentLoopConfig
@@ -21,7 +20,6 @@ from graph_agent.agent_service.services import shared_services
 from graph_agent.agent_service.tool_binding import BoundTools, ToolBinding
 from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError, ServiceErrorCode, TurnTakenOverError
-from graph_agent.graph.build import build_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, OutcomeCategory, PendingAction, content_problem
 from graph_agent.policy.signature import Signer
@@ -29,7 +27,6 @@ from graph_agent.ports import LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.setup import EngineOptions
 
-_graph = cache(build_graph)
 _UNRECORDED = "The request cannot be recorded right now. Please try again later."
 _OUTCOME_UNKNOWN = "The request was started, and its outcome is not known. Check what was done before you repeat it."
 
@@ -118,7 +115,6 @@ def _engine(services: AgentServices, adapter: LLMAdapter, request: AgentRequest)
             system_prompt=prompt.to_prompt_string(request.user_id),
             # A list of bindings is the caller's choice of some of the granted tools.
             allow_missing_tools=isinstance(tools, Sequence),
-            graph=_graph(),
         ),
         executor,
     )

@@ -13,7 +13,7 @@ from graph_agent.chat.endings import TurnEndings
 from graph_agent.chat.service import ChatService
 from graph_agent.db import Database
 from graph_agent.db.notifications import open_notifications
-from graph_agent.graph.build import CompiledGraph, build_graph
+from graph_agent.graph.build import CompiledGraph, shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.ports import Clock, IdSource
 from graph_agent.record.tree.service import RecordTree
@@ -47,7 +47,7 @@ class Runtime:
     tree: RecordTree
     engine: LLMAgentEngine
     chat: ChatService
-    build_graph: Callable[[], CompiledGraph] = build_graph
+    build_graph: Callable[[], CompiledGraph] = shipped_graph
     tasks: TaskPages | None = None
     """The pages of the shipped task server; None if other MCP servers are used."""
 
@@ -62,7 +62,7 @@ async def open_runtime(
     config: AgentEngineConfig | None = None,
     user_headers: UserHeaders | None = None,
     workers: int = 1,
-    build: Callable[[], CompiledGraph] = build_graph,
+    build: Callable[[], CompiledGraph] = shipped_graph,
 ) -> AsyncGenerator[Runtime]:
     """Open everything that turns need. On exit running turns are ended first and the database is closed last.
 

@@ -23,7 +23,7 @@ from graph_agent.bootstrap.runtime import Runtime, open_runtime
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.graph import topology
-from graph_agent.graph.build import CompiledGraph, build_graph, topology_of
+from graph_agent.graph.build import CompiledGraph, shipped_graph, topology_of
 from graph_agent.graph.step_summary import summarize
 from graph_agent.graph.stepping import Step
 from graph_agent.models.decision import ShownQuestion
@@ -66,7 +66,7 @@ async def studio_graph() -> AsyncGenerator[StudioGraph]:
 
 
 @asynccontextmanager
-async def open_studio_graph(build: Callable[[], CompiledGraph] = build_graph) -> AsyncGenerator[StudioGraph]:
+async def open_studio_graph(build: Callable[[], CompiledGraph] = shipped_graph) -> AsyncGenerator[StudioGraph]:
     """Yield Studio's form of the graph that `build` returns, such as one with states of your own."""
     key = asyncio.get_running_loop(), build
     turns = _open_turns.setdefault(key, _Turns(read_settings(), build))
@@ -86,7 +86,7 @@ class _Turns:
     A request ends where Studio pauses, and another one continues the turn: the runtime stays open while a turn is running.
     """
 
-    def __init__(self, settings: Settings, build: Callable[[], CompiledGraph] = build_graph) -> None:
+    def __init__(self, settings: Settings, build: Callable[[], CompiledGraph] = shipped_graph) -> None:
         self._settings = settings
         self.build = build
         self.requests = 0

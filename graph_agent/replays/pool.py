@@ -19,7 +19,7 @@ from graph_agent.audit.time_slices import TimeSlice
 from graph_agent.clock import ignore_result
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.graph.build import CompiledGraph, build_graph
+from graph_agent.graph.build import CompiledGraph, shipped_graph
 from graph_agent.graph.step_summary import refused_in, summarize
 from graph_agent.replays.flow import Flow
 from graph_agent.replays.replayer import AS_RECORDED, REPLAY_SECONDS, Replayer, WhatIf
@@ -43,7 +43,7 @@ class ReplayPool:
     while it notices the death of a process may be lost, and a process that it then starts waits for work for ever.
     """
 
-    def __init__(self, seconds: float = 2 * REPLAY_SECONDS, build: Callable[[], CompiledGraph] = build_graph) -> None:
+    def __init__(self, seconds: float = 2 * REPLAY_SECONDS, build: Callable[[], CompiledGraph] = shipped_graph) -> None:
         """After `seconds` the process of a replay is killed; a replay ends by itself after `REPLAY_SECONDS`.
 
         `build` is a function of a module that returns the engine's graph; each worker process calls it once.

@@ -13,7 +13,7 @@ from types import FrameType
 
 from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError, ConstitutionError, GraphAgentError
-from graph_agent.graph.build import CompiledGraph, build_graph
+from graph_agent.graph.build import CompiledGraph, shipped_graph
 from graph_agent.graph.state import Turn, TurnRuntime
 from graph_agent.graph.stepping import Step, walk_edges
 from graph_agent.graph.topology import INVOKE_LLM, START
@@ -117,7 +117,7 @@ class Replayer:
     def __init__(self, seconds: float = REPLAY_SECONDS, graph: CompiledGraph | None = None) -> None:
         """A replay that takes longer than `seconds` ends at its next step or `await`. `graph` is that of the engine."""
         self.seconds = seconds
-        self._graph = graph or build_graph()
+        self._graph = graph or shipped_graph()
         self._snapshots: dict[tuple[str, ...], PolicySnapshot] = {}
 
     async def replay(

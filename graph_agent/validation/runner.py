@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from graph_agent.clock import RandomIds, SystemClock
-from graph_agent.graph.build import CompiledGraph, build_graph
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.base import Frozen
 from graph_agent.models.config import AgentEngineConfig
@@ -85,7 +84,6 @@ class EngineRunner:
     conditions: ConditionsFile | None = None
     audit: AuditWriter | None = None
     """The writer of the decisions; None for a new log in memory for each case."""
-    _graph: CompiledGraph = field(default_factory=build_graph, init=False)
 
     async def play(self, fixture: Fixture) -> PlayedFixture:
         """Play all turns of `fixture`. Raises `GraphAgentError` if the case cannot be played at all."""
@@ -96,7 +94,7 @@ class EngineRunner:
         adapter = self.adapter if fixture.script is None else _script_adapter(fixture.script, created[::-1])
         clock = _WaitingClock(self.clock)
         audit = MemoryAuditWriter() if self.audit is None else self.audit
-        ports, options = EnginePorts(audit, clock), EngineOptions(self.config, graph=self._graph, conditions=self.conditions)
+        ports, options = EnginePorts(audit, clock), EngineOptions(self.config, conditions=self.conditions)
         engine = LLMAgentEngine(adapter, self.tools, self.constitution, ports=ports, options=options)
         conversation_id = ids.new()
         history: list[Message] = []

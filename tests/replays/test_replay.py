@@ -188,7 +188,7 @@ async def test_a_node_that_decides_differently_is_reported(two_rounds: Any, monk
 
     # A changed program: `build_graph` takes no other function for a shipped state.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_DECISION": shouting})
-    report = await replay(record, texts)
+    report = await replay(record, texts, graph=build.build_graph())
     assert report.differences == (Difference("decision.response_text", "Added it.", "ADDED IT."),)
 
 
@@ -203,7 +203,7 @@ async def test_a_node_that_makes_another_port_request_ends_the_replay_there(
 
     # A changed program: `build_graph` takes no other function for a shipped state.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "APPEND_RESULTS": curious})
-    report = await replay(record, texts)
+    report = await replay(record, texts, graph=build.build_graph())
     assert report.departure is not None
     assert report.departure.startswith("APPEND_RESULTS: entry 2: the record holds model")
     assert [step.state for step in report.steps] == record.states[:4]
@@ -221,7 +221,7 @@ async def test_a_changed_model_request_is_reported_and_the_replay_continues(
 
     # A changed program: `build_graph` takes no other function for a shipped state.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_REQUEST": louder})
-    report = await replay(record, texts)
+    report = await replay(record, texts, graph=build.build_graph())
     assert report.departure is None
     assert [one.what for one in report.differences] == [f"entries[{place}].request" for place in (0, 2, 4)]
     assert report.replayed is not None

@@ -53,7 +53,7 @@ async def test_a_step_that_computes_for_ever_is_ended(recorded: LoadedRecord, mo
     # `build_graph` takes no other function for a shipped state, and an added one has a limit besides this one.
     monkeypatch.setattr(build, "NODES", {**build.NODES, "BUILD_DECISION": endless})
     before = signal.getsignal(signal.SIGALRM)
-    report = await Replayer(seconds=0.1).replay(_record(recorded), recorded.texts, interruptible=True)
+    report = await Replayer(0.1, build.build_graph()).replay(_record(recorded), recorded.texts, interruptible=True)
     assert (report.identical, report.departure) == (False, "the replay took longer than 0.1 s and was ended")
     assert signal.getsignal(signal.SIGALRM) is before
 
