@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.goals import against
@@ -56,7 +56,7 @@ def main(rounds: int = ROUNDS) -> None:
     print(f"ratio {ratio:.2f}" + against("start", ratio, GOAL))
     total = sum(shares.values())
     print("share of the import time: " + ", ".join(f"{name} {spent / total:.0%}" for name, spent in shares.most_common(SHARES)))
-    if unexpected := unexpected_packages():
+    if unexpected := unexpected_packages(loaded_by(ASK)):
         sys.exit(f"`ask` loads packages that it does not need: {', '.join(unexpected)}")
 
 
@@ -80,18 +80,18 @@ def import_shares(command: Sequence[str], environment: dict[str, str]) -> Counte
     return shares
 
 
-def unexpected_packages() -> list[str]:
-    """Return the packages that `ask` loads beside those of the floor and those that it needs."""
-    loaded = [_packages(command[-1]) for command in (ASK, FLOOR)]
+def loaded_by(command: Sequence[str]) -> set[str]:
+    """Return the modules that a command has loaded when it ends."""
+    code = f"import sys\ntry:\n    {command[-1]}\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    ended = subprocess.run([*command[:-1], code], capture_output=True, text=True, check=True)
+    return set(ended.stderr.splitlines()[-1].split())
+
+
+def unexpected_packages(modules: Iterable[str]) -> list[str]:
+    """Return the packages of these modules, which `ask` has loaded, but for those of the floor and those that it needs."""
+    packages, floor = ({name.partition(".")[0] for name in loaded} for loaded in (modules, loaded_by(FLOOR)))
     # Compiled packages have a shared part whose name begins with an underscore.
-    return sorted(name for name in loaded[0] - loaded[1] - set(NEEDED) if not name.startswith("_"))
-
-
-def _packages(code: str) -> set[str]:
-    code = f"import sys\ntry:\n    {code}\nfinally:\n    print(*sys.modules, file=sys.stderr)"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = {name.partition(".")[0] for name in ended.stderr.splitlines()[-1].split()}
-    return names - set(sys.stdlib_module_names)
+    return sorted(name for name in packages - floor - set(NEEDED) - set(sys.stdlib_module_names) if not name.startswith("_"))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,7 +11,7 @@ from pydantic import SecretStr
 from graph_agent.api.app import create_app
 from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.static_page import PAGE_POLICY, VIEWS, Page
-from tests.chat.environment import Environment, open_environment
+from tests.chat.environment import Environment
 
 NAMED = "main-0ABC12DE.js"
 SUFFIXES = {"br": ".br", "gzip": ".gz", None: ""}
@@ -22,12 +20,6 @@ DOCUMENT = b'<html data-sign-in="SIGN-IN"></html>'
 FILES = {"index.html": DOCUMENT, "app.js": b"1", "app.css": b"p{}", "notes.txt": b"no", **COMPRESSED}
 SESSION = LaunchSession("t" * 43)
 BROWSER = {"Sec-Fetch-Site": "same-origin"}
-
-
-@pytest.fixture
-async def environment(tmp_path: Path, template: Path) -> AsyncGenerator[Environment]:
-    async with open_environment(tmp_path, template) as environment:
-        yield environment
 
 
 def client_of(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.startup import unexpected_packages
+from benchmarks import startup
 from graph_agent.cli.main import COMMANDS, Command, load_command
 from tests.cli.conftest import Cli
 
@@ -25,14 +25,8 @@ HEAVY = {*TURN, *SERVER, *PROVIDERS, "alembic", "sqlalchemy", "sqlalchemy.orm", 
 
 def loaded_by(*arguments: str) -> set[str]:
     """Return the large libraries that a process has loaded when a command ends."""
-    code = (
-        "import sys\n"
-        "from graph_agent.cli.main import main\n"
-        f"try:\n    main({list(arguments)!r})\n"
-        "finally:\n    print(*sys.modules, file=sys.stderr)\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    return HEAVY & set(ended.stderr.splitlines()[-1].split())
+    code = f"from graph_agent.cli.main import main; main({list(arguments)!r})"
+    return HEAVY & startup.loaded_by([sys.executable, "-c", code])
 
 
 def test_help_imports_no_commands_module() -> None:
@@ -66,15 +60,12 @@ def test_without_the_extra_for_telemetry_one_sentence_names_it(
     assert any(needed.startswith("opentelemetry-api") for needed in requires("mcp") or ())
 
 
-def test_a_turn_imports_no_server_no_provider_and_no_migrations(cli: Cli) -> None:
+def test_a_turn_loads_no_server_provider_and_migrations_and_no_package_that_is_not_named_with_its_reason(cli: Cli) -> None:
     assert cli("ask", "hi").code == 0
+    loaded = startup.loaded_by(startup.ASK)
     # Uvicorn and Starlette are imported by the MCP SDK.
-    assert loaded_by("ask", "hi") <= {*TURN, "uvicorn", "sqlalchemy", "pydantic", "rich"}
-
-
-def test_a_turn_loads_no_package_that_is_not_named_with_its_reason(cli: Cli) -> None:
-    assert cli("ask", "hi").code == 0
-    assert unexpected_packages() == []
+    assert loaded & HEAVY <= {*TURN, "uvicorn", "sqlalchemy", "pydantic", "rich"}
+    assert startup.unexpected_packages(loaded) == []
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.signature import Signer
 from graph_agent.reply.forms import REPLY_FORMS
 from graph_agent.turn.engine import LLMAgentEngine
+from tests.examples import examples
 from tests.invariants.adversary import Adversary, model_answers
 from tests.invariants.calls import CONSTITUTION, DELETE, LIST, PREVIEWS, UNKNOWN, VOIDED
 from tests.invariants.checks import TASK, WHITELIST, check_replay, check_turn, confirmed_action
@@ -80,7 +81,7 @@ def test_every_invariant_of_a_turn_holds_for_any_model_output() -> None:
         results=_RESULTS,
         settled=st.sampled_from([done({"receipt": "did it"}), VOIDED, UNKNOWN]),
     )
-    @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(200), deadline=None, suppress_health_check=list(HealthCheck))
     def check(answers: list[Any], context: DecisionContext, results: dict[str, ToolResult], settled: ToolResult) -> None:
         asyncio.run(stage.turn(answers, context, results, settled))
 

@@ -14,6 +14,7 @@ from graph_agent.errors import LLMError
 from graph_agent.llm import gemini, openai_compatible
 from graph_agent.llm.families import NEWEST
 from graph_agent.models.llm import FunctionResponse, LLMMessage, LLMResponse
+from tests.examples import examples
 from tests.llm.wire_apis import API, APIS, SIGNATURE, TOOL, Call
 
 HELLO = LLMMessage(role="user", content="hello")
@@ -56,7 +57,7 @@ def replaced_at(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_response_with_any_value_anywhere_is_a_usable_response_or_an_error(api: API, data: st.DataObject) -> None:
     body = api.answer(

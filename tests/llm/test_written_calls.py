@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_agent.llm.written_calls import without_calls, written_calls
+from tests.examples import examples
 from tests.scaling import grows_with_length
 
 NAMES = ("add_task", "delete_task", "answer", "ask_user", "decline")
@@ -103,7 +104,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=60).map("".join)))
 def test_calls_are_in_order_and_never_overlap(text: str) -> None:
     position = 0

@@ -80,7 +80,7 @@ class Site:
 @contextmanager
 def launched(*arguments: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *arguments])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--in-process-gpu", *arguments])
         try:
             yield browser
         finally:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_agent.reply.text import HIDDEN, MAX_REPLY_CHARS, clean_reply, one_line, quoted, visible
+from tests.examples import examples
 from tests.scaling import grows_with_length
 
 TOOLS = ("add_task", "list_tasks", "update_task", "complete_task", "delete_task")
@@ -115,7 +116,7 @@ PIECES = st.sampled_from(
 ).flatmap(lambda piece: st.sampled_from([piece, "default_api.", "\x1b[", "\u200d", "👍", "\ufe0f", "1e999", "\ud800"]))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=60).map("".join)))
 def test_no_text_breaks_any_of_it(text: str) -> None:
     shown = clean_reply(text, NAMES)

@@ -50,7 +50,7 @@ def test_a_rare_tool_that_is_not_used_by_chance_is_no_alarm() -> None:
 @pytest.mark.parametrize(
     ("shift", "found"),
     [
-        pytest.param({"CREATE_TASK": -15, "LIST_TASKS": +15}, 95, id="from one intent to another"),
+        pytest.param({"CREATE_TASK": -15, "LIST_TASKS": +15}, 95, id="from one intent to another", marks=pytest.mark.slow),
         pytest.param(
             {"CREATE_TASK": -15, "AMBIGUOUS": +8, "GENERAL_CHAT": +7}, 95, id="from one to two", marks=pytest.mark.slow
         ),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from graph_agent.policy.schema.check import ArgumentCheck, CheckTooExpensiveError, ValidationIssue
 from graph_agent.policy.schema.keywords import SchemaRefusedError
+from tests.examples import examples
 
 
 def check(schema: dict[str, Any]) -> ArgumentCheck:
@@ -324,7 +325,7 @@ documents = st.builds(
 
 
 @given(documents, st.dictionaries(names, values, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_for_any_schema_accepted_arguments_are_valid_against_the_original(
     schema: dict[str, Any], arguments: dict[str, Any]
 ) -> None:
@@ -339,7 +340,7 @@ def test_for_any_schema_accepted_arguments_are_valid_against_the_original(
 
 
 @given(documents, st.dictionaries(names, values, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_for_an_open_schema_the_check_agrees_with_the_reference_validator(
     schema: dict[str, Any], arguments: dict[str, Any]
 ) -> None:
