@@ -73,6 +73,9 @@ PREPARED = {
 PROGRAMS = {"docs/cluster.md": ("haproxy", "openssl", "pgbouncer")}
 """The programs of Debian packages that a page runs; it is skipped without them."""
 
+LONG = {"docs/analytics.md", "docs/measuring.md", "docs/policy.md"}
+"""Pages whose commands take long, which only CI runs: they install extras, and run the shipped suite several times."""
+
 PORTS = {
     "docs/cluster.md": ("5433", "5434", "6432", "8001", "8002", "8080", "9101", "9102"),
     "docs/gateway.md": ("8300",),

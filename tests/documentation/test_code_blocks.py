@@ -27,6 +27,7 @@ from tests.documentation.page import (
     FILES,
     IN_BACKGROUND,
     ISSUERS,
+    LONG,
     MODELS,
     PAGES,
     PORTS,
@@ -61,7 +62,9 @@ def cluster() -> Iterator[Any]:
         yield cluster
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in PROGRAMS else one for one in PAGES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow) if one in {*PROGRAMS, *LONG} else one for one in PAGES]
+)
 def test_the_code_blocks_of_a_page_work(name: str, tmp_path: Path, commands: Path, request: pytest.FixtureRequest) -> None:
     assert shutil.which("curl"), "the pages call the API with curl: install it"
     if missing := [program for program in PROGRAMS.get(name, ()) if shutil.which(program, path=SYSTEM_PATH) is None]:
@@ -94,7 +97,7 @@ def test_every_table_names_blocks_and_pages_that_exist() -> None:
     keys = {block.key for blocks in PAGES.values() for block in blocks}
     assert {*IN_BACKGROUND, *FILES, *THEN} <= keys
     assert {*SCHEDULERS, *ISSUERS, *SAME_TEXT} <= PAGES.keys()
-    assert {*PREPARED, *PROGRAMS, *PORTS, *DATABASES, *MODELS} <= PAGES.keys()
+    assert {*PREPARED, *PROGRAMS, *LONG, *PORTS, *DATABASES, *MODELS} <= PAGES.keys()
 
 
 def test_a_page_installs_the_programs_that_it_runs() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.planted import DEFECTS
 from tests.simulation.run import simulate
 
-_SEEDS_PER_TEST = 25
+_SEEDS_PER_TEST = 10
 _FIRST_SEEDS = range(1, 201, _SEEDS_PER_TEST)
 _QUICKLY_FOUND = "a path that was walked twice is kept in the record"
 
