@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pytest
 
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
-from graph_agent.db.backend import Work
 
 T = TypeVar("T")
+
+_LOOP_ROUNDS = 20
+"""How often all tasks that can run do so before time passes, so that a slow machine gives them as much time as a fast one."""
 
 
 def freeze_loop_time(clock: ManualClock) -> ManualClock:
@@ -20,37 +25,42 @@ def freeze_loop_time(clock: ManualClock) -> ManualClock:
     return clock
 
 
-class CountingDatabase(Database):
-    """A database that knows how many requests are not answered yet."""
-
-    pending = 0
-
-    async def write(self, work: Work[T]) -> T:
-        return await self._counted(super().write(work))
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._counted(super().read(work))
-
-    async def _counted(self, request: Awaitable[T]) -> T:
-        self.pending += 1
-        try:
-            return await request
-        finally:
-            self.pending -= 1
-
-
-async def pass_time(
-    clock: ManualClock, work: Awaitable[T], step_seconds: float = 0.05, *, database: CountingDatabase | None = None
-) -> T:
+async def pass_time(clock: ManualClock, work: Awaitable[T], step_seconds: float = 0.05) -> T:
     """Return the result of `work`, whose waits take no real time: the frozen loop's time advances until it has ended.
 
-    No time passes while `database` answers, so that it is never too slow.
+    No time passes while a database answers, so that none is ever too slow.
     """
     freeze_loop_time(clock)
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        # The threads of a database get real time to answer.
-        await asyncio.to_thread(time.sleep, 0.001)
-        if database is None or not database.pending:
-            clock.advance(seconds=step_seconds)
+    with _unanswered() as unanswered:
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            # Threads get real time to end what they do.
+            await asyncio.to_thread(time.sleep, 0.001)
+            for _ in range(_LOOP_ROUNDS):
+                await asyncio.sleep(0)
+            if not unanswered():
+                clock.advance(seconds=step_seconds)
     return await task
+
+
+@contextmanager
+def _unanswered() -> Iterator[Callable[[], int]]:
+    """Count the requests to all databases that are not answered yet."""
+    count = 0
+
+    def counted(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def ask(*arguments: Any) -> Any:
+            nonlocal count
+            count += 1
+            try:
+                return await method(*arguments)
+            finally:
+                count -= 1
+
+        return ask
+
+    with pytest.MonkeyPatch.context() as patch:
+        for method in (Database.read, Database.write):
+            # The services of an installation open their databases themselves.
+            patch.setattr(Database, method.__name__, counted(method))
+        yield lambda: count

@@ -31,7 +31,7 @@ from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays import ReplayReport, replay
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
-from tests.frozen_clock import CountingDatabase, pass_time
+from tests.frozen_clock import pass_time
 from tests.policy.cedar_shop import PERMIT, SHOP, ShopTool, constitution_of, declarations_of, schema
 from tests.replays.random_turns import CrashingWriter
 from tests.scripted_turns import SECRET, TableServer, asks, calls, done, failed, grouped, says
@@ -264,7 +264,7 @@ class Till(TableServer):
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
 async def test_crashes_and_retries_leave_the_budget_equal_to_the_effects(log: Database, database_url: str, seed: int) -> None:
-    chance, clock, database = Random(seed), ManualClock(), CountingDatabase.open(database_url)
+    chance, clock, database = Random(seed), ManualClock(), Database.open(database_url)
     till = Till(served=declarations_of(TOOLS), chance=chance)
 
     async def turn(number: int) -> None:
@@ -281,7 +281,7 @@ async def test_crashes_and_retries_leave_the_budget_equal_to_the_effects(log: Da
             await service(database, till, *script[1:], **shared).finish(name, ask_model=chance.random() < 0.5)
 
     for number in range(0, 18, 3):
-        await pass_time(clock, asyncio.gather(*(turn(number + n) for n in range(3))), database=database)
+        await pass_time(clock, asyncio.gather(*(turn(number + n) for n in range(3))))
         assert sum(till.effects.values()) <= total(await uses(log)) <= 2000
     settler = OutcomeSettler(till, log, clock=clock)
     while not all(use.settled for use in await uses(log)):
