@@ -64,6 +64,8 @@ class CedarConditions:
         """The name of each rule in reasons, by the same keys as `rules`."""
         self.reads = Reads(rule.clauses for rule in self.rules.values())
         self._read_parts = tuple(name for name in _PARTS if self.reads.has(name))
+        # If no rule reads the user's yes, one evaluation is enough.
+        self._answers = (False, True) if self.reads.has("confirmed") else (False,)
         self._counted = self._counted_tools()
         self.summed: Mapping[str, Mapping[str, Kind]] = {action.name: self._summed_numbers(action) for action in actions}
         """The arguments of each tool whose sums rules read."""
@@ -184,10 +186,11 @@ class CedarConditions:
             "action": {"type": "Action", "id": tool_name},
             "resource": {"type": "Server", "id": action.server},
         }
-        requests = [{**request, "context": {**context, "confirmed": confirmed}} for confirmed in (False, True)]
+        requests = [{**request, "context": {**context, "confirmed": confirmed}} for confirmed in self._answers]
         # Without a schema, which would double the time: the conversion ensures the types.
-        without, with_yes = is_authorized_batch(requests, self._set, self._entities(action, situation))
-        for result in (without, with_yes):
+        results = is_authorized_batch(requests, self._set, self._entities(action, situation))
+        without, with_yes = results[0], results[-1]
+        for result in results:
             if result.decision is Decision.NoDecision or result.diagnostics.errors:
                 return Ruling(Effect.REFUSED, self._failed(result))
         if with_yes.decision is not Decision.Allow:
