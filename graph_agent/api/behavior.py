@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from graph_agent.api.body import read_model
 from graph_agent.api.decisions import filters_of
-from graph_agent.api.schemas import UUID_FORMAT, errors, json_body
+from graph_agent.api.schemas import errors, id_in_query, json_body
 from graph_agent.api.services import Auditor, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.drift.baselines import Baseline, BaselineService, DriftReport
@@ -78,9 +78,7 @@ async def baselines(
     request: Request,
     _caller: Auditor,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    before: Annotated[
-        str | None, Query(json_schema_extra=UUID_FORMAT, description="The id of the last baseline of the previous page.")
-    ] = None,
+    before: Annotated[str | None, id_in_query("The id of the last baseline of the previous page.")] = None,
 ) -> BaselinePage:
     """List the baselines, newest first."""
     found = await BaselineService(services(request).runtime.log_reads).list_baselines(limit + 1, before)
@@ -88,10 +86,7 @@ async def baselines(
 
 
 @router.post(
-    "/baselines",
-    status_code=201,
-    responses=errors(401, 403, 409, 413, 415, 422, 503),
-    openapi_extra={"requestBody": json_body(BaselineRequest)},
+    "/baselines", status_code=201, responses=errors(401, 403, 409, 413, 415, 422, 503), openapi_extra=json_body(BaselineRequest)
 )
 async def create_baseline(request: Request, _caller: Auditor) -> BaselineSummary:
     """Create a baseline, with which later decisions can be compared."""
@@ -114,10 +109,9 @@ async def drift(request: Request, _caller: Auditor, query: Annotated[DriftQuery,
 @router.get(
     "/verify",
     response_class=Response,
-    responses={
-        **stream_response("progress, and at the end report or error.", ["progress", "report", ERROR]),
-        **errors(401, 403, 503),
-    },
+    responses=stream_response(
+        "progress, and at the end report or error.", ["progress", "report", ERROR], errors(401, 403, 503)
+    ),
 )
 async def verify(request: Request, caller: Auditor) -> Response:
     """Verify the whole record, and stream the progress and the result. The verification ends when the client disconnects."""

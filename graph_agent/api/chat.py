@@ -39,7 +39,7 @@ IdempotencyKey = Annotated[
     response_model=ChatReply,
     responses=errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504),
     # Declared by hand, because the route reads the body itself: with a size limit, and without echoing it in errors.
-    openapi_extra={"requestBody": MESSAGE_BODY},
+    openapi_extra=MESSAGE_BODY,
 )
 async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: IdempotencyKey = None) -> JSONResponse:
     """Answer one message. A failure of the model is a 200 as well; the decision says so."""

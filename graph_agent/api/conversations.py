@@ -6,14 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
+from graph_agent.api.schemas import IdInPath, errors, id_in_query
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage
 
 router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 
-_LAST_CONVERSATION = "The id of the last conversation of the previous page."
-_FIRST_MESSAGE = "The id of the oldest message that the client has: the page ends before it."
 
 Limit = Annotated[int, Query(ge=1, le=200)]
 
@@ -23,7 +21,7 @@ async def conversations(
     request: Request,
     caller: AuthenticatedCaller,
     limit: Limit = 50,
-    before: Annotated[str | None, Query(json_schema_extra=UUID_FORMAT, description=_LAST_CONVERSATION)] = None,
+    before: Annotated[str | None, id_in_query("The id of the last conversation of the previous page.")] = None,
 ) -> ConversationPage:
     """List the caller's conversations, the last used first."""
     return await services(request).runtime.chat.conversations(caller.user_id, limit, before)
@@ -35,7 +33,9 @@ async def conversation(
     caller: AuthenticatedCaller,
     conversation_id: IdInPath,
     limit: Limit = 100,
-    before: Annotated[str | None, Query(json_schema_extra=UUID_FORMAT, description=_FIRST_MESSAGE)] = None,
+    before: Annotated[
+        str | None, id_in_query("The id of the oldest message that the client has: the page ends before it.")
+    ] = None,
 ) -> Conversation:
     """Return one conversation with its latest messages, oldest first."""
     return await services(request).runtime.chat.conversation(caller.user_id, conversation_id, limit, before)

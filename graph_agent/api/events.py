@@ -7,7 +7,7 @@ route, gets the events after it; no turn is run again.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
@@ -35,20 +35,18 @@ LastEventId = Annotated[
     ),
 ]
 
-_STREAM: dict[int | str, dict[str, Any]] = {
-    **stream_response(
-        "The turn's events: state, model_call, progress, tool_call, receipt, and at the end decision or error.",
-        [kind.value for kind in EventKind],
-    ),
-    204: {"description": "The turn has ended, and there is no event after Last-Event-ID."},
-}
+_STREAM = stream_response(
+    "The turn's events: state, model_call, progress, tool_call, receipt, and at the end decision or error.",
+    [kind.value for kind in EventKind],
+    {204: {"description": "The turn has ended, and there is no event after Last-Event-ID."}},
+)
 
 
 @router.post(
     "/chat/stream",
     response_class=Response,
     responses={**_STREAM, **errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504)},
-    openapi_extra={"requestBody": MESSAGE_BODY},
+    openapi_extra=MESSAGE_BODY,
 )
 async def chat_stream(
     request: Request,

@@ -20,7 +20,7 @@ from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.body import MAX_RULES_BYTES, invalid, read_model, read_object
+from graph_agent.api.body import MAX_RULES_BYTES, invalid, read_model
 from graph_agent.api.decisions import filters_of, log_of, restricted_to_caller
 from graph_agent.api.schemas import IdInPath, PolicyText, errors, json_body
 from graph_agent.api.services import AuthenticatedCaller, services
@@ -74,43 +74,39 @@ class FlowsRequest(ReplayRequest):
     last: int = Field(default=500, ge=1, le=MAX_FLOWS)
 
 
-_STREAM = errors(401, 403, 404, 413, 415, 422, 503)
+_ERRORS = errors(401, 403, 404, 413, 415, 422, 503)
 
 
 @router.post(
     "/replay",
     response_class=Response,
-    responses={
-        **stream_response("start, a report of each decision, and end or error.", ["start", "report", "end", ERROR]),
-        **_STREAM,
-    },
-    openapi_extra={"requestBody": json_body(ReplayRequest)},
+    responses=stream_response(
+        "start, a report of each decision, and end or error.", ["start", "report", "end", ERROR], _ERRORS
+    ),
+    openapi_extra=json_body(ReplayRequest),
 )
 async def replay(request: Request, caller: AuthenticatedCaller) -> Response:
     """Run decisions again from their records, the newest first, and stream a report of each. Nothing is called or changed.
 
     The replay ends when the client disconnects.
     """
-    return await _replay(request, caller, ReplayRequest.of(**await read_object(request, MAX_RULES_BYTES)), _reports)
+    return await _replay(request, caller, await read_model(request, ReplayRequest, MAX_RULES_BYTES), _reports)
 
 
 @router.post(
     "/replay/flows",
     response_class=Response,
-    responses={
-        **stream_response(
-            "start, the flows of several decisions each time, and end or error.", ["start", "flows", "end", ERROR]
-        ),
-        **_STREAM,
-    },
-    openapi_extra={"requestBody": json_body(FlowsRequest)},
+    responses=stream_response(
+        "start, the flows of several decisions each time, and end or error.", ["start", "flows", "end", ERROR], _ERRORS
+    ),
+    openapi_extra=json_body(FlowsRequest),
 )
 async def flows(request: Request, caller: AuthenticatedCaller) -> Response:
     """Run decisions again, the newest first, and stream what each policy does with their calls: runs, asks or refused.
 
     The replay ends when the client disconnects.
     """
-    return await _replay(request, caller, FlowsRequest.of(**await read_object(request, MAX_RULES_BYTES)), _flows)
+    return await _replay(request, caller, await read_model(request, FlowsRequest, MAX_RULES_BYTES), _flows)
 
 
 @router.post(
@@ -120,7 +116,7 @@ async def flows(request: Request, caller: AuthenticatedCaller) -> Response:
         200: {"content": {"text/html": {"schema": {"type": "string"}}}},
         **errors(400, 401, 403, 404, 413, 415, 422, 503),
     },
-    openapi_extra={"requestBody": json_body(OtherRules)},
+    openapi_extra=json_body(OtherRules),
 )
 async def saved_proof(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> HTMLResponse:
     """Return the `decision.html` of `log export --proof`, which shows what other rules would have decided if they are given."""

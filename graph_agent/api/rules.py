@@ -92,11 +92,7 @@ class Rules(Frozen):
     problem: RulesProblem | None
 
 
-@router.post(
-    "/rules",
-    responses=errors(401, 403, 413, 415, 422, 503),
-    openapi_extra={"requestBody": json_body(RulesRequest)},
-)
+@router.post("/rules", responses=errors(401, 403, 413, 415, 422, 503), openapi_extra=json_body(RulesRequest))
 async def rules(request: Request, caller: AuthenticatedCaller) -> Rules:  # noqa: ARG001 (only callers may ask)
     """Return the rows of a constitution and conditions, or the sentence that says why they cannot be used."""
     asked = await read_model(request, RulesRequest, MAX_RULES_BYTES)
@@ -121,8 +117,8 @@ async def rules(request: Request, caller: AuthenticatedCaller) -> Rules:  # noqa
 @router.post(
     "/rules/diff",
     response_class=Response,
-    responses={**stream_response("report or error.", ["report", ERROR]), **errors(401, 403, 413, 415, 422, 503)},
-    openapi_extra={"requestBody": json_body(DiffRequest)},
+    responses=stream_response("report or error.", ["report", ERROR], errors(401, 403, 413, 415, 422, 503)),
+    openapi_extra=json_body(DiffRequest),
 )
 async def diff(request: Request, caller: Auditor) -> Response:
     """Analyze which calls become possible, or are no longer possible, and which promises hold, each with an example.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from fastapi import Path
+from fastapi import Path, Query
 from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 from pydantic.json_schema import SkipJsonSchema, models_json_schema
@@ -22,6 +22,11 @@ _REFERENCE = "#/components/schemas/{model}"
 IdInPath = Annotated[str, Path(json_schema_extra=UUID_FORMAT)]
 PolicyText = Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS), AfterValidator(require_storable)]
 """The text of a constitution or of conditions."""
+
+
+def id_in_query(description: str) -> Any:
+    """Return the declaration of a query parameter that is an id."""
+    return Query(json_schema_extra=UUID_FORMAT, description=description)
 
 
 class Answers(Frozen):
@@ -87,9 +92,9 @@ class AnswerRequest(Frozen):
 
 
 def json_body(*models: type[Frozen]) -> dict[str, Any]:
-    """Return the `requestBody` of a route that reads its body itself: one of `models`, which `add_schemas` declares."""
+    """Return the `openapi_extra` of a route that reads its body itself: one of `models`, which `add_schemas` declares."""
     references = [{"$ref": _REFERENCE.format(model=model.__name__)} for model in models]
-    return {"required": True, "content": {"application/json": {"schema": {"anyOf": references}}}}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": {"anyOf": references}}}}}
 
 
 def add_schemas(document: dict[str, Any], models: Iterable[type[Frozen]]) -> dict[str, Any]:

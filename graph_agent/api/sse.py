@@ -20,6 +20,7 @@ KEEP_ALIVE_SECONDS = 15
 SHORT_SECONDS = 0.5
 """A stream that ends sooner needs no keep-alive, and nothing that waits for its client or for the server to go away."""
 
+Responses = dict[int | str, dict[str, Any]]
 ERROR = "error"
 """The last event of a stream that failed; its data is the envelope of errors."""
 
@@ -102,8 +103,8 @@ def event(kind: str, data: dict[str, Any], event_id: str | None = None) -> Serve
     return ServerSentEvent(_encode(data), event=kind, id=event_id)
 
 
-def stream_response(description: str, kinds: Iterable[str]) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a route that streams events of these kinds."""
+def stream_response(description: str, kinds: Iterable[str], others: Responses) -> Responses:
+    """Return the `responses` of a route that streams events of these kinds, and may answer with `others`."""
     schema = {
         "type": "object",
         "properties": {
@@ -113,7 +114,7 @@ def stream_response(description: str, kinds: Iterable[str]) -> dict[int | str, d
         },
         "required": ["event", "data"],
     }
-    return {200: {"description": description, "content": {"text/event-stream": {"itemSchema": schema}}}}
+    return {200: {"description": description, "content": {"text/event-stream": {"itemSchema": schema}}}, **others}
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

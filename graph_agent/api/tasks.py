@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from graph_agent.api.schemas import UUID_FORMAT, errors
+from graph_agent.api.schemas import errors, id_in_query
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.db import DatabaseUnavailableError
@@ -34,9 +34,7 @@ async def tasks(
     caller: AuthenticatedCaller,
     status: Literal["pending", "completed", "all"] = "all",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    before: Annotated[
-        str | None, Query(json_schema_extra=UUID_FORMAT, description="The id of the last task of the previous page.")
-    ] = None,
+    before: Annotated[str | None, id_in_query("The id of the last task of the previous page.")] = None,
 ) -> TaskPage:
     """List the caller's tasks, newest first. The constitution must permit `list_tasks`, and the tool must only read."""
     runtime = services(request).runtime
