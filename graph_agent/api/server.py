@@ -22,7 +22,6 @@ from graph_agent.api.connections import ConnectionLimits, OpenConnections, raise
 from graph_agent.api.errors import busy, error_body
 from graph_agent.api.middleware import log_access
 from graph_agent.api.turn_admission import TurnAdmission
-from graph_agent.errors import ServiceErrorCode
 
 _log = logging.getLogger(__name__)
 
@@ -128,7 +127,7 @@ class BoundedProtocol(H11Protocol):
             self._start_deadline()
         else:
             _log.warning("a connection is refused: all %d connections are in use", len(self.config.open_connections))
-            self._end(503, ServiceErrorCode.SERVICE_UNAVAILABLE, "The service is busy. Please try again in a moment.")
+            self._close_with(_BUSY, 503)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_deadline()
@@ -215,13 +214,10 @@ class BoundedProtocol(H11Protocol):
             # The request was answered before its body was complete.
             self.transport.abort()
         else:
-            self._end(408, "REQUEST_TIMEOUT", "The request did not arrive in time.")
-
-    def _end(self, status: int, code: str, message: str) -> None:
-        """Send an error without the application, and close the connection."""
-        self._close_with(_response(status, code, message), status)
+            self._close_with(_TIMED_OUT, 408)
 
     def _close_with(self, response: bytes, status: int) -> None:
+        """Send an error without the application, and close the connection."""
         self.transport.write(response)
         self.transport.close()
         log_access(self.client[0] if self.client else "-", "-", "-", status, 0.0)
@@ -242,3 +238,4 @@ def _response(status: int, code: str, message: str) -> bytes:
 
 
 _BUSY = _response(503, busy().code, busy().message)
+_TIMED_OUT = _response(408, "REQUEST_TIMEOUT", "The request did not arrive in time.")
