@@ -183,7 +183,7 @@ class Translation:
                     message_id=f"{self._run.run_id}:progress", activity_type="PROGRESS", content=data
                 )
             case EventKind.TOOL_CALL:
-                call_id = self._call_id(data["sequence"])
+                call_id = f"{self._run.run_id}:{data['sequence']}"
                 yield core.ToolCallStartEvent(tool_call_id=call_id, tool_call_name=data["tool_name"])
                 yield core.ToolCallEndEvent(tool_call_id=call_id)
                 shown = {name: data[name] for name in ("title", "disposition", "success", "error_code")}
@@ -206,9 +206,6 @@ class Translation:
         if self._state is not None:
             yield core.StepFinishedEvent(step_name=self._state)
         self._state = None
-
-    def _call_id(self, sequence: int) -> str:
-        return f"{self._run.run_id}:{sequence}"
 
 
 def _by_author(reply: dict[str, Any]) -> list[tuple[str | None, str]]:
