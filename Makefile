@@ -63,7 +63,7 @@ types: $(STAMP) ## mypy, strict
 
 .PHONY: page-types
 page-types: $(PAGE) ## tsc, strict, against the API's own OpenAPI document
-	@$(BIN)/python -m graph_agent.api.openapi > ui/node_modules/openapi.json
+	@$(BIN)/python -m tests.page.openapi > ui/node_modules/openapi.json
 	@$(BIN)/python ui/build_page.py --types
 
 .PHONY: screenshots

@@ -1,4 +1,4 @@
-"""`python -m graph_agent.api.openapi`: print the OpenAPI document, from which the types of the page are generated."""
+"""`python -m tests.page.openapi`: print the OpenAPI document, from which the types of the page are generated."""
 
 from __future__ import annotations
 
