@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from sqlalchemy import ColumnElement, Connection, Select, UnaryExpression, func, select
 from sqlalchemy.sql.operators import custom_op
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime, located_violation
-from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory, unstorable
+from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory, require_storable
 from graph_agent.models.record import RecordStatus
 from graph_agent.record.tables import REFUSED, decision_logs, tool_invocation_logs
 
@@ -31,6 +31,8 @@ _INDEXED = frozenset(
 _NUMBER = re.compile(r"\s*[+-]?[\d.]+(e[+-]?\d+)?\s*", re.IGNORECASE)
 
 _unary_plus: Any = custom_op("+")
+_Id = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(require_storable)]
+_Name = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(require_storable)]
 
 
 class DecisionFilter(Frozen):
@@ -39,17 +41,17 @@ class DecisionFilter(Frozen):
     `outcome` is a complete outcome such as `SUCCESS:TASK_COMPLETED`, or a prefix such as `ERROR` or `AMBIGUITY:M`.
     """
 
-    decision_id: str | None = Field(default=None, min_length=1, max_length=64)
-    conversation_id: str | None = Field(default=None, min_length=1, max_length=255)
-    user_id: str | None = Field(default=None, min_length=1, max_length=255)
+    decision_id: _Id | None = None
+    conversation_id: _Name | None = None
+    user_id: _Name | None = None
     since: UtcDatetime | None = None
     until: UtcDatetime | None = None
     decision_type: str | None = Field(default=None, json_schema_extra={"enum": list(_TYPES)})
     outcome: str | None = Field(default=None, pattern="^[A-Z_:]+$", examples=["ERROR", "SUCCESS:TASK_COMPLETED"])
     intent_type: str | None = Field(default=None, json_schema_extra={"enum": list(_INTENTS)})
     status: RecordStatus | None = None
-    model: str | None = Field(default=None, min_length=1, max_length=255)
-    response_model: str | None = Field(default=None, min_length=1, max_length=255)
+    model: _Name | None = None
+    response_model: _Name | None = None
     """The model that answered; `model` is the one that was requested."""
     constitution: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
     refused: bool | None = None
@@ -74,13 +76,6 @@ class DecisionFilter(Frozen):
         # Pydantic also reads a number as seconds since 1970, so a mistyped date would select everything or nothing.
         if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
             raise ValueError("must be a time in ISO 8601, such as 2026-01-31T12:00:00Z")
-        return value
-
-    @field_validator("decision_id", "conversation_id", "user_id", "model", "response_model")
-    @classmethod
-    def _storable(cls, value: str | None) -> str | None:
-        if value is not None and (reason := unstorable(value)):
-            raise ValueError(reason)
         return value
 
     @field_validator("outcome")
