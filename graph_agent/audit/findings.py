@@ -39,6 +39,10 @@ _INTERRUPTIONS = {
 }
 _NOT_LISTED = "it is not on the constitution's list of tools"
 
+_REFUSED_MESSAGES = {
+    OutcomeCategory.RATE_LIMITED: "The user had reached the limit of turns per minute; the model was not called.",
+    OutcomeCategory.USER_INPUT: "The message was refused because of its size or content; the model was not called.",
+}
 _VOID_ANSWERS = {
     AnswerState.SUPERSEDED: "a later question has replaced",
     AnswerState.EXPIRED: "has expired",
@@ -66,8 +70,8 @@ def _findings(trace: DecisionTrace) -> Iterator[str]:
     if record is None:
         yield "The turn is running, or its process has crashed: it is still PENDING, and there is no decision yet."
         return
-    if not record.entries and not record.states:
-        yield from _refused_message(record)
+    if not record.entries and not record.states and record.decision.outcome_category in _REFUSED_MESSAGES:
+        yield _REFUSED_MESSAGES[record.decision.outcome_category]
     yield from _confirmation(record)
     yield from _model_calls(record)
     for entry in record.entries:
@@ -94,14 +98,6 @@ def used_text(used: dict[str, Any]) -> str:
 
 def _window_text(window: str, total: dict[str, Any]) -> str:
     return ", ".join([f"{total['calls']} this {window}", *(f"{name} {amount}" for name, amount in total["sum"].items())])
-
-
-def _refused_message(record: DecisionRecord) -> Iterator[str]:
-    match record.decision.outcome_category:
-        case OutcomeCategory.RATE_LIMITED:
-            yield "The user had reached the limit of turns per minute; the model was not called."
-        case OutcomeCategory.USER_INPUT:
-            yield "The message was refused because of its size or content; the model was not called."
 
 
 def _confirmation(record: DecisionRecord) -> Iterator[str]:
