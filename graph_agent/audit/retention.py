@@ -63,7 +63,7 @@ async def prune(
     now: datetime,
     key: RecordKey = None,
     whole_days: bool = False,
-    on_batch: Callable[[int], None] | None = None,
+    on_batch: Callable[[int], None] = lambda _removed: None,
 ) -> PruneReport:
     """Remove the closed decisions that started before this time, oldest first, then the texts that are no longer referenced.
 
@@ -77,12 +77,10 @@ async def prune(
     removed = 0
     while (dropped := await write(database, lambda connection: drop_day(connection, before, pruning.note_day))) is not None:
         removed += dropped
-        if on_batch is not None:
-            on_batch(removed)
+        on_batch(removed)
     while batch := await read(database, lambda connection: _oldest(connection, before, whole_days)):
         removed += await write(database, partial(pruning.remove, batch=batch))
-        if on_batch is not None:
-            on_batch(removed)
+        on_batch(removed)
     texts = await write(database, lambda connection: pruning.remove_texts(connection, before))
     return PruneReport(before=before, decisions=removed, texts=texts)
 
