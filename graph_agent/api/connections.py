@@ -46,10 +46,6 @@ class OpenConnections:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self.evicted = 0
-        """The number of connections that were closed in favour of others."""
-        self.refused = 0
-        """The number of connections that were refused because all others were being served."""
         self._addresses: dict[Connection, str] = {}
         self._waiting: dict[Connection, str] = {}
         """The address of each connection that waits for a request. The one that has waited longest comes first."""
@@ -62,7 +58,6 @@ class OpenConnections:
         """Count a new connection, which waits for its request. Return False if there is no room for it."""
         at_own_limit = self._counts[address] >= self.limits.per_address
         if (at_own_limit or len(self) >= self.limits.total) and not self._evict_first(address if at_own_limit else None):
-            self.refused += 1
             return False
         self._addresses[connection] = address
         self._counts[address] += 1
@@ -94,7 +89,6 @@ class OpenConnections:
             if address in (None, its_address):
                 self.remove(connection)
                 connection.abort()
-                self.evicted += 1
                 return True
         return False
 
