@@ -183,12 +183,8 @@ class BoundTools:
 def _result(value: Any) -> ToolResult:
     if isinstance(value, ToolResult):
         return value
-    if isinstance(value, dict) and isinstance(value.get("success"), bool):
-        return _from_dictionary(value)
-    return ToolResult(success=True, data=value if isinstance(value, dict | list) else {"result": value})
-
-
-def _from_dictionary(value: dict[str, Any]) -> ToolResult:
+    if not isinstance(value, dict) or not isinstance(value.get("success"), bool):
+        return ToolResult(success=True, data=value if isinstance(value, dict | list) else {"result": value})
     if value["success"]:
         data = value["data"] if "data" in value else {key: item for key, item in value.items() if key != "success"}
         return ToolResult(success=True, data=data if isinstance(data, dict | list) or data is None else {"result": data})
