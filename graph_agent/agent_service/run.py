@@ -6,15 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graph_agent.agent_service import messages
 from graph_agent.agent_service.config import AgentConfiguration, AgentLoopConfig
-from graph_agent.agent_service.messages import (
-    AgentResponse,
-    History,
-    check_id,
-    finished_response,
-    read_history,
-    refused_response,
-)
+from graph_agent.agent_service.messages import AgentResponse, History
 from graph_agent.agent_service.prompt import SystemPrompt
 from graph_agent.agent_service.services import shared_services
 from graph_agent.agent_service.tool_binding import BoundTools, ToolBinding
@@ -74,25 +68,25 @@ async def converse(services: AgentServices, adapter: LLMAdapter, request: AgentR
     """Do the same as `run_agent`, with services and an adapter that the caller has opened."""
     message_history, user_id = request.message_history, request.user_id
     try:
-        check_id("user_id", user_id)
+        messages.check_id("user_id", user_id)
         if request.conversation_id is not None:
-            check_id("conversation_id", request.conversation_id)
-        history = read_history(message_history, services.ports.clock.now())
+            messages.check_id("conversation_id", request.conversation_id)
+        history = messages.read_history(message_history, services.ports.clock.now())
         engine = _engine(services, adapter, request)
         named = request.conversation_id or history.conversation_id or services.ports.ids.new()
         if problem := content_problem(history.message):
             await engine.refuse(user_id, named, history.message, OutcomeCategory.USER_INPUT, problem)
-            return refused_response(message_history, problem)
+            return messages.refused_response(message_history, problem)
         finished = await engine.run(_context(services.ports.signer, history, user_id, named))
     except ServiceError as exc:
         # A caller of this service has no key with which to ask again.
         unknown = exc.code is ServiceErrorCode.OUTCOME_UNKNOWN
-        return refused_response(message_history, _OUTCOME_UNKNOWN if unknown else exc.message)
+        return messages.refused_response(message_history, _OUTCOME_UNKNOWN if unknown else exc.message)
     except TurnTakenOverError:
-        return refused_response(message_history, _OUTCOME_UNKNOWN)
+        return messages.refused_response(message_history, _OUTCOME_UNKNOWN)
     except RecordError:
-        return refused_response(message_history, _UNRECORDED)
-    return finished_response(message_history, finished, engine.config)
+        return messages.refused_response(message_history, _UNRECORDED)
+    return messages.finished_response(message_history, finished, engine.config)
 
 
 def _engine(services: AgentServices, adapter: LLMAdapter, request: AgentRequest) -> LLMAgentEngine:

@@ -15,21 +15,14 @@ from sqlalchemy import ColumnElement, Connection, delete, false, or_, select, tr
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime
+from graph_agent.record import tables
 from graph_agent.record.blobs import TOUCH_EVERY
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
 from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.settlements import remove_settlements
 from graph_agent.record.statements import read, write
-from graph_agent.record.tables import (
-    call_operations,
-    decision_logs,
-    llm_call_logs,
-    record_blobs,
-    record_entries,
-    reports_table,
-    tool_invocation_logs,
-)
+from graph_agent.record.tables import decision_logs, record_blobs, reports_table
 from graph_agent.record.tree.statements import Statement, StatementKind, note_removal
 from graph_agent.record.tree.tables import LeafKind, record_leaves
 
@@ -39,7 +32,7 @@ BATCH = 50
 KEEP_USES = timedelta(days=2)
 """Operations are kept so much longer than decisions, because budgets count those of the day."""
 
-_DEPENDENT_TABLES = (tool_invocation_logs, llm_call_logs, record_entries)
+_DEPENDENT_TABLES = (tables.tool_invocation_logs, tables.llm_call_logs, tables.record_entries)
 IN_TREE = (
     select(record_leaves.c.n)
     .where(record_leaves.c.item == decision_logs.c.decision_id, record_leaves.c.kind == LeafKind.DECISION)
@@ -113,7 +106,7 @@ class _Pruning:
         While an older turn is still open, no text is removed, because that turn may reference any of them.
         """
         remove_settlements(connection, reports_table.c.created_at < before, self.removal, self.sealer)
-        connection.execute(delete(call_operations).where(call_operations.c.intended_at < before - KEEP_USES))
+        connection.execute(delete(tables.call_operations).where(tables.call_operations.c.intended_at < before - KEEP_USES))
         if _any_outside_of_tree(connection, decision_logs.c.created_at < before):
             return 0
         return connection.execute(delete(record_blobs).where(record_blobs.c.last_used_at < before - TOUCH_EVERY)).rowcount
@@ -131,7 +124,7 @@ def erase_decisions(connection: Connection, user_id: str, removal: Statement, ke
     note_removal(connection, LeafKind.DECISION, ids, removal, Sealer(key))
     settled = or_(*(reports_table.c.report_id.startswith(f"settlement:{each}:", autoescape=True) for each in ids), false())
     remove_settlements(connection, settled, removal.replace(subjects=None), Sealer(key))
-    connection.execute(delete(call_operations).where(call_operations.c.user_id == user_id))
+    connection.execute(delete(tables.call_operations).where(tables.call_operations.c.user_id == user_id))
     return remove_decisions(connection, ids)
 
 

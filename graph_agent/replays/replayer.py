@@ -25,16 +25,9 @@ from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import compile_policy
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import LLMAdapter, TurnPorts
+from graph_agent.replays import report as reports
 from graph_agent.replays.ports import PlaybackRecorder, WhatIfPorts
-from graph_agent.replays.report import (
-    Difference,
-    ReplayReport,
-    calls_refused_now,
-    compare_outcomes,
-    compare_paths,
-    compare_records,
-    compare_unfinished,
-)
+from graph_agent.replays.report import Difference, ReplayReport
 from graph_agent.turn.finished import compose_record, refused_record
 from graph_agent.turn.recorder import Recorder
 
@@ -179,10 +172,10 @@ class Replayer:
         recorder = PlaybackRecorder(record, snapshot)
         steps, departure = await self._walk(record, snapshot, recorder)
         if departure is not None or steps[-1].turn.decision is None:
-            return ReplayReport(name, _explained(record, compare_paths(record, steps)), departure, steps), recorder
+            return ReplayReport(name, _explained(record, reports.compare_paths(record, steps)), departure, steps), recorder
         # The times are no part of a replay.
         replayed = compose_record(recorder, self._graph, steps, record.ended_at).replace(state_ends_us=record.state_ends_us)
-        differences = compare_records(record, replayed)
+        differences = reports.compare_records(record, replayed)
         if not recorder.finished:
             unused = record.entries[len(recorder.recorded)]
             departure = f"the turn ended before it requested entry {unused.n} of the record ({unused.kind})"
@@ -193,17 +186,17 @@ class Replayer:
     async def _replay_what_if(self, record: DecisionRecord, snapshot: PolicySnapshot, ports: WhatIfPorts) -> ReplayReport:
         name = record.header.decision_id
         steps, departure = await self._walk(record, snapshot, ports)
-        refused = calls_refused_now(record, steps[-1].turn) if steps else ()
+        refused = reports.calls_refused_now(record, steps[-1].turn) if steps else ()
         if departure is not None or steps[-1].turn.decision is None:
             if refused and departure is not None and departure.startswith(INVOKE_LLM):
                 # The reason is what the other constitution decided, not that the model was never asked about it.
                 departure = f"{'; '.join(dict.fromkeys(map(str, refused)))}. What the model would have said then is unknown"
-            differences = compare_unfinished(record, steps)
+            differences = reports.compare_unfinished(record, steps)
             return ReplayReport(
                 name, differences, departure, steps, refused=refused, is_what_if=True, unanswered=ports.unanswered
             )
         replayed = compose_record(Recorder(record.header, snapshot, clock=SystemClock()), self._graph, steps, record.ended_at)
-        return ReplayReport(name, compare_outcomes(record, replayed), None, steps, replayed, refused, is_what_if=True)
+        return ReplayReport(name, reports.compare_outcomes(record, replayed), None, steps, replayed, refused, is_what_if=True)
 
     async def _walk(
         self, record: DecisionRecord, snapshot: PolicySnapshot, ports: TurnPorts
@@ -275,7 +268,8 @@ def _check_refused(record: DecisionRecord) -> tuple[Difference, ...]:
     if outcome not in _BEFORE_THE_GRAPH:
         return (Difference("path", "nothing", f"a decision {outcome} is made only by the graph"),)
     refused = refused_record(record.header, outcome, record.decision.reply).decision
-    return compare_records(record, record.replace(entries=[], iterations=0, usage=None, invocations=[], decision=refused))
+    only_refused = record.replace(entries=[], iterations=0, usage=None, invocations=[], decision=refused)
+    return reports.compare_records(record, only_refused)
 
 
 def _as_in_version_1(snapshot: PolicySnapshot, record: DecisionRecord) -> PolicySnapshot:
