@@ -49,10 +49,7 @@ _STREAM = stream_response(
     openapi_extra=MESSAGE_BODY,
 )
 async def chat_stream(
-    request: Request,
-    caller: AuthenticatedCaller,
-    idempotency_key: IdempotencyKey = None,
-    last_event_id: LastEventId = "",
+    request: Request, caller: AuthenticatedCaller, idempotency_key: IdempotencyKey = None, last_event_id: LastEventId = ""
 ) -> Response:
     """Answer one message as `POST /api/chat` does, and stream the events. The turn continues if the client disconnects."""
     state = services(request)
@@ -66,9 +63,7 @@ async def chat_stream(
 
 
 @router.get(
-    "/decisions/{decision_id}/events",
-    response_class=Response,
-    responses={**_STREAM, **errors(400, 401, 403, 404, 422, 503)},
+    "/decisions/{decision_id}/events", response_class=Response, responses={**_STREAM, **errors(400, 401, 403, 404, 422, 503)}
 )
 async def decision_events(
     request: Request, caller: AuthenticatedCaller, decision_id: IdInPath, last_event_id: LastEventId = ""
@@ -83,10 +78,7 @@ async def decision_events(
 
 
 @router.post(
-    "/decisions/{decision_id}/stop",
-    status_code=204,
-    response_class=Response,
-    responses=errors(400, 401, 403, 404, 422, 503),
+    "/decisions/{decision_id}/stop", status_code=204, response_class=Response, responses=errors(400, 401, 403, 404, 422, 503)
 )
 async def stop_turn(request: Request, caller: AuthenticatedCaller, decision_id: IdInPath) -> Response:
     """Stop a running turn of the caller; it ends as interrupted, and what it has done stays done.

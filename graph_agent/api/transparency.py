@@ -23,11 +23,7 @@ _TEXT = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 _BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 
 
-@router.get(
-    "/checkpoint",
-    response_class=PlainTextResponse,
-    responses={200: _TEXT, **errors(403, 404, 503)},
-)
+@router.get("/checkpoint", response_class=PlainTextResponse, responses={200: _TEXT, **errors(403, 404, 503)})
 async def checkpoint(request: Request) -> PlainTextResponse:
     """Return the signed checkpoint of the log."""
     head = await read(services(request).runtime.database, read_head)

@@ -11,14 +11,7 @@ from graph_agent.errors import ConstitutionError, ToolErrorCode
 from graph_agent.models.decision import AnswerState, DecisionType, OutcomeCategory, PendingAction
 from graph_agent.models.facts import COUNTED_WINDOWS
 from graph_agent.models.llm import LLMResponse
-from graph_agent.models.record import (
-    CallDisposition,
-    DecisionRecord,
-    EntryKind,
-    InterruptReason,
-    RecordStatus,
-    ToolInvocation,
-)
+from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, InterruptReason, RecordStatus, ToolInvocation
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
 from graph_agent.reply.causes import CAUSES, FailureCause

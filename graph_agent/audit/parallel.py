@@ -67,13 +67,7 @@ def run_part(work: Work[J, P], job: J, part: P) -> str:
 
 
 def run_in_order(
-    executor: Executor,
-    work: Work[J, P],
-    job: J,
-    parts: Sequence[P],
-    *,
-    ahead: int,
-    checkpoint: Checkpoint | None = None,
+    executor: Executor, work: Work[J, P], job: J, parts: Sequence[P], *, ahead: int, checkpoint: Checkpoint | None = None
 ) -> Generator[Results]:
     """Yield the results of each part, in order, while `executor` does the next `ahead` ones.
 

@@ -108,11 +108,7 @@ class LogQueryService:
         )
 
     async def get_metrics_summary(
-        self,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        *,
-        filters: DecisionFilter | None = None,
+        self, since: datetime | None = None, until: datetime | None = None, *, filters: DecisionFilter | None = None
     ) -> MetricsSummary:
         """Return the metrics of the matching decisions from `since` (inclusive) to `until` (exclusive)."""
         selected = (filters or DecisionFilter()).in_range(since, until)

@@ -62,8 +62,7 @@ def ask(
     conversation: Conversation = None,
     go_on: Continue = False,
     yes: Annotated[
-        str | None,
-        option("--yes", "ID", "Confirm the action with this id, which its question prints on stderr."),
+        str | None, option("--yes", "ID", "Confirm the action with this id, which its question prints on stderr.")
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the whole action that waits in --conversation ID.")] = False,
     no: Annotated[str | None, option("--no", "ID", "Decline the action with this id.")] = None,

@@ -28,13 +28,7 @@ _SHORTCUTS = {"/tasks": "show my tasks"}
 
 
 @with_files()
-def chat(
-    user: User = LOCAL_USER,
-    conversation: Conversation = None,
-    model: Model = None,
-    *,
-    settings: Settings,
-) -> None:
+def chat(user: User = LOCAL_USER, conversation: Conversation = None, model: Model = None, *, settings: Settings) -> None:
     """Chat in one conversation, until /quit or the end of input.
 
     A question that needs a yes or no is highlighted. The changes that were made are listed below each reply.

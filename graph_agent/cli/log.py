@@ -86,10 +86,7 @@ def show_decision(
 
 def print_fixture(
     decision_id: Annotated[str, typer.Argument(metavar="DECISION_ID", help="Use this decision; `log list` prints the ids.")],
-    name: Annotated[
-        str | None,
-        option("--test-id", "NAME", "Name the test case (default: the decision id)."),
-    ] = None,
+    name: Annotated[str | None, option("--test-id", "NAME", "Name the test case (default: the decision id).")] = None,
     alone: Annotated[bool, typer.Option("--alone", help="Leave out the earlier turns of the conversation.")] = False,
 ) -> None:
     """Print a decision as a YAML test case for `validate`.

@@ -91,10 +91,7 @@ def prune_decisions(
     typer.echo(json_line(report.to_json()) if as_json else text)
 
 
-def erase(
-    user: Annotated[str, option("--user", "ID", "Erase this user.", check=not_blank)],
-    reason: Reason,
-) -> None:
+def erase(user: Annotated[str, option("--user", "ID", "Erase this user.", check=not_blank)], reason: Reason) -> None:
     """Erase a user: records, conversations, turns and operations, and the salts by which the log commits to them.
 
     What remains is a commitment that cannot be linked to the user, and a statement that names the erased leaves. The

@@ -44,10 +44,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
             "mcp_servers:gateway", "Serve the tools of MCP servers to any MCP client, judged, confirmed and recorded."
         ),
         "step": Command("step:step", "Send one message and print each state with its outcome and changes, then the reply."),
-        "demo": Command(
-            "demo:demo",
-            "Show a scripted conversation, then the record of one of its decisions.",
-        ),
+        "demo": Command("demo:demo", "Show a scripted conversation, then the record of one of its decisions."),
         "diagram": Command("diagram:diagram", "Print the state machine as a Mermaid diagram."),
         "doctor": Command("doctor:doctor", "Check model, constitution, database, retention, tools and key."),
         "validate": Command("validate:validate", "Run test cases in an isolated environment and print those that fail."),

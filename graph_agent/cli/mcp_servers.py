@@ -62,12 +62,7 @@ def gateway(
     _serve_mcp(settings, "gateway", opening, Gateway.run_stdio, app, user=user, http=http, url=url, no_token=no_token)
 
 
-def serve_tools(
-    user: User = LOCAL_USER,
-    http: Http = None,
-    url: Url = None,
-    no_token: NoToken = False,
-) -> None:
+def serve_tools(user: User = LOCAL_USER, http: Http = None, url: Url = None, no_token: NoToken = False) -> None:
     """Serve tasks to any MCP client, over stdio or HTTP.
 
     Over stdio, and over HTTP without bearer tokens, it serves one user; over HTTP only on a loopback address, to clients that

@@ -138,10 +138,7 @@ def _replay_slices(slices: list[TimeSlice], job: ReplayJob, printer: _Printer, d
     if job.what_if.policy is not None:
         Constitution.parse(job.what_if.policy)
     expected = sum(part.decisions for part in slices)
-    with (
-        division.run(replay_slice, job, slices, ["replay", *job.to_json()]) as finished,
-        progress_bar("replaying") as advance,
-    ):
+    with division.run(replay_slice, job, slices, ["replay", *job.to_json()]) as finished, progress_bar("replaying") as advance:
         for reports in finished:
             for report in reports:
                 printer.print(report)

@@ -37,17 +37,10 @@ def validate(
     model: Model = None,
     *,
     settings: Settings,
-    only: Annotated[
-        str | None,
-        option("--only", "PATTERN", "Run the cases whose test_id matches: delete-*"),
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        option("--baseline", "NAME", "Compare with this baseline; drift fails too."),
-    ] = None,
+    only: Annotated[str | None, option("--only", "PATTERN", "Run the cases whose test_id matches: delete-*")] = None,
+    baseline: Annotated[str | None, option("--baseline", "NAME", "Compare with this baseline; drift fails too.")] = None,
     save_baseline: Annotated[
-        str | None,
-        option("--save-baseline", "NAME", "Store the results as a baseline of this name."),
+        str | None, option("--save-baseline", "NAME", "Store the results as a baseline of this name.")
     ] = None,
     parallel: Annotated[int, typer.Option("--parallel", min=1, max=32, help="Run this many cases at a time.")] = 1,
     division: Division,

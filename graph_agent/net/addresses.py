@@ -11,10 +11,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 _METADATA = frozenset(
-    map(
-        ip_address,
-        ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:42::42", "fd00:ec2::254", "fd20:ce::254"),
-    )
+    map(ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:42::42", "fd00:ec2::254", "fd20:ce::254"))
 )
 """Metadata services whose address is not link-local: Alibaba, Azure, Oracle, and over IPv6 Scaleway, Amazon, Google."""
 _TRANSLATED = ip_network("64:ff9b::/96")

@@ -122,10 +122,7 @@ def compare_unfinished(recorded: DecisionRecord, steps: tuple[Step, ...]) -> tup
         _visible_call(call.call.name, call.arguments, call.disposition, call.result.error, success=call.result.success)
         for call in made
     ]
-    return (
-        *compare_paths(recorded, steps),
-        *_differences("calls", _visible_outcome(recorded)["calls"][: len(calls)], calls),
-    )
+    return (*compare_paths(recorded, steps), *_differences("calls", _visible_outcome(recorded)["calls"][: len(calls)], calls))
 
 
 def calls_refused_now(recorded: DecisionRecord, turn: Turn) -> tuple[RefusedCall, ...]:

@@ -31,10 +31,7 @@ _MIME_TYPE = "application/json"
 
 
 def build_task_server(
-    database: Database,
-    clock: Clock | None = None,
-    ids: IdSource | None = None,
-    default_user: str | None = None,
+    database: Database, clock: Clock | None = None, ids: IdSource | None = None, default_user: str | None = None
 ) -> TaskServer:
     """Build an MCP server for the tasks in `database`, which must be migrated; the caller closes it.
 

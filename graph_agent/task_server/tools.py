@@ -109,10 +109,7 @@ class TaskTools:
 
     def _add(self, connection: Connection, operation: Operation, arguments: AddTask) -> ResultEnvelope:
         task = Task(
-            id=self._ids.new(),
-            user_id=operation.user_id,
-            description=arguments.description,
-            created_at=operation.created_at,
+            id=self._ids.new(), user_id=operation.user_id, description=arguments.description, created_at=operation.created_at
         )
         store.add(connection, task)
         return ResultEnvelope.done(task=task.to_json(), receipt=f"added {quoted(task.description)}")

@@ -120,10 +120,7 @@ class EngineRunner:
                 *history,
                 Message(role="user", content=turn.input, timestamp=record.header.started_at),
                 Message(
-                    role="assistant",
-                    content=decision.reply,
-                    timestamp=record.ended_at,
-                    decision_type=decision.decision_type,
+                    role="assistant", content=decision.reply, timestamp=record.ended_at, decision_type=decision.decision_type
                 ),
             ]
             called = {invocation.tool_name for invocation in record.invocations}
