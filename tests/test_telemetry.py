@@ -262,7 +262,7 @@ def test_log_records_are_exported_without_credentials_and_without_those_of_the_e
     # A busy machine may need longer than the real limit.
     monkeypatch.setattr(otlp, "LAST_SPANS_SECONDS", 60)
     logger = logging.getLogger("graph_agent.test")
-    with log_to_collector(enabled=True):
+    with log_to_collector():
         logger.warning("cannot reach %s", "postgresql://ann:secret@db/log")
         try:
             raise ValueError("at https://x.org/?token=secret")

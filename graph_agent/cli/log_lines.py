@@ -129,11 +129,8 @@ class RepeatLimit(logging.Filter):
 
 
 @contextmanager
-def log_to_collector(*, enabled: bool) -> Iterator[None]:
-    """If `enabled`, send the records that go to stderr to the OpenTelemetry collector too; not the lines of requests."""
-    if not enabled:
-        yield
-        return
+def log_to_collector() -> Iterator[None]:
+    """Send the records that go to stderr to the OpenTelemetry collector too; not the lines of requests."""
     # Imported here, because OpenTelemetry is an extra.
     from graph_agent.telemetry.spans import exporters
 

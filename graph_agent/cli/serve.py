@@ -8,7 +8,7 @@ import math
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import parent_process
@@ -170,7 +170,7 @@ def run_server(
     # The event loop gives up the interpreter lock at each system call; a database thread then keeps it for this long.
     sys.setswitchinterval(SWITCH_SECONDS)
     with (
-        log_to_collector(enabled=settings.otel),
+        log_to_collector() if settings.otel else nullcontext(),
         closing(listener),
         open_command_runtime(settings, model=options.model, announce=False, workers=options.workers) as (runtime, run),
     ):
