@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 from fastapi import APIRouter, Request
@@ -24,20 +23,18 @@ from graph_agent.net.bearer_tokens import is_same
 PAGE_FOLDER = Path(__file__).parent / "page"
 
 _CHAT_REQUESTS = ("/api/conversations?limit=40", "/api/topology", "/api/about")
-VIEWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "/": _CHAT_REQUESTS,
-        "/chat": _CHAT_REQUESTS,
-        "/chat/{conversation_id}": _CHAT_REQUESTS,
-        "/decisions": ("/api/decisions?limit=50", "/api/about"),
-        "/decisions/{decision_id}": ("/api/topology",),
-        "/lab": (),
-        "/lab/{decision_id}": (),
-        "/behavior": (),
-        "/help": (),
-        "/signed-in": (),
-    }
-)
+VIEWS: Mapping[str, tuple[str, ...]] = {
+    "/": _CHAT_REQUESTS,
+    "/chat": _CHAT_REQUESTS,
+    "/chat/{conversation_id}": _CHAT_REQUESTS,
+    "/decisions": ("/api/decisions?limit=50", "/api/about"),
+    "/decisions/{decision_id}": ("/api/topology",),
+    "/lab": (),
+    "/lab/{decision_id}": (),
+    "/behavior": (),
+    "/help": (),
+    "/signed-in": (),
+}
 """The URLs of the page, and the first requests of each view. All return the same document, whose script shows the view.
 
 The browser sends these requests before it has the script, while the script is loaded.
@@ -58,9 +55,9 @@ _DOCUMENT = "index.html"
 _SIGN_IN_MARK = "SIGN-IN"
 _NAMED_BY_CONTENT = re.compile(r".+-[A-Z0-9]{8}\.(js|css)")
 _FOREVER = "public, max-age=31536000, immutable"
-_ENCODINGS = MappingProxyType({"br": ".br", "gzip": ".gz"})
+_ENCODINGS = {"br": ".br", "gzip": ".gz"}
 """The encodings in which the build stores files beside the plain ones, the smallest first."""
-_MEDIA_TYPES = MappingProxyType({".js": "text/javascript", ".css": "text/css", ".png": "image/png"})
+_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".png": "image/png"}
 
 
 SignInWay = Literal["link", "oidc", "bearer"]
