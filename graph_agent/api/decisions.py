@@ -14,7 +14,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 from starlette.responses import Response
 
-from graph_agent.api.schemas import UUID_FORMAT, IdInPath, errors
+from graph_agent.api.schemas import IdInPath, errors, id_in_query
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.findings import failure_cause, findings
@@ -46,12 +46,8 @@ class DecisionQuery(DecisionFilter):
 
     limit: int = Field(default=100, ge=1, le=MAX_LIMIT)
     offset: int = Field(default=0, ge=0, le=MAX_OFFSET)
-    before: str | None = Field(
-        default=None, json_schema_extra=UUID_FORMAT, description="The id of the last decision of the previous page."
-    )
-    after: str | None = Field(
-        default=None, json_schema_extra=UUID_FORMAT, description="The id of a decision: only newer ones are returned."
-    )
+    before: Annotated[str | None, id_in_query("The id of the last decision of the previous page.")] = None
+    after: Annotated[str | None, id_in_query("The id of a decision: only newer ones are returned.")] = None
 
 
 class TimelineQuery(DecisionFilter):
