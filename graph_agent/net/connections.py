@@ -1,4 +1,4 @@
-"""Requests to an issuer, and the HTTP transport that connects to the addresses that were checked.
+"""Requests with small answers, and the HTTP transport that connects to the addresses that were checked.
 
 If the check and the connection each looked the name up, a name server could give a public address to the first one and a
 private one to the second (DNS rebinding). The Host header and the name in TLS stay those of the URL.
@@ -24,18 +24,22 @@ def checked_transport() -> httpx2.AsyncHTTPTransport | None:
     return _CheckedTransport() if getproxies().keys().isdisjoint(("http", "https", "all")) else None
 
 
-async def fetch(url: str, *, seconds: float, max_bytes: int, form: dict[str, str] | None = None) -> tuple[int, bytes]:
-    """Return the status and the body of an answer; a form is posted. Redirects are not followed.
+async def fetch(
+    url: str, *, seconds: float, max_bytes: int, form: dict[str, str] | None = None, content: bytes | None = None
+) -> tuple[int, bytes]:
+    """Return the status and the body of an answer; a form or a content is posted. Redirects are not followed.
 
     Raises `httpx2.HTTPError`, `httpx2.InvalidURL`, `OSError` (`TimeoutError` too), and `ValueError` for more than `max_bytes`.
     """
-    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    headers = {"Accept": "application/json, */*;q=0.1", "Accept-Encoding": "identity"}
+    method = "GET" if form is None and content is None else "POST"
     async with asyncio.timeout(seconds):
         await asyncio.to_thread(require_allowed_host, url)
         # Half of the time, so that a second address can be tried.
+        timeout = httpx2.Timeout(seconds, connect=seconds / 2)
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=seconds / 2, transport=checked_transport()) as client,
-            client.stream("GET" if form is None else "POST", url, data=form) as response,
+            httpx2.AsyncClient(headers=headers, timeout=timeout, transport=checked_transport()) as client,
+            client.stream(method, url, data=form, content=content) as response,
         ):
             body = bytearray()
             async for chunk in response.aiter_raw():

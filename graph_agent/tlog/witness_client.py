@@ -40,7 +40,7 @@ class WitnessClient:
 
         Raises `WitnessError`.
         """
-        status, text = await self._send("GET", f"/{origin_digest(origin)}/checkpoint", b"")
+        status, text = await self._send(f"/{origin_digest(origin)}/checkpoint")
         if status == 404:
             return None
         try:
@@ -57,7 +57,7 @@ class WitnessClient:
         Raises `WitnessError`.
         """
         body = f"old {old}\n{hash_lines(proof)}\n{note}"
-        status, text = await self._send("POST", "/add-checkpoint", body.encode())
+        status, text = await self._send("/add-checkpoint", body.encode())
         try:
             if status == 409:
                 return decimal(text.removesuffix("\n"))
@@ -69,20 +69,14 @@ class WitnessClient:
             raise WitnessError(f"{self.key.name} does not answer with a valid cosignature: {exc}") from None
         return f"{lines[0]}\n"
 
-    async def _send(self, method: str, path: str, body: bytes) -> tuple[int, str]:
+    async def _send(self, path: str, content: bytes | None = None) -> tuple[int, str]:
         # Imported here, because it delays the start, and only a log with witnesses needs it.
-        from graph_agent.net.connections import checked_transport
+        from graph_agent.net.connections import fetch
 
         try:
-            async with (
-                httpx2.AsyncClient(timeout=SECONDS, follow_redirects=False, transport=checked_transport()) as client,
-                client.stream(method, f"{self.url}{path}", content=body) as response,
-            ):
-                answer = bytearray()
-                async for chunk in response.aiter_raw():
-                    answer += chunk
-                    if len(answer) > MAX_REQUEST_BYTES:
-                        raise WitnessError(f"the answer of {self.key.name} is too long")
-                return response.status_code, answer.decode()
+            status, answer = await fetch(f"{self.url}{path}", seconds=SECONDS, max_bytes=MAX_REQUEST_BYTES, content=content)
+            return status, answer.decode()
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeDecodeError) as exc:
             raise WitnessError(f"{self.key.name} does not answer") from exc
+        except ValueError as exc:
+            raise WitnessError(f"the answer of {self.key.name} is too long") from exc
