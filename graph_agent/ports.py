@@ -43,7 +43,6 @@ class LLMAdapter(Protocol):
     @property
     def model(self) -> str:
         """The model's name, for the record."""
-        ...
 
     async def generate(
         self,
@@ -59,11 +58,9 @@ class LLMAdapter(Protocol):
 
         Raises `LLMError` or a subclass; exceptions of the SDK are translated. May retry within `time_left()`.
         """
-        ...
 
     def get_tool_declarations(self, tools: list[str]) -> list[ToolDeclaration]:
         """Return the declarations of `tools`, in that order. Raises `ToolNotFoundError` for an unknown name."""
-        ...
 
 
 class ToolExecutor(Protocol):
@@ -82,11 +79,9 @@ class ToolExecutor(Protocol):
 
         `deadline` is in seconds from now. If `unknown` of the result is true, the call may have taken effect.
         """
-        ...
 
     def get_available_tools(self) -> list[str]:
         """Return the names of the tools that the server serves, in its order."""
-        ...
 
 
 class SentCall(Protocol):
@@ -111,15 +106,12 @@ class ToolServer(Protocol):
 
     async def start(self) -> bool:
         """Connect, if it is not connected; False if the server cannot be reached now."""
-        ...
 
     def get_available_tools(self) -> list[str]:
         """Return the names of the tools that the server serves, in its order."""
-        ...
 
     def declarations(self) -> list[ToolDeclaration]:
         """Return the server's declarations of its tools, with unchanged schemas."""
-        ...
 
     def traits(self, tool_name: str) -> ToolTraits: ...
 
@@ -128,7 +120,6 @@ class ToolServer(Protocol):
 
         `deadline` is in seconds from now. If `unknown` of the result is true, the call may have taken effect.
         """
-        ...
 
     async def settle(self, call: SentCall, *, deadline: float | None = None) -> ToolResult:
         """Return the outcome of an operation without running it.
@@ -137,13 +128,11 @@ class ToolServer(Protocol):
         the result is TOOL_EXECUTION_ERROR.
         `unknown` of the result is true if the server cannot be asked.
         """
-        ...
 
     async def preview(
         self, tool_name: str, parameters: dict[str, Any], user_id: str, *, deadline: float | None = None
     ) -> ToolResult:
         """Describe the target of a call without performing it: `data["description"]`, or NOT_FOUND if it does not exist."""
-        ...
 
 
 class Confirmations(Protocol):
@@ -151,7 +140,6 @@ class Confirmations(Protocol):
 
     async def consume(self, pending_id: str, decision_id: str) -> bool:
         """Use up `pending_id` for the turn `decision_id`; False if another turn has. The same turn may ask again."""
-        ...
 
 
 class TurnPorts(Protocol):
@@ -166,33 +154,27 @@ class TurnPorts(Protocol):
 
     def sign(self, pending: PendingAction) -> str:
         """Return the signature that binds `pending` to this turn's user and conversation."""
-        ...
 
     def verify(self, pending: PendingAction) -> bool: ...
 
     async def consume(self, pending_id: str) -> bool:
         """Use up a confirmation; False if it was used before."""
-        ...
 
     async def facts(self, conditions: Conditions) -> Facts:
         """Return the facts that `conditions` read: the time, in their time zone, and the counted calls of earlier turns."""
-        ...
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         """Call the model once and commit the response to the record. An error is a response with `finish_reason="error"`."""
-        ...
 
     async def preview(self, tool_name: str, arguments: dict[str, Any]) -> ToolResult: ...
 
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         """Name the permitted calls of a batch, in their order: the commit before a change has the row of its operation."""
-        ...
 
     async def reserve(
         self, call: AuthorizedCall, conditions: Conditions, situation: Situation, *, confirmed: bool
     ) -> Ruling | None:
         """Judge a call again, by the uses of this moment, and count it if it may be sent; None if the turn is interrupted."""
-        ...
 
     async def execute(self, call: AuthorizedCall) -> ToolResult: ...
 
@@ -201,7 +183,6 @@ class TurnPorts(Protocol):
     @property
     def interrupted(self) -> bool:
         """True if the turn has been interrupted by its deadline, a cancellation, a shutdown or a crash: start no new call."""
-        ...
 
 
 class ContractMethod:

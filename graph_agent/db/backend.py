@@ -28,17 +28,14 @@ class Backend(Protocol):
 
     def submit_write(self, work: Work[T], *, closing: bool = False) -> Future[T]:
         """Submit a write. A `closing` one, which ends a turn, does not wait for the others that are queued."""
-        ...
 
     def submit_read(self, work: Work[T]) -> Future[T]: ...
 
     def time(self, after: timedelta) -> ColumnElement[datetime]:
         """Return the SQL expression for a time `after` that of the database's own clock."""
-        ...
 
     def close(self) -> None:
         """Finish the submitted work, then release threads and connections."""
-        ...
 
 
 class DatabaseUnavailableError(GraphAgentError):

@@ -29,21 +29,17 @@ class AuditWriter(Protocol):
 
     async def write_opening(self, opening: DecisionOpening) -> None:
         """Insert the opening row. Raises `TurnTakenOverError` if the decision already has one."""
-        ...
 
     async def write_llm_call(self, decision_id: str, call: LLMCall, entries: Sequence[RecordEntry] = ()) -> None:
         """Store a model's response before anything acts on it. Raises `TurnTakenOverError` if another process was first."""
-        ...
 
     async def write_tool_invocation(
         self, decision_id: str, invocation: ToolInvocation, entries: Sequence[RecordEntry] = ()
     ) -> None:
         """Store a call that was sent, with its result."""
-        ...
 
     async def write_entries(self, *, decision_id: str, entries: Sequence[RecordEntry]) -> None:
         """Store entries that must be committed before the turn continues."""
-        ...
 
     async def write_progress(
         self,
@@ -74,7 +70,6 @@ class AuditWriter(Protocol):
 
         A call whose commit is not confirmed is repeated with the same record.
         """
-        ...
 
     async def write_closed(self, opening: DecisionOpening, record: DecisionRecord) -> DecisionRecord:
         """Store a decision that no turn was started for, closed at once; in one commit if the writer can do that."""
@@ -83,7 +78,6 @@ class AuditWriter(Protocol):
 
     async def load(self, decision_id: str) -> OpenTurn | DecisionRecord | None:
         """Return the stored part of a turn: its record if it is closed, None if there is no such turn."""
-        ...
 
     def leave_open(self, decision_id: str) -> None:
         """Note that a decision may be open, now or after a late commit, although its run has ended in this process."""
@@ -91,7 +85,6 @@ class AuditWriter(Protocol):
 
     async def texts(self, digests: Sequence[str]) -> dict[str, str]:
         """Return the stored texts among `digests`, by digest."""
-        ...
 
     async def write_decision_log(
         self,
@@ -156,11 +149,9 @@ class UseCounter(Protocol):
 
     async def past_uses(self, context: DecisionContext, decision_id: str, since: datetime) -> PastUses:
         """Return the uses of the user since this time, and the tools called in the conversation, without this decision."""
-        ...
 
     async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
         """Return the tokens of the user's turns since this time, without those of this decision."""
-        ...
 
     async def reserve(
         self, decision_id: str, reservation: Reservation, *, responses: Sequence[LLMCall], entries: Sequence[RecordEntry]
@@ -169,4 +160,3 @@ class UseCounter(Protocol):
 
         Returns the entry of the verdict. False as in `AuditWriter.write_progress`.
         """
-        ...

@@ -76,15 +76,12 @@ class JoinedTurn(Protocol):
 
     def begin_append(self, connection: Connection) -> None:
         """Begin a transaction that appends entries. Raises `TurnTakenOverError` unless this process has the turn."""
-        ...
 
     def begin_close(self, connection: Connection, record: DecisionRecord) -> bool:
         """Begin the closing transaction; False if the turn is closed already. Raises `TurnTakenOverError` like the other."""
-        ...
 
     def end_close(self, connection: Connection, record: DecisionRecord) -> None:
         """Store what follows from the closed record."""
-        ...
 
 
 def _continued(decision_id: str) -> str:
