@@ -11,13 +11,7 @@ from datetime import timedelta
 
 from graph_agent.chat.conversations.turns import AbandonedTurn
 from graph_agent.chat.session import ChatSession, ChatStores
-from graph_agent.errors import (
-    GraphAgentError,
-    RecordUnavailableError,
-    ServiceError,
-    TurnTakenOverError,
-    service_unavailable,
-)
+from graph_agent.errors import GraphAgentError, RecordUnavailableError, ServiceError, TurnTakenOverError, service_unavailable
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.run import TurnStart
 

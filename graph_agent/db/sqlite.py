@@ -64,10 +64,7 @@ class SqliteBackend(Submissions):
         self._reading: Engine | None = None
         if not in_memory:
             self._reading = sqlite_engine(
-                url,
-                "BEGIN",
-                ("PRAGMA query_only=ON",),
-                {"poolclass": QueuePool, "pool_size": READERS, "max_overflow": 0},
+                url, "BEGIN", ("PRAGMA query_only=ON",), {"poolclass": QueuePool, "pool_size": READERS, "max_overflow": 0}
             )
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
 

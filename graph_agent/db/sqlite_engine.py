@@ -47,11 +47,7 @@ _UNAVAILABLE = frozenset(
     }
 )
 
-_PRAGMAS = (
-    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA foreign_keys=ON",
-)
+_PRAGMAS = (f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}", "PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON")
 
 
 def sqlite_engine(url: URL, begin: str, pragmas: tuple[str, ...], pool: dict[str, Any]) -> Engine:

@@ -143,10 +143,7 @@ def as_node(engine: LLMAgentEngine, *, user: User = LOCAL_USER, roles: Roles = (
         if problem := content_problem(text):
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, problem)
         context = DecisionContext(
-            user_id=turns.user_id,
-            message=text,
-            conversation_id=turns.conversation_id,
-            message_history=_history(earlier),
+            user_id=turns.user_id, message=text, conversation_id=turns.conversation_id, message_history=_history(earlier)
         )
         finished = await turns.confirmed(await turns.run(context), texts=True)
         decision = finished.decision

@@ -59,11 +59,7 @@ class GeminiChat(ChatGoogleGenerativeAI):
         return self
 
     def _prepare_request(
-        self,
-        messages: list[BaseMessage],
-        *,
-        fields: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], *, fields: dict[str, Any] | None = None, **kwargs: Any
     ) -> dict[str, Any]:
         request = super()._prepare_request(messages, **kwargs)
         config = request["config"]

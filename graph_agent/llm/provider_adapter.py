@@ -228,11 +228,7 @@ async def connection_slot(slots: asyncio.Semaphore) -> AsyncIterator[None]:
 
 
 async def call_with_retries(
-    attempt: Callable[[float], Awaitable[str]],
-    translate: Callable[[Exception], Failure],
-    *,
-    limit: float,
-    retries: int,
+    attempt: Callable[[float], Awaitable[str]], translate: Callable[[Exception], Failure], *, limit: float, retries: int
 ) -> str:
     """Return the result of `attempt(seconds)`, called again up to `retries` times after a retryable failure.
 

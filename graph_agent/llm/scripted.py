@@ -32,11 +32,7 @@ class ScriptedAdapter(RequestAdapter):
     """
 
     def __init__(
-        self,
-        responses: Iterable[Step],
-        *,
-        model: str = "scripted",
-        declarations: Sequence[ToolDeclaration] | None = None,
+        self, responses: Iterable[Step], *, model: str = "scripted", declarations: Sequence[ToolDeclaration] | None = None
     ) -> None:
         super().__init__(declarations)
         self._steps: list[Step] = list(responses)

@@ -43,9 +43,7 @@ class FunctionTools:
         """Return the declarations of all functions."""
         return [
             ToolDeclaration(
-                name=name,
-                description=inspect.getdoc(function) or "",
-                parameters=self._arguments[name].model_json_schema(),
+                name=name, description=inspect.getdoc(function) or "", parameters=self._arguments[name].model_json_schema()
             )
             for name, function in self._functions.items()
         ]

@@ -103,12 +103,7 @@ class LLMAgentEngine(TurnSetup):
         return finished
 
     async def call(
-        self,
-        user_id: str,
-        called: Sequence[FunctionCall],
-        *,
-        conversation_id: str | None = None,
-        roles: tuple[str, ...] = (),
+        self, user_id: str, called: Sequence[FunctionCall], *, conversation_id: str | None = None, roles: tuple[str, ...] = ()
     ) -> FinishedTurn:
         """Make a decision without a model: the guard judges the calls as one batch, and everything is recorded as usual.
 

@@ -50,12 +50,7 @@ def is_used(connection: Connection, pending_id: str, decision_id: str) -> bool:
 
 def store_question(connection: Connection, user_id: str, conversation_id: str, pending: PendingAction) -> None:
     """Store a question to the user. A question that is asked again is stored already."""
-    row = {
-        "pending_id": pending.id,
-        "conversation_id": conversation_id,
-        "user_id": user_id,
-        "expires_at": pending.expires_at,
-    }
+    row = {"pending_id": pending.id, "conversation_id": conversation_id, "user_id": user_id, "expires_at": pending.expires_at}
     insert_new(connection, asked_confirmations, [row])
 
 

@@ -234,10 +234,7 @@ class CedarConditions:
     def _entities(self, action: ToolAction, situation: Situation) -> list[dict[str, Any]]:
         # Without the entity of the action, a rule on a group would silently not match.
         roles = sorted(set(situation.roles) & set(self.file.roles))
-        return [
-            _entity("User", situation.user_id, "Role", roles),
-            _entity("Action", action.name, "Action", action.groups),
-        ]
+        return [_entity("User", situation.user_id, "Role", roles), _entity("Action", action.name, "Action", action.groups)]
 
     def _reasons(self, result: AuthzResult) -> tuple[str, ...]:
         # Sorted, because Cedar's order differs between processes.
