@@ -13,28 +13,13 @@ from graph_agent.models.facts import Facts
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult
+from graph_agent.policy import confirmation
 from graph_agent.policy.cedar.conditions import Conditions, Situation
-from graph_agent.policy.confirmation import (
-    describe_action,
-    describe_in_full,
-    digest_of_action,
-    is_shown_in_full,
-    is_unchanged,
-    unshown_text,
-)
 from graph_agent.policy.guard import AWAITING, SKIPPED, Judgement, PastCall, Verdict, judge_batch, judge_reserved
 from graph_agent.policy.receipts import confirmed_reply, quoted_result, receipt
 from graph_agent.policy.rules import ToolRule
+from graph_agent.reply import fixed
 from graph_agent.reply.authored import Parts, by_code, joined
-from graph_agent.reply.fixed import (
-    CHANGED_SINCE_ASKED,
-    NOTHING_CHANGED,
-    ONE_AT_A_TIME,
-    by_rule,
-    failed_call_reply,
-    question,
-    refused,
-)
 from graph_agent.reply.forms import REPLY_FORMS
 
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED})
@@ -90,13 +75,13 @@ async def execute_tools(turn: Turn, runtime: TurnRuntime) -> Turn:
             one.disposition is CallDisposition.SKIPPED and runtime.snapshot.policy.is_write(one.call.name)
             for one in processed_calls
         )
-        return turn.to("awaiting", notices=(*turn.notices, ONE_AT_A_TIME) if left_out else turn.notices)
+        return turn.to("awaiting", notices=(*turn.notices, fixed.ONE_AT_A_TIME) if left_out else turn.notices)
     if confirmed is not None:
         return turn.to("confirmed_done", ending=Ending.of(EndingKind.CONFIRMED, _report(turn.calls[-1], runtime)))
     if turn.context.called:
         made = [_report(call, runtime) for call in turn.calls if call.disposition in _MADE]
         # Why a call was refused is said by a notice.
-        text = joined("\n\n", dict.fromkeys(made)) or by_code(NOTHING_CHANGED)
+        text = joined("\n\n", dict.fromkeys(made)) or by_code(fixed.NOTHING_CHANGED)
         return turn.to("called_done", ending=Ending.of(EndingKind.CALLED, text))
     return turn.to("executed")
 
@@ -182,7 +167,7 @@ async def _ask_user(runtime: TurnRuntime, judgement: Judgement) -> _Processed:
             return _skipped()
         if not preview.success:
             return _without_preview(preview)
-    return _awaiting(rule, judgement, preview, f"{by_rule(judgement.rule)} " if judgement.rule else "")
+    return _awaiting(rule, judgement, preview, f"{fixed.by_rule(judgement.rule)} " if judgement.rule else "")
 
 
 async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: PendingAction) -> _Processed | None:
@@ -196,9 +181,9 @@ async def _check_preview(runtime: TurnRuntime, judgement: Judgement, confirmed: 
     preview = await runtime.ports.preview(judgement.tool_name, judgement.arguments)
     if not preview.success:
         return _without_preview(preview)
-    if is_unchanged(rule, confirmed, preview):
+    if confirmation.is_unchanged(rule, confirmed, preview):
         return None
-    return _awaiting(rule, judgement, preview, f"{CHANGED_SINCE_ASKED} ")
+    return _awaiting(rule, judgement, preview, f"{fixed.CHANGED_SINCE_ASKED} ")
 
 
 def _without_preview(preview: ToolResult) -> _Processed:
@@ -216,13 +201,13 @@ def _skipped() -> _Processed:
 
 
 def _awaiting(rule: ToolRule, judgement: Judgement, preview: ToolResult | None, before_question: str = "") -> _Processed:
-    shown = is_shown_in_full(judgement.arguments, preview)
+    shown = confirmation.is_shown_in_full(judgement.arguments, preview)
     return _Processed(
         CallDisposition.AWAITING,
         ToolResult(success=False, error=judgement.error or AWAITING),
-        describe_in_full(rule, judgement.arguments, preview),
-        "" if shown else digest_of_action(rule, judgement.arguments, preview),
-        unshown_text(preview),
+        confirmation.describe_in_full(rule, judgement.arguments, preview),
+        "" if shown else confirmation.digest_of_action(rule, judgement.arguments, preview),
+        confirmation.unshown_text(preview),
         before_question,
     )
 
@@ -242,7 +227,7 @@ def _await_confirmation(turn: Turn, runtime: TurnRuntime, judgement: Judgement, 
         expires_at=created_at + CONFIRMATION_LIFETIME,
     )
     pending = pending.replace(signature=runtime.ports.sign(pending))
-    text = processed.before_question + question(pending.description, by_id_only=pending.by_id_only)
+    text = processed.before_question + fixed.question(pending.description, by_id_only=pending.by_id_only)
     return turn.to(turn.outcome, pending=pending, ending=Ending.of(EndingKind.AWAITING, by_code(text)))
 
 
@@ -261,12 +246,12 @@ def _with_call(turn: Turn, runtime: TurnRuntime, call: FunctionCall, judgement: 
 def _report(call: TurnCall, runtime: TurnRuntime) -> Parts:
     """Return the reply about a call that no model reports. Why it failed is quoted from its server."""
     rule = runtime.snapshot.policy.rules.get(call.call.name)
-    failed = by_code(failed_call_reply(call.result.error_code, unknown=call.result.unknown))
+    failed = by_code(fixed.failed_call_reply(call.result.error_code, unknown=call.result.unknown))
     if rule is None:
         return failed
     if call.disposition is CallDisposition.REFUSED and call.result.error_code is ToolErrorCode.ACCESS_DENIED:
         # The conditions were asked again after the yes.
-        return by_code(refused([describe_action(rule, call.arguments, None)], call.rule))
+        return by_code(fixed.refused([confirmation.describe_action(rule, call.arguments, None)], call.rule))
     return (
         confirmed_reply(rule, call.arguments, call.result) if call.result.success else failed + quoted_result(rule, call.result)
     )
