@@ -14,7 +14,7 @@ from typing import NamedTuple
 from graph_agent.audit.metric_counts import count_hours
 from graph_agent.audit.retention import erase_decisions, prune
 from graph_agent.bootstrap.stores import Stores
-from graph_agent.chat.conversations.pruning import ConversationPruning, erase_conversations
+from graph_agent.chat.conversations.pruning import erase_conversations, prune_conversations
 from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.db import Database
 from graph_agent.ledger.operations import OperationLedger, erase_operations
@@ -34,9 +34,6 @@ def maintenance_jobs(
 ) -> list[Callable[[], Awaitable[int]]]:
     """Return the jobs in the order in which a sweeper runs them; `days` is the retention of decisions."""
 
-    async def prune_operations() -> int:
-        return await OperationLedger(stores.database, operations).prune(clock.now() - KEEP_OPERATIONS)
-
     async def prune_log() -> int:
         now = clock.now()
         return (await prune(stores.database, now - timedelta(days=days), now=now, key=tree.key, whole_days=True)).decisions
@@ -45,20 +42,17 @@ def maintenance_jobs(
         now = clock.now()
         return await write(stores.database, lambda connection: create_days(connection, now, now + CREATED_AHEAD))
 
-    async def count_metrics() -> int:
-        return await count_hours(stores.database, clock.now())
-
     return [
         OutcomeSettler(tools, stores.database, clock=clock, record_key=tree.key).settle_unknown,
-        ConversationPruning(stores.database, clock=clock).prune,
-        prune_operations,
+        lambda: prune_conversations(stores.database, clock.now()),
+        lambda: OperationLedger(stores.database, operations).prune(clock.now() - KEEP_OPERATIONS),
         create_partitions,
         # Before the pruning, which keeps what is not in the tree; what it removes is stated by a later seal.
         tree.seal,
         prune_log,
         tree.push,
         # After the pruning, which removes the counts of the oldest hour.
-        count_metrics,
+        lambda: count_hours(stores.database, clock.now()),
     ]
 
 

@@ -20,7 +20,7 @@ A package with tables (for example `graph_agent.record`) uses it like this:
 """
 
 from graph_agent.db.backend import DatabaseUnavailableError
-from graph_agent.db.database import Database, closing_writes, dialect_of, read_pages
+from graph_agent.db.database import Database, closing_writes, delete_pages, dialect_of, read_pages
 from graph_agent.db.migrations import migrate
 from graph_agent.db.types import JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
 
@@ -31,6 +31,7 @@ __all__ = [
     "UtcDateTime",
     "UuidText",
     "closing_writes",
+    "delete_pages",
     "dialect_of",
     "enum_by_value",
     "migrate",

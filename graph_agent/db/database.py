@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import URL, ColumnElement, Connection, Select, bindparam, make_url, select
+from sqlalchemy import URL, Column, ColumnElement, Connection, Select, bindparam, delete, make_url, select
 from sqlalchemy.exc import ArgumentError
 
 from graph_agent.db.backend import Backend, Work
@@ -20,8 +20,11 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.ports import Clock
 
 T = TypeVar("T")
-Read = Callable[[Callable[[Connection], Any]], Awaitable[Any]]
-"""Runs work on a reading connection, like `Database.read`."""
+Run = Callable[[Callable[[Connection], Any]], Awaitable[Any]]
+"""Runs work on a connection, like `Database.read` and `Database.write`."""
+
+DELETED_AT_ONCE = 200
+"""Rows that `delete_pages` deletes in one transaction."""
 
 _closing: ContextVar[bool] = ContextVar("closing", default=False)
 
@@ -120,7 +123,7 @@ class Database:
         await asyncio.to_thread(self._backend.close)
 
 
-async def read_pages(read: Read, query: Select[Any], key: ColumnElement[Any], size: int = 1000) -> AsyncIterator[Sequence[Any]]:
+async def read_pages(read: Run, query: Select[Any], key: ColumnElement[Any], size: int = 1000) -> AsyncIterator[Sequence[Any]]:
     """Yield the rows of `query` in pages, each read in its own short transaction.
 
     They are ordered by `key`, a unique column that `query` selects first.
@@ -131,6 +134,22 @@ async def read_pages(read: Read, query: Select[Any], key: ColumnElement[Any], si
         if len(page) < size:
             return
         following = wanted.where(key > page[-1][0])
+
+
+async def delete_pages(write: Run, key: Column[Any], *conditions: ColumnElement[bool]) -> int:
+    """Delete the rows that meet all `conditions`, a few in each transaction, so that other writes never wait long.
+
+    `key` is a unique column of their table. Return the number of rows.
+    """
+
+    def work(connection: Connection) -> int:
+        keys = list(connection.execute(select(key).where(*conditions).limit(DELETED_AT_ONCE)).scalars())
+        return connection.execute(delete(key.table).where(key.in_(keys))).rowcount if keys else 0
+
+    deleted = 0
+    while page := await write(work):
+        deleted += page
+    return deleted
 
 
 def dialect_of(url: str) -> str:

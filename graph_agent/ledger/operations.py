@@ -19,7 +19,7 @@ from sqlalchemy import CheckConstraint, Column, Connection, MetaData, String, Ta
 from sqlalchemy.exc import IntegrityError
 
 from graph_agent.clock import RandomIds
-from graph_agent.db import Database, read_pages
+from graph_agent.db import Database, delete_pages, read_pages
 from graph_agent.db.prepared import PreparedStatement
 from graph_agent.db.types import UtcDateTime, enum_by_value
 from graph_agent.errors import ToolErrorCode
@@ -28,7 +28,6 @@ from graph_agent.models.canonical import digest
 
 Effect = Callable[[Connection], ResultEnvelope]
 
-_PRUNED_AT_ONCE = 200
 _AGENT_KEY = re.compile("[0-9a-f-]{36}:[0-9]+")
 
 LONGEST_TURN = timedelta(hours=1)
@@ -126,16 +125,7 @@ class OperationLedger:
 
     async def prune(self, before: datetime) -> int:
         """Forget the operations from before this time, a few in each transaction; return their number."""
-        old = select(self._table.c.key).where(self._table.c.created_at < before).limit(_PRUNED_AT_ONCE)
-
-        def once(connection: Connection) -> int:
-            keys = list(connection.execute(old).scalars())
-            return connection.execute(delete(self._table).where(self._table.c.key.in_(keys))).rowcount if keys else 0
-
-        removed = 0
-        while batch := await self._database.write(once):
-            removed += batch
-        return removed
+        return await delete_pages(self._database.write, self._table.c.key, self._table.c.created_at < before)
 
     async def deciding(self) -> AsyncIterator[list[tuple[str, datetime]]]:
         """Yield the key of every operation that took effect, and a time at which its decision had started, in pages.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
-from graph_agent.chat.conversations.pruning import BATCH, ConversationPruning
+from graph_agent.chat.conversations.pruning import prune_conversations
 from graph_agent.clock import ManualClock
+from graph_agent.db.database import DELETED_AT_ONCE
 from tests.chat.conversations.conftest import StoreClient
 
 
@@ -12,14 +13,13 @@ async def test_old_turns_and_used_confirmations_are_removed_and_messages_stay(st
     await store.say("old", idem_key="k")
     await store.claim("still running")
     confirmations = ConfirmationStore(store.database, clock=clock)
-    for n in range(BATCH + 1):
+    for n in range(DELETED_AT_ONCE + 1):
         await confirmations.consume(f"p{n}", "d")
-    pruning = ConversationPruning(store.database, clock=clock)
-    assert await pruning.prune() == 0
+    assert await prune_conversations(store.database, clock.now()) == 0
     clock.advance(days=2)
-    assert await pruning.prune() == BATCH + 1
+    assert await prune_conversations(store.database, clock.now()) == DELETED_AT_ONCE + 1
     clock.advance(days=30)
-    assert await pruning.prune() == 1
+    assert await prune_conversations(store.database, clock.now()) == 1
     await store.say("new", idem_key="k")
     assert await store.rows("turns") == 2
     assert await store.rows("messages") == 5
