@@ -8,8 +8,8 @@ it has not received its own message, because then its connection passes no notif
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 
 from graph_agent.db.notifications import Notifications
 
@@ -52,14 +52,9 @@ class TurnEndings:
         """Each turn that runs in this process -> True if another process follows it."""
         self._sending: set[asyncio.Task[None]] = set()
 
-    @asynccontextmanager
-    async def listen(self) -> AsyncGenerator[None]:
+    def listen(self) -> AbstractAsyncContextManager[None]:
         """Receive notifications in this context."""
-        if self._notifications is None:
-            yield
-            return
-        async with self._notifications.listen(self._receive):
-            yield
+        return nullcontext() if self._notifications is None else self._notifications.listen(self._receive)
 
     @contextmanager
     def report(self, decision_id: str) -> Iterator[None]:
