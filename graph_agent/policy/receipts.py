@@ -100,13 +100,7 @@ def _in_receipt(rule: ToolRule, result: ToolResult) -> Parts:
 def _text_of(result: ToolResult, *, indent: int | None = 2) -> str:
     """Return what a server returned as text. Without `indent` the data is one line, which is encoded several times as fast."""
     data = result.data
-    if (
-        isinstance(data, dict)
-        and len(data) == 1
-        and "error" not in data
-        and isinstance(value := next(iter(data.values())), str)
-    ):
-        text = value  # Its key says no more than "text" or "result".
-    else:
-        text = "" if not data else json.dumps(data, ensure_ascii=False, indent=indent)
+    # The key of an only value says no more than "text" or "result".
+    only = next(iter(data.values())) if isinstance(data, dict) and len(data) == 1 and "error" not in data else None
+    text = only if isinstance(only, str) else json.dumps(data, ensure_ascii=False, indent=indent) if data else ""
     return "\n".join([*([text] if text else []), *(note for item in result.content if (note := item.note) is not None)])
