@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sqlalchemy import Connection, Table, TableClause, Text, column, func, insert, make_url, select, table, text
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy import Connection, Table, TableClause, Text, column, func, insert, select, table, text
+from sqlalchemy.exc import SQLAlchemyError
 
-from graph_agent.db.database import Database
+from graph_agent.db.database import Database, parse_url
 from graph_agent.db.types import JsonText
 from graph_agent.errors import ConfigurationError
 
@@ -16,11 +16,8 @@ _ROWS_AT_ONCE = 500
 
 
 def require_file(url: str) -> None:
-    """Raise `ConfigurationError` if `url` is that of a SQLite file that does not exist: opening it would create it."""
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):
-        return  # `Database.open` reports it.
+    """Raise `ConfigurationError` if `url` cannot be opened, or is that of a missing SQLite file, which would be created."""
+    parsed, _ = parse_url(url)
     if parsed.drivername.startswith("sqlite") and not Path(parsed.database or "").is_file():
         raise ConfigurationError(f"there is no database file {parsed.database or ''}")
 

@@ -69,7 +69,7 @@ class Database:
         Connects on first use, to PostgreSQL with at most so many `connections`. Raises `ConfigurationError`, whose text never
         contains the URL.
         """
-        parsed, backend = _parse(url)
+        parsed, backend = parse_url(url)
         return cls(PostgresqlBackend(parsed, connections) if backend is PostgresqlBackend else backend(parsed))
 
     @property
@@ -154,10 +154,10 @@ async def delete_pages(write: Run, key: Column[Any], *conditions: ColumnElement[
 
 def dialect_of(url: str) -> str:
     """Return `sqlite` or `postgresql`. Raises `ConfigurationError`, whose text never contains the URL."""
-    return _parse(url)[1].dialect
+    return parse_url(url)[1].dialect
 
 
-def _parse(url: str) -> tuple[URL, type[PostgresqlBackend] | type[SqliteBackend]]:
+def parse_url(url: str) -> tuple[URL, type[PostgresqlBackend] | type[SqliteBackend]]:
     """Return the parsed URL and the class of its backend. Raises `ConfigurationError`."""
     try:
         parsed = make_url(url)
