@@ -129,7 +129,9 @@ class SqliteFile:
                 self._identity = self._current()
                 return
         if self._current() != self._identity:
-            self._report()
+            if not self._reported:
+                self._reported = True
+                _log.error("the database file %s was removed or replaced while it was in use: restart this process", self._path)
             raise DatabaseUnavailableError("the database file was removed or replaced")
 
     def _make_private(self) -> None:
@@ -149,8 +151,3 @@ class SqliteFile:
         except OSError:
             return None
         return found.st_dev, found.st_ino
-
-    def _report(self) -> None:
-        if not self._reported:
-            self._reported = True
-            _log.error("the database file %s was removed or replaced while it was in use: restart this process", self._path)
