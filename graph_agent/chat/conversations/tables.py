@@ -22,6 +22,8 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
+_RUNNING = text("state = 'running'")
+
 metadata = new_metadata()
 
 conversations = Table(
@@ -57,19 +59,8 @@ turns = Table(
     CheckConstraint("(state = 'done') = (answer IS NOT NULL)", name="answer_iff_done"),
     # NULLs are distinct in a unique index: a turn without a key is never a repetition.
     Index("uq_turns_user_id_idem_key", "user_id", "idem_key", unique=True),
-    Index(
-        "uq_turns_conversation_id_running",
-        "conversation_id",
-        unique=True,
-        sqlite_where=text("state = 'running'"),
-        postgresql_where=text("state = 'running'"),
-    ),
-    Index(
-        "ix_turns_lease_until_running",
-        "lease_until",
-        sqlite_where=text("state = 'running'"),
-        postgresql_where=text("state = 'running'"),
-    ),
+    Index("uq_turns_conversation_id_running", "conversation_id", unique=True, sqlite_where=_RUNNING, postgresql_where=_RUNNING),
+    Index("ix_turns_lease_until_running", "lease_until", sqlite_where=_RUNNING, postgresql_where=_RUNNING),
 )
 
 messages = Table(
