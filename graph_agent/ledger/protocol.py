@@ -72,10 +72,6 @@ class ResultEnvelope(Frozen):
 @cache
 def output_schema(data: Any) -> dict[str, Any]:
     """Return the JSON Schema of the results of a tool whose successful calls have `data` of this type."""
-    fields: dict[str, Any] = {
-        "success": (bool, ...),
-        "data": (data | None, ...),
-        "error": (str | None, ...),
-        "error_code": (ToolErrorCode | None, ...),
-    }
+    kinds = {**{name: field.annotation for name, field in ResultEnvelope.model_fields.items()}, "data": data | None}
+    fields: dict[str, Any] = {name: (kind, ...) for name, kind in kinds.items()}
     return create_model("Result", __base__=Frozen, **fields).model_json_schema()
