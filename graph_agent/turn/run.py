@@ -18,15 +18,8 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any, Generic, TypeVar
 
+from graph_agent import errors
 from graph_agent.clock import ignore_result, run_with_timeout, turn_deadline
-from graph_agent.errors import (
-    ConfigurationError,
-    RecordUnavailableError,
-    ServiceError,
-    ServiceErrorCode,
-    TurnTakenOverError,
-    outcome_unknown,
-)
 from graph_agent.graph.state import Turn
 from graph_agent.graph.stepping import Step
 from graph_agent.graph.topology import START
@@ -56,7 +49,7 @@ _MIN_SECONDS_TO_CLOSE = 2.0
 _CLOSE_AGAIN_SECONDS = (0.25, 0.5)
 """The first waits between the attempts to close a row while the log is not available; further ones take a second."""
 _INTERRUPTIONS: dict[type[BaseException], InterruptReason] = {
-    RecordUnavailableError: InterruptReason.RECORD,
+    errors.RecordUnavailableError: InterruptReason.RECORD,
     ResentCallError: InterruptReason.RESENT,
 }
 """The reason of an interruption by an exception of the recorder."""
@@ -119,7 +112,7 @@ class PlainSession(TurnSession[FinishedTurn | None]):
         return finished
 
     async def fail(self, run: TurnRun[Any], failure: BaseException) -> FinishedTurn | None:
-        if not isinstance(failure, TurnTakenOverError):
+        if not isinstance(failure, errors.TurnTakenOverError):
             run.leave_open()
         raise failure
 
@@ -188,11 +181,11 @@ class TurnRun(TurnHandle[T]):
         try:
             seconds = self.arrived_at + timeout_seconds - self._setup.ports.clock.monotonic()
             await run_with_timeout(seconds, self._writer.write_opening(opening))
-        except TurnTakenOverError:
+        except errors.TurnTakenOverError:
             raise
         except Exception as exc:
             text = "The request cannot be recorded right now. Please try again later."
-            raise ServiceError(ServiceErrorCode.SERVICE_UNAVAILABLE, text) from exc
+            raise errors.ServiceError(errors.ServiceErrorCode.SERVICE_UNAVAILABLE, text) from exc
 
     async def _resume(self, stored: OpenTurn | DecisionRecord, *, asks_model: bool) -> FinishedTurn:
         """Replay the recorded entries under the recorded policy snapshot.
@@ -207,12 +200,12 @@ class TurnRun(TurnHandle[T]):
             return await self._close_in(self._setup.config.timeout_seconds, self._close(stored))
         if not stored.sealed:
             # Its entries would be trusted, and its calls settled: a row that was added from outside must not start either.
-            raise outcome_unknown(self.decision_id)
+            raise errors.outcome_unknown(self.decision_id)
         current = await self._setup.prepare()
         entries = list(stored.entries)
         try:
             snapshot = await self._setup.snapshot_of(stored.header)
-        except (ConfigurationError, LookupError, ValueError):
+        except (errors.ConfigurationError, LookupError, ValueError):
             text = "the policy snapshot of decision %s cannot be read; it is closed without its record"
             _log.exception(text, self.decision_id)
             snapshot, entries, asks_model = current, [], False
@@ -252,7 +245,7 @@ class TurnRun(TurnHandle[T]):
                 return await self._close_in(
                     self.deadline - clock.monotonic(), self._compose_and_close(recorder, driver.result())
                 )
-            if isinstance(failure, TurnTakenOverError):
+            if isinstance(failure, errors.TurnTakenOverError):
                 raise failure
             reason = _INTERRUPTIONS.get(type(failure), InterruptReason.FAILURE)
             if reason is InterruptReason.FAILURE:
@@ -264,7 +257,7 @@ class TurnRun(TurnHandle[T]):
         driver.cancel()
         driver.add_done_callback(ignore_result)
         if self.fenced:
-            raise TurnTakenOverError("another process may have this turn")
+            raise errors.TurnTakenOverError("another process may have this turn")
         return await self._interrupt(recorder, reason)
 
     async def _walk(self, recorder: Recorder) -> list[Step]:
@@ -330,7 +323,7 @@ class TurnRun(TurnHandle[T]):
         try:
             return await run_with_timeout(max(seconds, _MIN_SECONDS_TO_CLOSE), close)
         except TimeoutError as exc:
-            raise outcome_unknown(self.decision_id) from exc
+            raise errors.outcome_unknown(self.decision_id) from exc
 
     async def _compose_and_close(self, recorder: Recorder, steps: Sequence[Step]) -> FinishedTurn:
         record = compose_record(recorder, self._setup.graph, steps, self._setup.ports.clock.now())
@@ -342,7 +335,7 @@ class TurnRun(TurnHandle[T]):
         while True:
             try:
                 return FinishedTurn(await self._writer.close_decision_log(record), turn)
-            except RecordUnavailableError:
+            except errors.RecordUnavailableError:
                 _log.warning("the log does not take the end of decision %s yet", self.decision_id)
             await asyncio.sleep(next(waits))
 
