@@ -25,16 +25,6 @@ from graph_agent.db.migrations import migrate
 from graph_agent.db.types import JsonText, UtcDateTime, UuidText, enum_by_value, new_metadata
 
 __all__ = [
-    "Database",
-    "DatabaseUnavailableError",
-    "JsonText",
-    "UtcDateTime",
-    "UuidText",
-    "closing_writes",
-    "delete_pages",
-    "dialect_of",
-    "enum_by_value",
-    "migrate",
-    "new_metadata",
-    "read_pages",
-]
+    "Database", "DatabaseUnavailableError", "JsonText", "UtcDateTime", "UuidText", "closing_writes", "delete_pages",
+    "dialect_of", "enum_by_value", "migrate", "new_metadata", "read_pages",
+]  # fmt: skip
