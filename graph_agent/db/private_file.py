@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,14 @@ def replace_private_file(path: Path) -> Iterator[IO[bytes]]:
 
     If the block raises, `path` is unchanged. Raises OSError.
     """
-    unfinished = path.with_suffix(".unfinished")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    # Another process may replace this file, or another one of the folder, at the same time.
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

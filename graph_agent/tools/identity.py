@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import re
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull,
 from pydantic import AnyUrl, Field
 
 from graph_agent.clock import SystemClock
+from graph_agent.db.private_file import replace_private_file
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_allowed_host, require_protected
@@ -114,10 +114,8 @@ class SignIns:
         }
         document = json.dumps({**self._read(), url: sign_in}, indent=2)
         # Another process reads either the old file or the new one.
-        draft = self.file.with_name(f"{self.file.name}.{secrets.token_hex(8)}")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(document)
-        draft.replace(self.file)
+        with replace_private_file(self.file) as file:
+            file.write(document.encode())
         return sign_in
 
     def _read(self) -> dict[str, Any]:
