@@ -44,6 +44,7 @@ async def test_an_answer_is_not_compressed_because_it_is_read_as_it_is_sent() ->
 
 
 async def test_an_answer_that_arrives_a_byte_at_a_time_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The real limit would make the test wait for ten seconds.
     monkeypatch.setattr(witness_client, "SECONDS", 0.3)
     gone = asyncio.Event()
 
