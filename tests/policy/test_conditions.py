@@ -268,6 +268,8 @@ def test_a_rule_that_cannot_be_used_is_an_error_with_its_line(rules: str, messag
         ("", "context.a", ".contains(1)"),
         ("", "context has a", ".a"),
         ("[1, (", "true", "), 2]"),
+        # A comment ends at a carriage return too.
+        ("// comment\r(", "true", ")"),
     ],
 )
 def test_a_rule_that_is_nested_too_deep_is_refused_before_it_is_parsed(before: str, middle: str, after: str) -> None:

@@ -33,7 +33,7 @@ _MAX_ID: Final = 200
 _NO_PERMIT: Final = "no rule permits it"
 _PARTS: Final = ("arguments", "hidden", "length", "domain", "used", "called", "time")
 """The parts of `context` that do not depend on the yes."""
-_STATEMENT = re.compile(r'//[^\n]*|"(?:[^"\\]|\\.)*"|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
+_STATEMENT = re.compile(r'//[^\n\r]*|"(?:[^"\\]|\\.)*"|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
 _POLICY_ID = re.compile(r"`?policy(\d+)`?")
 
 

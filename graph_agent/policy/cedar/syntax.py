@@ -15,7 +15,7 @@ Path = tuple[str, ...]
 MAX_NESTING = 300
 """The parser takes 100 levels, which are at most 300 by `nesting`. At 800 its stack overflows, and the process ends."""
 _NESTED = re.compile(
-    r"""//[^\n]*|"(?:[^"\\]|\\.)*"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)"""
+    r"""//[^\n\r]*|"(?:[^"\\]|\\.)*"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)"""
     r"|(?P<join>&&|\|\||[-+*]|\b(?:if|else)\b)|(?P<operator>[.!])",
     re.DOTALL,
 )
