@@ -49,7 +49,7 @@ def decode(text: str) -> bytes:
 
 
 def number(text: str) -> int:
-    require(text.isascii() and text.isdigit() and text == str(int(text)), f"malformed number: {text}")
+    require(text.isascii() and text.isdigit() and text == str(int(text)), f"malformed number: {text!r}")
     return int(text)
 
 

@@ -158,6 +158,10 @@ FORGERIES: dict[str, Forgery] = {
         edit(one, "— auditor", f"{lines(flipped(one, len(lines(one)) - 3))[-3]}\n— auditor"),
         POLICY,
     ),
+    "an index that rewrites the line of the terminal": lambda one, _: (
+        edit(one, "\nindex ", "\nindex \r\x1b[2KPROVED "),
+        POLICY,
+    ),
     "a line without a dash": lambda one, _: (edit(one, "— auditor", "- auditor"), POLICY),
     "a statement as a decision": lambda one, _: (signed_alone(one, "statement", LOG_KEY), f"log {LOG_KEY.verifier}\n"),
     "a cosignature as the signature of the log": lambda one, _: (
@@ -191,6 +195,7 @@ def test_the_program_proves_a_decision_and_refuses_every_forgery(proofs: list[De
         refused = run_program(tmp_path / "forged", *forge(one, other))
         assert (refused.returncode, refused.stdout, refused.stderr[:12]) == (1, "", "NOT PROVED: "), (name, refused)
         assert refused.stderr.count("\n") == 1, name
+        assert refused.stderr[:-1].isprintable(), name
 
 
 @pytest.mark.parametrize(
