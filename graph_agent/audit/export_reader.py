@@ -14,7 +14,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.models.record import DecisionRecord
+from graph_agent.models.canonical import canonical_json
+from graph_agent.models.llm import LLMResponse
+from graph_agent.models.record import DecisionRecord, EntryKind
 from graph_agent.reply.text import visible
 
 MAX_OBJECT = 64 * 1024 * 1024
@@ -23,6 +25,8 @@ MAX_TEXTS = 256 * 1024 * 1024
 """Maximum number of characters of all shared texts of a file: they are kept in memory while it is read."""
 MAX_DEPTH = 200
 """Maximum nesting of an object. A deeper one could exhaust the stack of the code that processes it."""
+MAX_NUMBER = 2**63 - 1
+"""The largest number that a column can have."""
 
 _DELIMITERS = re.compile(r"[ \t\r\n,\[\]]*")
 """Matches the text between two objects."""
@@ -77,13 +81,27 @@ def _decision(number: int, value: dict[str, Any]) -> ExportedDecision:
         raise invalid_object(number, "its decision id is not a UUID")
     try:
         record = DecisionRecord.model_validate(value)
-    except ValidationError:
+        for entry in record.entries:
+            if entry.kind is EntryKind.MODEL:
+                LLMResponse.model_validate(entry.result)
+        canonical_json(value).encode()
+    except (ValidationError, UnicodeEncodeError):
         return ExportedDecision(number, decision_id, None)
+    if max(_columns(record)) > MAX_NUMBER:
+        raise invalid_object(number, "it has a number that is too large")
     context = record.header.context
     for name, text in (("user", context.user_id), ("conversation", context.conversation_id)):
         if visible(text) != text or {"\n", "\t"}.intersection(text):
             raise invalid_object(number, f"its {name} id contains hidden characters")
     return ExportedDecision(number, decision_id, record)
+
+
+def _columns(record: DecisionRecord) -> Iterator[int]:
+    """Yield the numbers that get a column of their own. Those of tokens are limited by their model."""
+    yield from (record.iterations, record.duration_ms)
+    yield from (entry.ms for entry in record.entries)
+    for call in record.invocations:
+        yield from (call.sequence, call.duration_ms)
 
 
 def _read_objects(pieces: Iterable[str]) -> Iterator[dict[str, Any]]:

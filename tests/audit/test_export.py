@@ -126,6 +126,18 @@ GOOD = canonical_json({"type": "decision", "record": make_record(1).to_json()})
             "object 1 of the file cannot be imported: its text does not match its digest",
         ),
         (GOOD.replace('"ms":100', '"ms":NaN'), "object 1 of the file cannot be imported: it is not JSON"),
+        (
+            GOOD.replace('"ms":100', f'"ms":{10**30}'),
+            "object 1 of the file cannot be imported: it has a number that is too large",
+        ),
+        (
+            GOOD.replace('"model":"', '"model":"\\ud800'),
+            "object 1 of the file cannot be imported: it is not a record of a decision",
+        ),
+        (
+            GOOD.replace('"finish_reason":', '"reason":'),
+            "object 1 of the file cannot be imported: it is not a record of a decision",
+        ),
         ('{"a":' + "[" * 100_000, "object 1 of the file cannot be imported: it is nested too deeply"),
         ('{"a":' * 300 + "1" + "}" * 300, "object 1 of the file cannot be imported: it is nested too deeply"),
     ],
