@@ -47,6 +47,10 @@ from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategor
 from graph_agent.models.record import DecisionRecord
 from graph_agent.reply.text import visible
 
+MAX_MINUTES = 10 * 366 * 24 * 60
+"""Ten years: a clock that is set to much later has no date."""
+MAX_VALUES = 1_000_000
+"""Maximum number of values of one fixture file, with each alias counted as what it stands for."""
 MAX_CHARACTERS = 4 * 1024 * 1024
 """Maximum size of one fixture file."""
 _MAX_TURNS = 20
@@ -69,7 +73,7 @@ class FixtureTurn(Frozen):
     """One message and the expectations of its decision. Only fields that are set are checked, also if set to None."""
 
     input: str
-    minutes_later: float = Field(default=0, ge=0)
+    minutes_later: float = Field(default=0, ge=0, le=MAX_MINUTES)
     """The time that the user waits before sending the message."""
     expected_intent: IntentType | None = None
     expected_tool: str | list[str] | None = None
@@ -152,6 +156,33 @@ def shipped_suite() -> Path:
     return Path(__file__).parent / "suite"
 
 
+class _Loader(yaml.SafeLoader):
+    """A loader that refuses aliases which stand for more than `MAX_VALUES` values, or for a value that they are in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._sizes: dict[yaml.Node, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        is_alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        if node is None:
+            return None
+        if not is_alias:
+            match node:
+                case yaml.MappingNode():
+                    parts = [part for pair in node.value for part in pair]
+                case yaml.SequenceNode():
+                    parts = node.value
+                case _:
+                    parts = []
+            self._sizes[node] = 1 + sum(self._sizes[part] for part in parts)
+        # The node of an alias has no size before it is complete.
+        if self._sizes.get(node, MAX_VALUES + 1) > MAX_VALUES:
+            raise yaml.MarkedYAMLError(problem="the aliases stand for too many values", problem_mark=node.start_mark)
+        return node
+
+
 class _Dumper(yaml.SafeDumper):
     """A dumper that escapes a text with hidden characters, and writes any other text as it is."""
 
@@ -218,12 +249,13 @@ def _load_file(file: Path) -> list[Fixture]:
             text = opened.read(MAX_CHARACTERS + 1)
         if len(text) > MAX_CHARACTERS:
             raise _invalid(f"{file} is larger than {MAX_CHARACTERS // 1024 // 1024} MiB")
-        value = yaml.safe_load(text)
+        value = yaml.load(text, _Loader)
     except (OSError, UnicodeDecodeError):
         raise _invalid(f"{file} cannot be read") from None
     except RecursionError:
         raise _invalid(f"{file} is nested too deeply") from None
-    except yaml.YAMLError as exc:
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, ValueError) as exc:
+        # PyYAML lets the errors of Python's own conversions pass, as for the date 2026-02-30.
         mark = getattr(exc, "problem_mark", None)
         raise _invalid(f"{file} is not YAML{f': line {mark.line + 1}' if mark else ''}") from None
     if not isinstance(value, list):

@@ -68,6 +68,15 @@ def test_a_case_is_one_message_or_a_conversation_with_the_tasks_before_it(tmp_pa
         ("a: b", "is not a list of cases"),
         ("- [", "is not YAML: line"),
         ("[" * 100_000, "is nested too deeply"),
+        ("- {test_id: 2026-02-30, input: hi}", "is not YAML"),
+        ("- {test_id: a, minutes_later: " + "9" * 5000 + "}", "is not YAML"),
+        ("- {test_id: !!bool a, input: hi}", "is not YAML"),
+        ("- {test_id: !!timestamp a, input: hi}", "is not YAML"),
+        ('- {test_id: "\\UFFFFFFFF", input: hi}', "is not YAML"),
+        ("- &a {test_id: a, input: hi, script: [*a]}", "is not YAML: line 1"),
+        ("- &a0 [x]\n" + "".join(f"- &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)), "is not YAML: line 7"),
+        ("- &a0 {k: v}\n" + "".join(f"- &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 60)), "is not YAML: line 1"),
+        ("- {test_id: a, input: hi, minutes_later: 1.0e+12}", "case 1 (a): turns.0.minutes_later: "),
         ("- test_id: a\n  input: " + "x" * 5_000_000, "is larger than 4 MiB"),
         ("- {input: hi, expected_tool: x}", "case 1: test_id: Field required"),
         ("- {test_id: a, expected_tool: x}", "case 1 (a): "),
@@ -85,6 +94,18 @@ def test_an_invalid_file_is_refused_with_the_number_of_the_case(tmp_path: Path, 
     assert refused.value.code is ServiceErrorCode.INVALID_FORMAT
     assert message in refused.value.message
     assert "\n" not in refused.value.message
+
+
+def test_aliases_stand_for_the_values_that_they_name(tmp_path: Path) -> None:
+    text = """
+- &one {test_id: one, input: hi, expected_tool: &tool add_task}
+- {<<: *one, test_id: two}
+- {test_id: three, input: hi, expected_tool: *tool}
+"""
+    found = load_fixtures(write_cases(tmp_path, text))
+    assert [(one.test_id, one.turns[0].expected_tool) for one in found] == [
+        (name, "add_task") for name in ("one", "two", "three")
+    ]
 
 
 def test_a_file_that_does_not_exist_is_refused(tmp_path: Path) -> None:
