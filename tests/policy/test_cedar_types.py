@@ -133,3 +133,14 @@ def test_cedar_reads_the_schema_of_any_tool(properties: dict[str, Any], tool: st
 
 def test_a_text_is_quoted_as_cedar_reads_it() -> None:
     assert quoted('a"\\\n\u202eé b') == '"a\\"\\\\\\u{a}\\u{202e}é b"'
+
+
+def test_references_that_multiply_are_read_up_to_a_limit() -> None:
+    # 2 KB of schema stand for a hundred million properties.
+    objects = {
+        f"a{level}": {"type": "object", "properties": {f"p{n}": {"$ref": f"#/$defs/a{level + 1}"} for n in range(10)}}
+        for level in range(8)
+    }
+    schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": {**objects, "a8": {"type": "string"}}}
+    assert "the schema is too large" in str(shown(arguments_type(schema)))
+    assert len(cedar_schema([ToolAction.of("t", "s", schema, writes=True)], ())) < 1_000_000

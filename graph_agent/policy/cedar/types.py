@@ -16,6 +16,8 @@ from graph_agent.policy.schema.strict import Schema
 from graph_agent.policy.schema.upgrade import upgraded
 
 _MAX_DEPTH = 24
+_MAX_READ = 20_000
+"""The schemas that are read for one tool, each as often as it is referred to: references to references multiply them."""
 _RESERVED = ("__extn", "__entity", "__expr", "__cedar")
 """Keys that the JSON form of Cedar values gives a meaning."""
 
@@ -97,6 +99,7 @@ class _Reader:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._schema = Schema(root)
+        self._count = 0
 
     def read(self, schema: Any, seen: tuple[str, ...]) -> CedarType:
         """Return the type of `schema`; `seen` are the references that led to it."""
@@ -104,6 +107,9 @@ class _Reader:
             return hidden("any value")
         if not isinstance(schema, dict):
             return hidden("no value is valid")
+        self._count += 1
+        if self._count > _MAX_READ:
+            return hidden("the schema is too large")
         if len(seen) > _MAX_DEPTH:
             return hidden("nested too deeply")
         for word in ("$ref", "$dynamicRef"):
