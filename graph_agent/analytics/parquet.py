@@ -64,7 +64,11 @@ class ParquetExport:
             exported = await self._export_day(day)
             if exported is not None:
                 yield exported
-            day += _DAY
+            # The next day may be centuries later: an imported decision has the time that its file gives.
+            following = await read(self._database, _first_from(day + _DAY), seconds=_READ_SECONDS)
+            if following is None:
+                return
+            day = _start_of_day(following)
 
     async def _export_day(self, start: datetime) -> ExportedDay | None:
         day = f"{start:%Y-%m-%d}"
@@ -104,6 +108,11 @@ def _read_bounds(connection: Connection) -> tuple[datetime | None, datetime | No
     # Two statements: SQLite finds one bound in the index, but reads the whole table for both at once.
     first, last = (connection.execute(select(bound(created_at))).scalar_one() for bound in (func.min, func.max))
     return first, last
+
+
+def _first_from(at: datetime) -> Callable[[Connection], datetime | None]:
+    first = select(func.min(decision_logs.c.created_at)).where(decision_logs.c.created_at >= at)
+    return lambda connection: connection.execute(first).scalar_one()
 
 
 def _summarize(connection: Connection, start: datetime) -> tuple[int, datetime | None]:
