@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import LLMResponse
-from graph_agent.models.record import DecisionRecord, EntryKind
+from graph_agent.models.record import MAX_INTEGER, DecisionRecord, EntryKind
 from graph_agent.reply.text import visible
 
 MAX_OBJECT = 64 * 1024 * 1024
@@ -25,8 +25,6 @@ MAX_TEXTS = 256 * 1024 * 1024
 """Maximum number of characters of all shared texts of a file: they are kept in memory while it is read."""
 MAX_DEPTH = 200
 """Maximum nesting of an object. A deeper one could exhaust the stack of the code that processes it."""
-MAX_NUMBER = 2**63 - 1
-"""The largest number that a column can have."""
 
 _DELIMITERS = re.compile(r"[ \t\r\n,\[\]]*")
 """Matches the text between two objects."""
@@ -87,7 +85,7 @@ def _decision(number: int, value: dict[str, Any]) -> ExportedDecision:
         canonical_json(value).encode()
     except (ValidationError, UnicodeEncodeError):
         return ExportedDecision(number, decision_id, None)
-    if max(_columns(record)) > MAX_NUMBER:
+    if max(_columns(record)) > MAX_INTEGER:
         raise invalid_object(number, "it has a number that is too large")
     context = record.header.context
     for name, text in (("user", context.user_id), ("conversation", context.conversation_id)):

@@ -34,6 +34,9 @@ reservations.
 READABLE_VERSIONS = frozenset({1, 2, 3, RECORD_VERSION})
 """The versions that can be replayed."""
 
+MAX_INTEGER = 2**31 - 1
+"""The largest number that an integer column of every database can have: the milliseconds of 24 days."""
+
 
 class EntryKind(StrEnum):
     """The port that was called, or INTERRUPT if the turn was ended by its deadline, a cancellation or a failure."""

@@ -12,7 +12,15 @@ from graph_agent.graph.state import Turn, TurnCall
 from graph_agent.graph.stepping import Step, require_whole_path
 from graph_agent.models.authors import TextAuthor
 from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision, DecisionType, OutcomeCategory, unstorable
-from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
+from graph_agent.models.record import (
+    MAX_INTEGER,
+    DecisionRecord,
+    EntryKind,
+    RecordEntry,
+    RecordHeader,
+    RecordStatus,
+    ToolInvocation,
+)
 from graph_agent.reply.authored import by_code, name_authors
 from graph_agent.turn.recorder import Recorder, call_digest
 
@@ -53,7 +61,8 @@ def compose_record(recorder: Recorder, graph: CompiledGraph, steps: Sequence[Ste
         decision=turn.decision,
         invocations=[_invocation(recorder, turn, call, ended_at) for call in turn.calls],
         ended_at=ended_at,
-        duration_ms=round((ended_at - started_at).total_seconds() * 1000),
+        # A turn may have been left open for longer.
+        duration_ms=min(round((ended_at - started_at).total_seconds() * 1000), MAX_INTEGER),
     )
 
 

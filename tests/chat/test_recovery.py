@@ -19,7 +19,7 @@ from graph_agent.db import Database, DatabaseUnavailableError
 from graph_agent.db.backend import Work
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.decision import DecisionContext, DecisionType
-from graph_agent.models.record import DecisionOpening
+from graph_agent.models.record import MAX_INTEGER, DecisionOpening
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.fixed import FAILURE_REPLY
 from graph_agent.turn.run import OpenedTurn
@@ -239,6 +239,17 @@ async def test_two_sweeps_at_once_finish_a_turn_once(environment: Environment, c
     assert sum(await asyncio.gather(*(environment.chat().sweep() for _ in range(4)))) == 1
     await left.wake_up()
     assert await environment.turns() == [("done", 2)]
+
+
+async def test_a_turn_that_was_left_open_for_a_month_is_closed(environment: Environment, clock: ManualClock) -> None:
+    """Its milliseconds are more than an integer column of PostgreSQL can have."""
+    left = Stopped(environment, 2, after=True)
+    assert await left.send("ann", "add milk", idem_key="k")
+    clock.advance(days=30)
+    assert await environment.chat().sweep() == 1
+    await left.wake_up()
+    assert await environment.turns() == [("done", 2)]
+    assert (await environment.records())[0].duration_ms == MAX_INTEGER
 
 
 async def test_one_sweep_finishes_every_turn_that_was_left_open(environment: Environment, clock: ManualClock) -> None:
