@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.llm import LLMResponse
@@ -83,7 +81,7 @@ def _decision(number: int, value: dict[str, Any]) -> ExportedDecision:
             if entry.kind is EntryKind.MODEL:
                 LLMResponse.model_validate(entry.result)
         canonical_json(value).encode()
-    except (ValidationError, UnicodeEncodeError):
+    except ValueError:
         return ExportedDecision(number, decision_id, None)
     if max(_columns(record)) > MAX_INTEGER:
         raise invalid_object(number, "it has a number that is too large")

@@ -135,6 +135,10 @@ GOOD = canonical_json({"type": "decision", "record": make_record(1).to_json()})
             "object 1 of the file cannot be imported: it is not a record of a decision",
         ),
         (
+            GOOD.replace('"extracted_params":{', '"extracted_params":{"x":1e400'),
+            "object 1 of the file cannot be imported: it is not a record of a decision",
+        ),
+        (
             GOOD.replace('"finish_reason":', '"reason":'),
             "object 1 of the file cannot be imported: it is not a record of a decision",
         ),
