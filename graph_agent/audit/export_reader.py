@@ -24,6 +24,9 @@ MAX_TEXTS = 256 * 1024 * 1024
 MAX_DEPTH = 200
 """Maximum nesting of an object. A deeper one could exhaust the stack of the code that processes it."""
 
+YEARS = range(1970, 3000)
+"""The years in which a decision can have been made."""
+
 _DELIMITERS = re.compile(r"[ \t\r\n,\[\]]*")
 """Matches the text between two objects."""
 _CHUNK = 65536
@@ -85,6 +88,9 @@ def _decision(number: int, value: dict[str, Any]) -> ExportedDecision:
         return ExportedDecision(number, decision_id, None)
     if max(_columns(record)) > MAX_INTEGER:
         raise invalid_object(number, "it has a number that is too large")
+    # Exports and reports add days to times.
+    if not all(year in YEARS for year in (record.header.started_at.year, record.ended_at.year)):
+        raise invalid_object(number, f"its times are not in the years {YEARS[0]} to {YEARS[-1]}")
     context = record.header.context
     for name, text in (("user", context.user_id), ("conversation", context.conversation_id)):
         if visible(text) != text or {"\n", "\t"}.intersection(text):

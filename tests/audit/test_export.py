@@ -139,6 +139,14 @@ GOOD = canonical_json({"type": "decision", "record": make_record(1).to_json()})
             "object 1 of the file cannot be imported: it is not a record of a decision",
         ),
         (
+            GOOD.replace("2026-", "9999-"),
+            "object 1 of the file cannot be imported: its times are not in the years 1970 to 2999",
+        ),
+        (
+            GOOD.replace("2026-", "0001-"),
+            "object 1 of the file cannot be imported: its times are not in the years 1970 to 2999",
+        ),
+        (
             GOOD.replace('"finish_reason":', '"reason":'),
             "object 1 of the file cannot be imported: it is not a record of a decision",
         ),
