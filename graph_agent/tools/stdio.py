@@ -68,6 +68,8 @@ async def stdio_transport(
             to_send.close()
             await asyncio.wait({writer}, timeout=_FLUSH_SECONDS)
             await _stop(process)
+            # asyncio has no public way to close pipes that a child of the process still holds.
+            process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from mcp import StdioServerParameters
@@ -46,6 +47,18 @@ async def test_only_the_end_of_stderr_is_kept() -> None:
     async with stdio_transport(python(code), keep):
         await complete.wait()
     assert max(map(len, ends)) == stdio.MAX_STDERR_BYTES
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/dev/fd").iterdir())
+
+
+async def test_the_pipes_of_a_process_are_closed_while_its_child_still_has_them() -> None:
+    before = descriptors()
+    server = StdioServerParameters(command="sh", args=["-c", "sleep 5 & exit 1"])
+    async with stdio_transport(server):
+        pass
+    assert descriptors() == before
 
 
 async def test_a_process_that_ignores_the_end_of_its_input_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
