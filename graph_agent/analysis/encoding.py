@@ -15,7 +15,18 @@ from typing import Any, Final, NamedTuple
 import z3
 from cedarpy import pst
 
-from graph_agent.analysis.symbols import FALSE, TRUE, SymbolicCall, SymbolicSet, Unencodable, Value, disjunction, text
+from graph_agent.analysis.symbols import (
+    FALSE,
+    TRUE,
+    Literals,
+    SymbolicCall,
+    SymbolicSet,
+    Unencodable,
+    Value,
+    conjunction,
+    disjunction,
+    text,
+)
 from graph_agent.policy.cedar.conditions import Effect
 from graph_agent.policy.cedar.syntax import covers, walk
 from graph_agent.policy.cedar.types import Kind
@@ -288,7 +299,7 @@ class Encoder:
 
     def _contains_all(self, group: Value, part: Value) -> Any:
         if part.kind == LITERAL_SET:
-            return z3.And([TRUE, *(self._contains(group, one) for one in part.term)])
+            return conjunction([self._contains(group, one) for one in part.term])
         if group.kind != LITERAL_SET:
             raise Unencodable("`containsAll` of two arguments of the call")
         keys = [_constant(one) for one in group.term]
@@ -312,8 +323,8 @@ class Encoder:
         return disjunction(found)
 
 
-def literals(rules: Iterable[Rules]) -> dict[Kind, frozenset[Any]]:
-    """Return the constants in rules by kind, for the elements of symbolic sets; see `symbols.Literals`."""
+def literals(rules: Iterable[Rules]) -> Literals:
+    """Return the constants in rules, for the elements of symbolic sets."""
     found: dict[Kind, set[Any]] = {Kind.STRING: {""}, Kind.LONG: set(), Kind.DECIMAL: set()}
     for node in walk([rule.clauses for one in rules for rule in one.values()]):
         if isinstance(node, pst.StringLit):
