@@ -7,7 +7,6 @@ last one was stopped.
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ from graph_agent.chat.conversations.tables import metadata as conversation_table
 from graph_agent.db import Database, DatabaseUnavailableError, migrate
 from graph_agent.db.copy import copy_tables, require_file
 from graph_agent.db.migrations import installed_revision, require_newest
+from graph_agent.db.private_file import lock_file
 from graph_agent.errors import ConfigurationError
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
@@ -78,8 +78,7 @@ def join_home(settings: Settings, packages: Sequence[str]) -> None:
     """
     home = settings.home
     try:
-        with (home / "join.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with lock_file(home / "join"):
             if (home / FORMER_LOG).exists():
                 _join(settings, home / "graph_agent.db", home / FORMER_LOG, packages)
     except (OSError, sqlite3.Error, DatabaseUnavailableError) as exc:

@@ -1,7 +1,8 @@
-"""Files that only their owner can read, and that are complete or do not exist."""
+"""Files that only their owner can read, and that are complete or do not exist; and locks for changing them."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -27,3 +28,11 @@ def replace_private_file(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[None]:
+    """Let one process or thread at a time into this block, by a lock on the file beside `path`. Raises OSError."""
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -24,7 +24,7 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull,
 from pydantic import AnyUrl, Field
 
 from graph_agent.clock import SystemClock
-from graph_agent.db.private_file import replace_private_file
+from graph_agent.db.private_file import lock_file, replace_private_file
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_allowed_host, require_protected
@@ -112,10 +112,9 @@ class SignIns:
             "expires_at": None if tokens.expires_in is None else now + tokens.expires_in,
             "renewal": dict(renewal),
         }
-        document = json.dumps({**self._read(), url: sign_in}, indent=2)
-        # Another process reads either the old file or the new one.
-        with replace_private_file(self.file) as file:
-            file.write(document.encode())
+        # Another process may store its sign-in to another server, and reads either the old file or the new one.
+        with lock_file(self.file), replace_private_file(self.file) as file:
+            file.write(json.dumps({**self._read(), url: sign_in}, indent=2).encode())
         return sign_in
 
     def _read(self) -> dict[str, Any]:

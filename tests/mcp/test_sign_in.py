@@ -6,15 +6,18 @@ import asyncio
 import json
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
+from mcp.shared.auth import OAuthToken
 from pydantic import SecretStr
 
 from graph_agent.bootstrap.toolbox import sign_in_to
 from graph_agent.clock import ManualClock
+from graph_agent.db.private_file import lock_file, replace_private_file
 from graph_agent.errors import ConfigurationError
 from graph_agent.settings import Settings
 from graph_agent.tools.identity import SignIns, sign_in
@@ -48,6 +51,22 @@ class Browser:
 
 def group(url: str, sign_ins: SignIns, clock: ManualClock | None = None) -> McpServerGroup:
     return McpServerGroup([ServerConfig("wiki", HttpServer(url), timeout=60)], sign_ins=sign_ins, clock=clock)
+
+
+def test_a_sign_in_that_is_stored_while_another_process_stores_one_waits_and_keeps_both(tmp_path: Path) -> None:
+    file = tmp_path / "sign_ins.json"
+    sign_ins, tokens = SignIns(file), OAuthToken(access_token="t")
+    sign_ins.put("https://a.example", tokens, {}, now=0)
+    with ThreadPoolExecutor() as pool:
+        with lock_file(file):
+            before = json.loads(file.read_bytes())
+            storing = pool.submit(sign_ins.put, "https://c.example", tokens, {}, now=0)
+            # Long enough for one that does not wait.
+            wait([storing], timeout=0.2)
+            with replace_private_file(file) as changed:
+                changed.write(json.dumps({**before, "https://b.example": before["https://a.example"]}).encode())
+        storing.result()
+    assert sorted(json.loads(file.read_bytes())) == ["https://a.example", "https://b.example", "https://c.example"]
 
 
 async def test_a_server_is_used_after_a_sign_in_and_its_tokens_are_in_a_file_of_the_owner(
