@@ -148,6 +148,9 @@ def _require_usable_address(host: str, user: str, url: str | None) -> None:
         wrong_usage("with bearer tokens the user is the subject of the token: leave --user out")
     if url is None and host in ("0.0.0.0", "::"):
         wrong_usage(f"{host} is no address that clients know: give --url, such as https://tasks.example/mcp")
-    parts = urlsplit(url or "http://example/mcp")
+    try:
+        parts = urlsplit(url or "http://example/mcp")
+    except ValueError:  # such as an address in brackets that do not end
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.username or parts.query or parts.fragment:
         wrong_usage("--url takes an http or https URL without user, query and fragment")

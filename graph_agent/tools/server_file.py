@@ -156,6 +156,8 @@ def _read_server(name: str, entry: Any, environment: Mapping[str, str]) -> Serve
     except InsecureUrlError:
         text = f"the MCP server '{name}' has an http: URL of another machine: use https:, or \"allow_http\": true"
         raise ConfigurationError(text) from None
+    except ValueError:
+        raise ConfigurationError(f"the MCP server '{name}': url is not valid") from None
     secrets = {*values, *read.env.values(), *read.headers.values(), read.oauth.client_secret if read.oauth else ""}
     secrets |= {text for text in (*_argument_values(read.args), *_url_values(read.url or "")) if len(text) >= _MIN_SECRET}
     # An explanation quotes one line, so the lines of a longer value, such as a private key, are hidden by themselves.

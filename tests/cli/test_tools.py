@@ -84,6 +84,7 @@ def test_tools_are_served_on_loopback_addresses_only(cli: Cli, address: str) -> 
         ("--http", "0.0.0.0:0"),
         ("--http", "127.0.0.1:0", "--user", "ann"),
         ("--http", "127.0.0.1:0", "--url", "tasks.example"),
+        ("--http", "127.0.0.1:0", "--url", "http://["),
         ("--http", "127.0.0.1:0", "--url", "https://ann@tasks.example/mcp"),
     ],
 )

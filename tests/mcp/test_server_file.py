@@ -87,6 +87,7 @@ PLAIN_HTTP = "the MCP server 'a' has an http: URL of another machine: use https:
             NO_SSE,
         ),
         ({"a": {"url": "file:///etc/passwd"}}, "the MCP server 'a': url is not valid"),
+        ({"a": {"url": "https://[::1"}}, "the MCP server 'a': url is not valid"),
         ({"a": {"command": "x", "args": "-y"}}, "the MCP server 'a': args is not valid"),
         ({"a": {"command": "x", "trusted": "yes"}}, "the MCP server 'a': trusted is not valid"),
         ({"a": {"url": "https://x", "headers": {"X": "${LINES}"}}}, "the MCP server 'a': the header 'X' is not valid"),
