@@ -76,8 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Run two test processes more than there are processors: tests wait for other processes about half of their time."""
-    return (os.cpu_count() or 1) + 2
+    """Run four test processes more than there are processors: tests wait for time limits, browsers and other processes."""
+    return (os.cpu_count() or 1) + 4
 
 
 @pytest.hookimpl(optionalhook=True)
