@@ -80,6 +80,8 @@ def test_a_baseline_is_created_and_compared_on_the_page(site_with_history: Site)
     with site_with_history.page(refusals=True) as page:
         page.goto(f"{site_with_history.url}/behavior?within=month")
         drift = page.get_by_label("Drift")
+        # The comparison arrives above the form and moves it: a click in this moment would miss the button.
+        expect(drift.locator(".verdict-line")).to_be_visible()
         drift.get_by_label("New baseline").fill(BASELINE)
         drift.get_by_role("button", name="Create").click()
         expect(drift.get_by_role("alert")).to_contain_text(BASELINE)
