@@ -21,7 +21,7 @@ from graph_agent.models.facts import COUNTED_WINDOWS, WINDOWS, Facts, PastUse, P
 from graph_agent.policy.cedar import values
 from graph_agent.policy.cedar.conditions import ConditionsFile, Effect, RuleDescription, Ruling, Situation, configured_roles
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
-from graph_agent.policy.cedar.syntax import MAX_NESTING, Reads, covers, nesting, walk
+from graph_agent.policy.cedar.syntax import COMMENT_OR_TEXT, MAX_NESTING, Reads, covers, nesting, walk
 from graph_agent.policy.cedar.types import Kind
 from graph_agent.policy.cedar.values import Unconvertible, convert
 from graph_agent.reply.text import visible
@@ -33,7 +33,7 @@ _MAX_ID: Final = 200
 _NO_PERMIT: Final = "no rule permits it"
 _PARTS: Final = ("arguments", "hidden", "length", "domain", "used", "called", "time")
 """The parts of `context` that do not depend on the yes."""
-_STATEMENT = re.compile(r'//[^\n\r]*|"(?:[^"\\]|\\.)*"|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
+_STATEMENT = re.compile(COMMENT_OR_TEXT + r'|(?P<end>;)|(?P<start>[^\s;"/])|/', re.DOTALL)
 _POLICY_ID = re.compile(r"`?policy(\d+)`?")
 
 

@@ -12,10 +12,12 @@ from graph_agent.policy.cedar.schema import ToolAction
 
 Path = tuple[str, ...]
 
+COMMENT_OR_TEXT = r'''//[^\n\r]*|"(?:[^"\\]|\\.)*"'''
+"""What the parser does not take apart. It ends a comment at a line feed or a carriage return."""
 MAX_NESTING = 300
 """The parser takes 100 levels, which are at most 300 by `nesting`. At 800 its stack overflows, and the process ends."""
 _NESTED = re.compile(
-    r"""//[^\n\r]*|"(?:[^"\\]|\\.)*"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)"""
+    COMMENT_OR_TEXT + r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)"
     r"|(?P<join>&&|\|\||[-+*]|\b(?:if|else)\b)|(?P<operator>[.!])",
     re.DOTALL,
 )
