@@ -27,6 +27,7 @@ BATCH = 10_000
 """Rows per read, and per row group."""
 
 _DAY = timedelta(days=1)
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 _READ_SECONDS = 300.0
 _SUMMARY = b"graph_agent.summary"
 """The key of a file's metadata under which the decisions of its day are counted."""
@@ -56,19 +57,16 @@ class ParquetExport:
         Raises `ServiceError` if the log cannot be read and OSError if a file cannot be written. Every file is complete: an
         interrupted export is continued by the next one.
         """
-        first, last = await read(self._database, _read_bounds, seconds=_READ_SECONDS)
-        if first is None or last is None:
-            return
-        day = _start_of_day(max(first, since or first))
-        while day <= min(last, until or last):
+        start = _EARLIEST if since is None else _start_of_day(since)
+        # The next decision may be decades later: an imported one has the time that its file gives.
+        while (first := await read(self._database, _first_from(start), seconds=_READ_SECONDS)) is not None:
+            day = _start_of_day(first)
+            if until is not None and day > until:
+                return
             exported = await self._export_day(day)
             if exported is not None:
                 yield exported
-            # The next day may be centuries later: an imported decision has the time that its file gives.
-            following = await read(self._database, _first_from(day + _DAY), seconds=_READ_SECONDS)
-            if following is None:
-                return
-            day = _start_of_day(following)
+            start = day + _DAY
 
     async def _export_day(self, start: datetime) -> ExportedDay | None:
         day = f"{start:%Y-%m-%d}"
@@ -101,13 +99,6 @@ class ParquetExport:
 
 def _start_of_day(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def _read_bounds(connection: Connection) -> tuple[datetime | None, datetime | None]:
-    created_at = decision_logs.c.created_at
-    # Two statements: SQLite finds one bound in the index, but reads the whole table for both at once.
-    first, last = (connection.execute(select(bound(created_at))).scalar_one() for bound in (func.min, func.max))
-    return first, last
 
 
 def _first_from(at: datetime) -> Callable[[Connection], datetime | None]:
