@@ -13,7 +13,7 @@ from graph_agent.policy.cedar.schema import ToolAction
 Path = tuple[str, ...]
 
 COMMENT_OR_TEXT = r'''//[^\n\r]*|"(?:[^"\\]|\\.)*"'''
-"""What the parser does not take apart. It ends a comment at a line feed or a carriage return."""
+"""Comments and texts, whose brackets the parser does not nest. A comment ends at a line feed or a carriage return."""
 MAX_NESTING = 300
 """The parser takes 100 levels, which are at most 300 by `nesting`. At 800 its stack overflows, and the process ends."""
 _NESTED = re.compile(
