@@ -70,15 +70,19 @@ class Finding:
     """The reason of an unknown answer."""
     with_yes: Answer | None = None
     """For a tool: whether it may run with a yes."""
+    otherwise: Example | None = None
+    """For a tool that runs sometimes: a call that does not."""
 
     @property
     def is_certain(self) -> bool:
-        return self.answer is not Answer.UNKNOWN and (self.example is None or self.example.confirmed)
+        return self.answer is not Answer.UNKNOWN and all(one is None or one.confirmed for one in (self.example, self.otherwise))
 
     def to_json(self) -> dict[str, Any]:
         found = {"name": self.name, "answer": self.answer, "with_yes": self.with_yes, "why": self.why or None}
-        example = {} if self.example is None else {"example": asdict(self.example)}
-        return {**{key: str(value) for key, value in found.items() if value is not None}, **example}
+        examples = {"example": self.example, "otherwise": self.otherwise}
+        return {key: str(value) for key, value in found.items() if value is not None} | {
+            key: asdict(value) for key, value in examples.items() if value is not None
+        }
 
 
 class Analysis:
@@ -136,7 +140,7 @@ class Analysis:
 
 
 def explain(policy: Policy, seconds: float) -> list[Finding]:
-    """Return, for every tool, whether it runs without a yes and with one, with the smallest example."""
+    """Return, for every tool, whether it runs without a yes and with one, with examples of what runs and what does not."""
     analysis = Analysis(policy, seconds=seconds)
     facts = analysis.facts_about_called(policy)
 
@@ -144,15 +148,18 @@ def explain(policy: Policy, seconds: float) -> list[Finding]:
         call = analysis.call(tool)
         known = _formulas(facts, call)
         answers: list[Answer] = []
-        example = None
-        for condition, effect in zip(outcomes(call, policy), (Effect.RUNS, Effect.ASKS), strict=True):
+        example = otherwise = None
+        for condition, effects in zip(outcomes(call, policy), ([Effect.RUNS], [Effect.RUNS, Effect.ASKS]), strict=True):
             if (found := analysis.possible(call, *known, condition)) is None:
                 answers.append(Answer.NEVER)
                 continue
-            sometimes = analysis.possible(call, *known, z3.Not(condition)) is not None
-            answers.append(Answer.SOMETIMES if sometimes else Answer.ALWAYS)
-            example = example or find_example(found, call, [(policy, [effect])])
-        return Finding(tool, answers[0], example, with_yes=answers[1])
+            example = example or find_example(found, call, [(policy, effects)])
+            if (found := analysis.possible(call, *known, z3.Not(condition))) is None:
+                answers.append(Answer.ALWAYS)
+                continue
+            answers.append(Answer.SOMETIMES)
+            otherwise = otherwise or find_example(found, call, [(policy, [one for one in Effect if one not in effects])])
+        return Finding(tool, answers[0], example, with_yes=answers[1], otherwise=otherwise)
 
     return _answers(explained, ((tool,) for tool in analysis.tools))
 

@@ -36,7 +36,7 @@ Seconds = Annotated[float, option("--seconds", "N", "Limit each question to the 
 
 @with_files()
 def explain_policy(*, settings: Settings, seconds: Seconds = 5, as_json: AsJson = False) -> None:
-    """Print for every tool whether it may run without a yes, with an example.
+    """Print for every tool whether it may run without a yes, with an example of a call that runs, and of one that does not.
 
     Never, sometimes or always: for any arguments, roles, times and earlier calls. The guard has confirmed each example.
     """
@@ -45,6 +45,8 @@ def explain_policy(*, settings: Settings, seconds: Seconds = 5, as_json: AsJson 
     for finding in findings:
         with_yes, why = finding.with_yes or finding.answer, finding.why or _example(finding.example)
         line = f"{finding.name:<{width}}  without a yes: {finding.answer:<9}  with a yes: {with_yes:<9}  {why}"
+        if finding.otherwise is not None:
+            line += f"\n{'':<{width}}  not {_example(finding.otherwise)}  guard: {finding.otherwise.guard}"
         _print(finding, line.rstrip(), as_json=as_json)
 
 

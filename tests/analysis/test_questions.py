@@ -148,6 +148,10 @@ def test_explain_says_for_every_tool_what_may_run() -> None:
     assert found["restock"] == 'restock(sku="TEST-", count=0)'
     assert found["pay"] == 'pay(iban="", amount=0)  [called: login_bank]'
     assert found["set_price"] == 'set_price(sku="", price=0)  [roles: manager]'
+    borders = {one.name: f"{one.otherwise} {one.otherwise.guard}" for one in findings if one.otherwise is not None}
+    assert borders.keys() == {name for name, answers_of_it in answers.items() if Answer.SOMETIMES in answers_of_it}
+    assert borders["restock"] == 'restock(sku="", count=0) asks'
+    assert borders["set_price"] == 'set_price(sku="", price=0) refused'
 
 
 def proofs(promises: str, rules: str = RULES) -> dict[str, Finding]:
