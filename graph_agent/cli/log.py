@@ -17,8 +17,7 @@ from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.cli.trace import print_findings, print_record, shorten
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.reply.counting import counted
-from graph_agent.reply.text import visible
+from graph_agent.reply.text import counted, visible
 from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 _STYLES = {"SUCCESS": "green", "ERROR": "red", "REFUSAL": "yellow", "AMBIGUITY": "cyan", "PENDING": "yellow"}

@@ -23,7 +23,7 @@ from graph_agent.clock import SystemClock
 from graph_agent.record.tamper.tree_check import CheckedPart, CheckedTree, TreeDivision, TreeJob, check_stored_part, split_tree
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.record.tree.service import RecordTree
-from graph_agent.reply.counting import counted
+from graph_agent.reply.text import counted
 from graph_agent.settings import Settings, read_settings
 from graph_agent.tlog.note import NoteError
 from graph_agent.tlog.witness_client import WitnessClient

@@ -11,9 +11,8 @@ from graph_agent.models.tools import ToolResult
 from graph_agent.policy.confirmation import describe_action
 from graph_agent.policy.guard import INVALID_ARGUMENTS
 from graph_agent.policy.rules import Policy
-from graph_agent.reply.counting import counted
 from graph_agent.reply.fixed import refused
-from graph_agent.reply.text import one_line
+from graph_agent.reply.text import counted, one_line
 
 _MADE = frozenset({CallDisposition.EXECUTED, CallDisposition.REPEATED, CallDisposition.AWAITING})
 

@@ -9,8 +9,7 @@ from typing import Any
 from graph_agent.graph.stepping import Step
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.record import CallDisposition
-from graph_agent.reply.counting import counted
-from graph_agent.reply.text import one_line
+from graph_agent.reply.text import counted, one_line
 
 _SHOWN_MESSAGES = 3
 """The number of messages at the end of a request that are shown; earlier requests have shown the ones before them."""

@@ -178,3 +178,8 @@ def _cut(text: str) -> str:
     head = text[: MAX_REPLY_CHARS - 1]
     at = max(head.rfind(" "), head.rfind("\n"))
     return _OPEN_CODE.sub("", head[:at] if at > MAX_REPLY_CHARS // 2 else head).rstrip() + "…"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return `1 call` or `2 calls`; `noun` is the singular, and the plural has an s unless it is given."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

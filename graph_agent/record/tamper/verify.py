@@ -24,7 +24,7 @@ from graph_agent.record.tree.leaves import commitment, is_written_by_us
 from graph_agent.record.tree.reading import TILE, find_leaf, has_prefix, prove_leaf, read_head
 from graph_agent.record.tree.statements import NOTED, Statement, StatementKind, is_noted_by_us, numbers_of, ranges
 from graph_agent.record.tree.tables import LeafKind, record_leaves, record_pending, tree_cosignatures, tree_leaves, tree_nodes
-from graph_agent.reply.counting import counted
+from graph_agent.reply.text import counted
 from graph_agent.tlog.checkpoint import Checkpoint
 from graph_agent.tlog.merkle import TILE_LEVELS, Frontier
 from graph_agent.tlog.note import VerifierKey
