@@ -25,7 +25,7 @@ from graph_agent.models.llm import LLMErrorCode, LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionOpening
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.settings import Settings
 from graph_agent.telemetry import otlp
 from graph_agent.telemetry.spans import TraceParent, turn_spans

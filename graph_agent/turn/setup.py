@@ -17,8 +17,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.signature import Signer
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.ports import Clock, Confirmations, IdSource
-from graph_agent.record.audit_writer import AuditWriter, UseCounter
-from graph_agent.record.memory import MemoryAuditWriter, MemoryConfirmations
+from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter, MemoryConfirmations, UseCounter
 from graph_agent.tools.served_policy import ServedPolicy
 from graph_agent.turn.external import ExternalPorts
 from graph_agent.turn.handle import TurnHandle

@@ -18,8 +18,7 @@ from graph_agent.models.decision import DecisionContext, Message, OutcomeCategor
 from graph_agent.models.record import DecisionRecord
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.ports import Clock, LLMAdapter, ToolServer
-from graph_agent.record.audit_writer import AuditWriter
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import AuditWriter, MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.setup import EngineOptions, EnginePorts
 from graph_agent.validation.fixtures import Fixture, FixtureTask, FixtureTurn

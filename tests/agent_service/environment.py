@@ -12,7 +12,7 @@ from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
-from graph_agent.record.memory import MemoryAuditWriter, MemoryConfirmations
+from graph_agent.record.audit_writer import MemoryAuditWriter, MemoryConfirmations
 from graph_agent.turn.setup import EnginePorts
 from tests.llm.wire_server import Reply, WireServer, Writer, says
 from tests.scripted_turns import SECRET, TableServer

@@ -10,7 +10,7 @@ from graph_agent.agent_service import AgentLoopConfig, ToolBinding
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.models.tools import ToolResult
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.reply.fixed import UNKNOWN_REPLY
 from tests.agent_service.environment import USER, agent_services, kept, said, talk
 from tests.frozen_clock import pass_time

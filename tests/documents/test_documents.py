@@ -29,7 +29,7 @@ from pydantic_core import PydanticUndefined
 import graph_agent
 from graph_agent import agent_service
 from graph_agent.models.base import Frozen
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from tests.agent_service.environment import answers, wants
 from tests.llm.wire_server import serving
 from tests.scripted_turns import asks, calls, says

@@ -12,7 +12,7 @@ from graph_agent.errors import ServiceError
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.record import RecordStatus
 from graph_agent.policy.signature import Signer
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import freeze_loop_time
 from tests.invariants.adversary import Adversary

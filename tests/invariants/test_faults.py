@@ -17,7 +17,7 @@ from graph_agent.models.decision import DecisionContext
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import pass_time
 from tests.invariants.adversary import Adversary

@@ -15,7 +15,7 @@ from graph_agent.models.llm import LLMMessage, LLMResponse
 from graph_agent.models.record import RecordStatus
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.signature import Signer
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.record.tables import metadata as log_metadata
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine

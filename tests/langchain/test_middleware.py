@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from graph_agent.clock import ManualClock
 from graph_agent.langchain import GovernedTools, LangChainTools
 from graph_agent.llm.scripted import ScriptedAdapter
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.replays.replayer import replay
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.langchain.chat_model import THREAD, ScriptedChatModel, requests, said

@@ -16,7 +16,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.errors import ServiceError
 from graph_agent.langchain import as_node
 from graph_agent.models.decision import DecisionType
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.langchain.chat_model import THREAD, graph_with, said
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, says

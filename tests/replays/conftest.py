@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.replays.sources import LoadedRecord
 from tests.scripted_turns import asks, engine_of, says
 

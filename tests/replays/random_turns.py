@@ -29,8 +29,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import ToolServer
-from graph_agent.record.audit_writer import AuditWriter
-from graph_agent.record.memory import MemoryConfirmations
+from graph_agent.record.audit_writer import AuditWriter, MemoryConfirmations
 from graph_agent.reply.fixed import RATE_LIMIT_REPLY
 from graph_agent.task_server.declarations import TASK_TOOLS
 from graph_agent.turn.engine import LLMAgentEngine

@@ -13,7 +13,7 @@ from graph_agent.models.decision import ConfirmationAnswer, DecisionType, Outcom
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition, EntryKind, RecordStatus
 from graph_agent.policy.cedar.conditions import ConditionsFile
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.replays import ReplayReport, replay
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn

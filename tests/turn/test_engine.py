@@ -26,7 +26,7 @@ from graph_agent.models.llm import FunctionCall, LLMErrorCode, LLMResponse
 from graph_agent.models.record import DecisionRecord, OpenTurn, RecordStatus
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.constitution import Constitution
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.frozen_clock import freeze_loop_time, pass_time
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, grouped, says

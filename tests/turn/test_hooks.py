@@ -12,7 +12,7 @@ from graph_agent.graph.stepping import Step
 from graph_agent.models.llm import LLMRequest, LLMResponse
 from graph_agent.models.record import DecisionRecord, RecordHeader
 from graph_agent.models.tools import ToolResult
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.tools.progress import progress_listener
 from graph_agent.turn.hooks import HookList, ToolCallMode, TurnHook
 from tests.scripted_turns import TableServer, asks, calls, done, engine_of, failed, says

@@ -12,7 +12,7 @@ from graph_agent.clock import ManualClock
 from graph_agent.graph.stepping import Step
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import InterruptReason, RecordStatus
-from graph_agent.record.memory import MemoryAuditWriter
+from graph_agent.record.audit_writer import MemoryAuditWriter
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.finished import FinishedTurn
 from graph_agent.turn.handle import TurnHandle
