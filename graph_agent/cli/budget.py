@@ -12,7 +12,7 @@ from graph_agent.cli.filters import open_log
 from graph_agent.cli.options import AsJson, User
 from graph_agent.cli.show import json_line
 from graph_agent.models.facts import total_of, uses_by_window, window_start
-from graph_agent.record.uses import find_uses
+from graph_agent.record.operations import find_uses
 from graph_agent.reply.text import visible
 from graph_agent.settings import read_settings
 

@@ -33,7 +33,7 @@ from graph_agent.models.record import (
     ToolInvocation,
 )
 from graph_agent.ports import Clock
-from graph_agent.record import operations, projection, uses
+from graph_agent.record import operations, projection
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
@@ -199,8 +199,8 @@ class DatabaseAuditWriter(AuditWriter):
 
         def work(connection: Connection) -> tuple[RecordEntry, bool]:
             attempt = self._begin_append(connection, decision_id)
-            uses.lock_uses(connection, operation.user_id)
-            past = uses.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
+            operations.lock_uses(connection, operation.user_id)
+            past = operations.find_uses(connection, operation.user_id, reservation.since, without=decision_id)
             verdict, runs = reservation.judge(past)
             _CALL.run_for_each(connection, [_call_row(decision_id, call) for call in responses])
             _ENTRY.run_for_each(connection, [_entry_row(decision_id, entry) for entry in (*entries, verdict)])
@@ -215,12 +215,12 @@ class DatabaseAuditWriter(AuditWriter):
             self._loaded[decision_id] += entries
 
     async def used_tokens(self, user_id: str, decision_id: str, since: datetime) -> int:
-        return await self._read(lambda connection: uses.find_tokens(connection, user_id, since, without=decision_id))
+        return await self._read(lambda connection: operations.find_tokens(connection, user_id, since, without=decision_id))
 
     async def past_uses(self, context: DecisionContext, decision_id: str, since: datetime) -> PastUses:
         def work(connection: Connection) -> PastUses:
-            found = uses.find_uses(connection, context.user_id, since, without=decision_id)
-            return PastUses(found, uses.find_called(connection, context.conversation_id, without=decision_id))
+            found = operations.find_uses(connection, context.user_id, since, without=decision_id)
+            return PastUses(found, operations.find_called(connection, context.conversation_id, without=decision_id))
 
         return await self._read(work)
 

@@ -34,7 +34,7 @@ from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.models.facts import PastUse
-from graph_agent.record.uses import find_uses
+from graph_agent.record.operations import find_uses
 from graph_agent.settings import read_settings
 from tests.chat.till_server import build_till, refunds
 from tests.cluster.clients import AUDIENCE, JWT_SECRET, REPEATED

@@ -163,7 +163,7 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     "a budget is read before the transaction that counts the call": [
         Edit(
             _WRITER,
-            "            past = uses.find_uses(connection, operation.user_id, reservation.since, without=decision_id)\n",
+            "            past = operations.find_uses(connection, operation.user_id, reservation.since, without=decision_id)\n",
             "",
         ),
         Edit(
@@ -171,12 +171,12 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
             "        operation = reservation.operation\n",
             "        operation = reservation.operation\n"
             "        past = await self._read(\n"
-            "            lambda connection: uses.find_uses(connection, operation.user_id, reservation.since, decision_id)\n"
+            "            lambda c: operations.find_uses(c, operation.user_id, reservation.since, decision_id)\n"
             "        )\n",
         ),
     ],
     "calls whose outcome is not known do not count": [
-        Edit("graph_agent.record.uses", "_row.state != CallState.VOID", "_row.state == CallState.DONE")
+        Edit(_OPERATIONS, "_row.state != CallState.VOID", "_row.state == CallState.DONE")
     ],
     "a decision without a chat goes on after it was closed": [
         Edit(_WRITER, "            _require_open(connection, decision_id)\n            return 1\n", "            return 1\n")

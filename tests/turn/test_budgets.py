@@ -26,7 +26,7 @@ from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.policy.signature import Signer
 from graph_agent.ports import SentCall
-from graph_agent.record.uses import find_uses
+from graph_agent.record.operations import find_uses
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays import ReplayReport, replay
 from graph_agent.turn.engine import LLMAgentEngine
