@@ -26,11 +26,11 @@ from graph_agent.db import Database
 from graph_agent.models.record import DecisionOpening, RecordHeader
 from graph_agent.record.sealer import Sealer
 from graph_agent.record.tamper.verify import verify_log
-from graph_agent.record.tree.keys import LogKeys
 from graph_agent.record.tree.reading import prove_leaf, stored_nodes
 from graph_agent.record.tree.service import BATCH, RecordTree, TreeSealer
 from graph_agent.record.tree.tables import LeafKind, record_pending, tree_leaves
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.merkle import consistency_proof
 from graph_agent.tlog.note import KeyType, SigningKey
 from tests.cluster.services import PostgreSql

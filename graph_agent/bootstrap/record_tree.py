@@ -20,12 +20,12 @@ from graph_agent.db import Database
 from graph_agent.db.private_file import replace_private_file
 from graph_agent.errors import ConfigurationError, RecordRolledBackError, ServiceError
 from graph_agent.ports import Clock
-from graph_agent.record.tree.keys import LogKeys
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.tree.statements import Statement, StatementKind
 from graph_agent.settings import Settings
+from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import KeyType, NoteError, SigningKey, VerifierKey
-from graph_agent.tlog.witness_client import WitnessClient
+from graph_agent.tlog.witness import WitnessClient
 
 _log = logging.getLogger(__name__)
 

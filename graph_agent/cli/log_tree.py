@@ -26,7 +26,7 @@ from graph_agent.record.tree.service import RecordTree
 from graph_agent.reply.text import counted
 from graph_agent.settings import Settings, read_settings
 from graph_agent.tlog.note import NoteError
-from graph_agent.tlog.witness_client import WitnessClient
+from graph_agent.tlog.witness import WitnessClient
 
 _MAX_NOTE = 64 * 1024
 

@@ -1,16 +1,17 @@
-"""Checkpoints (c2sp.org/tlog-checkpoint), which are signed notes, and proofs that a leaf is in a tree (c2sp.org/tlog-proof)."""
+"""Checkpoints (c2sp.org/tlog-checkpoint), which are signed notes, with the keys of a log, and proofs (c2sp.org/tlog-proof)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from graph_agent.tlog.note import KeyType, NoteError, VerifierKey, decode, encode, open_note
+from graph_agent.tlog.note import KeyType, NoteError, SigningKey, VerifierKey, decode, encode, open_note, sign
 
 MAX_HASHES = 63
 """The largest number of hashes in a proof."""
 _PROOF = "c2sp.org/tlog-proof@v1"
 _HASH_BYTES = 32
+_FORK = "/fork-"
 
 
 @dataclass(frozen=True)
@@ -73,3 +74,32 @@ def _hash(line: str) -> bytes:
     if len(raw) != _HASH_BYTES:
         raise NoteError("it contains a hash that does not have 32 bytes")
     return raw
+
+
+class LogKeys:
+    """The signing keys, the current one first. During a rotation all of them sign."""
+
+    def __init__(self, keys: Sequence[SigningKey]) -> None:
+        self.all = tuple(keys)
+        self.origin = keys[0].verifier.name
+        """The origin of the log before any fork: the name of its key."""
+
+    def sign(self, checkpoint: Checkpoint) -> str:
+        """Return the signed checkpoint."""
+        return sign(checkpoint.to_text(), [SigningKey.of(checkpoint.origin, KeyType.LOG, key.private) for key in self.all])
+
+    def open(self, note: str) -> Checkpoint:
+        """Return a checkpoint of this log or of a fork of it. Raises `NoteError` if no key of the log has signed it."""
+        origin = note.partition("\n")[0]
+        if origin != self.origin and not origin.startswith(f"{self.origin}{_FORK}"):
+            raise NoteError(f"it is a checkpoint of another log, {origin}")
+        return Checkpoint.open(note, self.verifiers(origin))[0]
+
+    def verifiers(self, origin: str) -> list[VerifierKey]:
+        """Return the public keys by which checkpoints of this origin are verified."""
+        return [VerifierKey(origin, KeyType.LOG, key.verifier.public) for key in self.all]
+
+    def next_fork(self, origin: str) -> str:
+        """Return the origin of the log after a fork of `origin`."""
+        _, _, number = origin.partition(f"{self.origin}{_FORK}")
+        return f"{self.origin}{_FORK}{int(number or 1) + 1}"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from graph_agent.tlog.note import SigningKey, VerifierKey
-from graph_agent.tlog.witness_client import WitnessClient
+from graph_agent.tlog.witness import WitnessClient
 from tests.cli.conftest import Cli
 from tests.cli.test_verify import TABLES, UNANCHORED, execute
 from tests.record.trees import running_witness

@@ -15,9 +15,9 @@ from typing import Any
 
 from graph_agent.clock import RandomIds, SystemClock
 from graph_agent.db import Database
-from graph_agent.record.tree.keys import LogKeys
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import SigningKey
 from tests.record.trees import KEY, LogFiller
 

@@ -7,9 +7,9 @@ from graph_agent.db import Database
 from graph_agent.models.record import DecisionOpening
 from graph_agent.record.sealer import RecordKey, derive_record_key
 from graph_agent.record.tamper.violations import ViolationKind
-from graph_agent.record.tree.keys import LogKeys
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import KeyType, SigningKey
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.record.trees import LOG_KEY, tree_of, verified

@@ -21,12 +21,11 @@ from graph_agent.ports import IdSource
 from graph_agent.record.sealer import RecordKey, derive_record_key
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport, ViolationKind
-from graph_agent.record.tree.keys import LogKeys
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
+from graph_agent.tlog.checkpoint import LogKeys
 from graph_agent.tlog.note import KeyType, SigningKey, VerifierKey
-from graph_agent.tlog.witness import Witness, open_witness_state
-from graph_agent.tlog.witness_client import WitnessClient
+from graph_agent.tlog.witness import Witness, WitnessClient, open_witness_state
 from tests.scripted_turns import asks, calls, engine_of, says
 from tests.serving import ServerWithoutSignals
 

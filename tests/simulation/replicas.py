@@ -15,11 +15,10 @@ from graph_agent.errors import ServiceError
 from graph_agent.graph.build import shipped_graph
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.policy.signature import Signer
-from graph_agent.record.tree.keys import LogKeys
 from graph_agent.record.tree.reading import read_head
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.tlog.checkpoint import Checkpoint
+from graph_agent.tlog.checkpoint import Checkpoint, LogKeys
 from graph_agent.tlog.note import KeyType, SigningKey
 from graph_agent.turn.engine import LLMAgentEngine
 from graph_agent.turn.setup import EngineOptions, EnginePorts

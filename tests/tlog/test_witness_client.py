@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from graph_agent.tlog import witness_client
+from graph_agent.tlog import witness
 from graph_agent.tlog.note import KeyType, SigningKey
-from graph_agent.tlog.witness_client import WitnessClient, WitnessError
+from graph_agent.tlog.witness import WitnessClient, WitnessError
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def test_an_answer_is_not_compressed_because_it_is_read_as_it_is_sent() ->
 
 async def test_an_answer_that_arrives_a_byte_at_a_time_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     # The real limit would make the test wait for ten seconds.
-    monkeypatch.setattr(witness_client, "SECONDS", 0.3)
+    monkeypatch.setattr(witness, "SECONDS", 0.3)
     gone = asyncio.Event()
 
     async def endless(_head: bytes, writer: asyncio.StreamWriter) -> None:

@@ -19,13 +19,12 @@ from graph_agent.record.statements import read
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, tool_invocation_logs
 from graph_agent.record.tamper.tree_check import LEAF_TABLES, READ_SECONDS, CheckedTree, Progress, check_leaf, check_tree
 from graph_agent.record.tamper.violations import Anchor, VerifyReport, Violation, ViolationKind, ViolationList
-from graph_agent.record.tree.keys import LogKeys
 from graph_agent.record.tree.leaves import commitment, is_written_by_us
 from graph_agent.record.tree.reading import TILE, find_leaf, has_prefix, prove_leaf, read_head
 from graph_agent.record.tree.statements import NOTED, Statement, StatementKind, is_noted_by_us, numbers_of, ranges
 from graph_agent.record.tree.tables import LeafKind, record_leaves, record_pending, tree_cosignatures, tree_leaves, tree_nodes
 from graph_agent.reply.text import counted
-from graph_agent.tlog.checkpoint import Checkpoint
+from graph_agent.tlog.checkpoint import Checkpoint, LogKeys
 from graph_agent.tlog.merkle import TILE_LEVELS, Frontier
 from graph_agent.tlog.note import VerifierKey
 

@@ -23,15 +23,14 @@ from graph_agent.errors import RecordRolledBackError
 from graph_agent.ports import Clock
 from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.statements import read, write
-from graph_agent.record.tree.keys import LogKeys
 from graph_agent.record.tree.leaves import is_written_by_us, leaf_entry
 from graph_agent.record.tree.reading import has_prefix, read_head, stored_nodes
 from graph_agent.record.tree.statements import Statement, StatementKind, add_statement, state_removals
 from graph_agent.record.tree.tables import record_leaves, record_pending, tree_cosignatures, tree_head, tree_leaves, tree_nodes
-from graph_agent.tlog.checkpoint import Checkpoint
+from graph_agent.tlog.checkpoint import Checkpoint, LogKeys
 from graph_agent.tlog.merkle import TILE_LEVELS, Frontier, consistency_proof, leaf_hash
 from graph_agent.tlog.note import NoteError, encode
-from graph_agent.tlog.witness_client import WitnessClient, WitnessError
+from graph_agent.tlog.witness import WitnessClient, WitnessError
 
 _log = logging.getLogger(__name__)
 
