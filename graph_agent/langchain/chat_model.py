@@ -14,7 +14,7 @@ from graph_agent.llm.adapter_call import RequestAdapter
 from graph_agent.llm.openai_compatible import build_messages, build_tools
 from graph_agent.llm.provider_errors import StatusError, failure_for_status, timeout_failure
 from graph_agent.llm.response_parsing import Finish, check_storable, make_response, make_usage, read_finish, read_model_name
-from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
+from graph_agent.llm.wire import OPENAI_NAME, WireNames
 from graph_agent.models.llm import LLMMessage, LLMRequest, LLMResponse, ToolDeclaration
 
 _PROVIDER: Final = "langchain"

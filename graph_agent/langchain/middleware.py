@@ -16,7 +16,7 @@ from langgraph.types import Command
 from graph_agent.langchain.events import tool_message
 from graph_agent.langchain.turns import LOCAL_USER, Roles, TaskTurns, User
 from graph_agent.llm.openai_compatible import build_tools
-from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
+from graph_agent.llm.wire import OPENAI_NAME, WireNames
 from graph_agent.models.llm import FunctionCall
 from graph_agent.models.record import CallDisposition
 from graph_agent.models.tools import ToolResult

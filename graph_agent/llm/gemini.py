@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from graph_agent.llm import response_parsing as parsing
 from graph_agent.llm.config import LLMConfig, check_base_url, make_config
 from graph_agent.llm.families import DEFAULT_MODEL, Effort, Family, family_of, output_tokens, thinking_of
-from graph_agent.llm.pairing import pair_results
 from graph_agent.llm.provider_adapter import Post, ProviderAdapter
 from graph_agent.llm.provider_errors import blocked_error
-from graph_agent.llm.wire_names import GEMINI_NAME, WireNames
+from graph_agent.llm.wire import GEMINI_NAME, WireNames, pair_results
 from graph_agent.models.llm import NO_PARAMETERS, LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from graph_agent.llm.config import LLMConfig, check_base_url, make_config
 from graph_agent.llm.families import Effort, family_of, output_tokens, plain_name
 from graph_agent.llm.gemini import UNSIGNED
 from graph_agent.llm.model_markup import strip_model_markup
-from graph_agent.llm.pairing import pair_results
 from graph_agent.llm.provider_adapter import Post, ProviderAdapter
-from graph_agent.llm.wire_names import OPENAI_NAME, WireNames
+from graph_agent.llm.wire import OPENAI_NAME, WireNames, pair_results
 from graph_agent.models.llm import NO_PARAMETERS, LLMMessage, LLMRequest, LLMResponse, TokenUsage, ToolDeclaration
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from graph_agent.errors import InvalidResponseError
 from graph_agent.llm.provider_errors import blocked_error, not_json_failure
-from graph_agent.llm.wire_names import WireNames, strip_namespace
+from graph_agent.llm.wire import WireNames, strip_namespace
 from graph_agent.models.decision import unstorable
 from graph_agent.models.llm import FunctionCall, LLMResponse, TokenUsage, ToolDeclaration
 from graph_agent.reply.forms import REPLY_FORMS, read_form

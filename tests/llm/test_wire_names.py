@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graph_agent.llm.config import LLMConfig
-from graph_agent.llm.wire_names import GEMINI_NAME, OPENAI_NAME, WireNames
+from graph_agent.llm.wire import GEMINI_NAME, OPENAI_NAME, WireNames
 from graph_agent.models.llm import FunctionResponse, LLMMessage, ToolDeclaration
 from tests.llm.wire_apis import API, APIS, SIGNATURE, Call
 from tests.llm.wire_server import says, serving
