@@ -26,7 +26,7 @@ from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport
 from graph_agent.record.tree.tables import tree_leaves
 from graph_agent.settings import Settings
-from graph_agent.task_server.tables import metadata as task_tables
+from graph_agent.task_server.store import metadata as task_tables
 
 KEPT = "before_join"
 """The folder of the home that keeps the two files."""

@@ -23,7 +23,7 @@ from graph_agent.record.partitions import CREATED_AHEAD, create_days
 from graph_agent.record.statements import write
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.tree.statements import Statement, StatementKind
-from graph_agent.task_server.tables import operations
+from graph_agent.task_server.store import operations
 
 KEEP_OPERATIONS = timedelta(days=60)
 """Retention of ledger rows. Longer than that of turns, because a turn that is resumed looks its operation keys up."""

@@ -18,7 +18,7 @@ from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport, ViolationKind, ViolationList
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.task_server.declarations import TOOL_HINTS
-from graph_agent.task_server.tables import operations
+from graph_agent.task_server.store import operations
 
 _MARGIN = timedelta(days=1)
 """The sweeper may be about to remove an operation."""

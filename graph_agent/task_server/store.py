@@ -1,4 +1,4 @@
-"""The statements on the tasks table, which no other module uses.
+"""The tables of the task server, tasks and the ledger of operations on them, and all statements on tasks.
 
 Every statement has the user id as a condition, so that another user's task is not found. The functions take the connection of
 the caller's transaction, so that an effect and its ledger row are committed together.
@@ -9,12 +9,34 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
 
-from graph_agent.db import Database
+from graph_agent.db import Database, UtcDateTime, UuidText, enum_by_value, new_metadata
 from graph_agent.db.prepared import PreparedStatement
-from graph_agent.task_server.models import Task, TaskStatus
-from graph_agent.task_server.tables import tasks
+from graph_agent.ledger.operations import operations_table
+from graph_agent.task_server.models import MAX_DESCRIPTION_LENGTH, Task, TaskStatus
+
+metadata = new_metadata()
+
+tasks = sa.Table(
+    "tasks",
+    metadata,
+    # Internal: it orders tasks with the same creation time. Clients use the UUID, which is never reused.
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("id", UuidText, nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("description", sa.String(MAX_DESCRIPTION_LENGTH), nullable=False),
+    sa.Column("status", enum_by_value(TaskStatus, "status"), nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("completed_at", UtcDateTime),
+    sa.UniqueConstraint("id"),
+    sa.CheckConstraint(f"length(description) BETWEEN 1 AND {MAX_DESCRIPTION_LENGTH}", name="description_length"),
+    sa.CheckConstraint("(status = 'completed') = (completed_at IS NOT NULL)", name="completed_at_iff_completed"),
+    sa.Index("ix_tasks_user_id_created_at", "user_id", "created_at"),
+)
+
+operations = operations_table(metadata)
 
 _COLUMNS = [tasks.c[name] for name in Task.model_fields]
 _OWN_TASK = (tasks.c.id == bindparam("task"), tasks.c.user_id == bindparam("user"))

@@ -21,7 +21,7 @@ from graph_agent.ports import Clock, IdSource
 from graph_agent.reply.text import quoted
 from graph_agent.task_server import store
 from graph_agent.task_server.models import AddTask, ListTasks, Task, TaskReference, TaskStatus, UpdateTask, error_sentence
-from graph_agent.task_server.tables import operations
+from graph_agent.task_server.store import operations
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from graph_agent.record.tree.leaves import commitment, leaf_entry
 from graph_agent.record.tree.tables import tree_head, tree_leaves
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings, read_settings
-from graph_agent.task_server.tables import metadata as tasks_metadata
+from graph_agent.task_server.store import metadata as tasks_metadata
 from graph_agent.tlog.merkle import Frontier, leaf_hash
 from tests.cli.conftest import Cli
 from tests.cli.test_transparency import key_of, witness_in_thread

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, MetaData
 from graph_agent.chat.conversations.tables import metadata as conversation_tables
 from graph_agent.db import Database
 from graph_agent.record.tree.tables import tree_leaves
-from graph_agent.task_server.tables import metadata as task_tables
+from graph_agent.task_server.store import metadata as task_tables
 from tests.cli.conftest import Cli
 
 HOMES = sorted((Path(__file__).parent / "homes").glob("*.tar.xz"))

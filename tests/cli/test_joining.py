@@ -16,7 +16,7 @@ from graph_agent.bootstrap.copying import KEPT, join_home
 from graph_agent.chat.conversations.tables import metadata as conversations
 from graph_agent.record.tree.tables import tree_leaves
 from graph_agent.settings import read_settings
-from graph_agent.task_server.tables import metadata as tasks
+from graph_agent.task_server.store import metadata as tasks
 from tests.cli.conftest import Cli
 
 EARLIER = ("record_blobs", "record_entries")

@@ -23,7 +23,7 @@ from graph_agent.ports import LLMAdapter
 from graph_agent.record.tables import metadata as log_metadata
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.task_server.server import build_task_server
-from graph_agent.task_server.tables import metadata as task_tables
+from graph_agent.task_server.store import metadata as task_tables
 from graph_agent.tools.executor import McpToolExecutor
 from graph_agent.turn.engine import LLMAgentEngine
 from tests.invariants.checks import CANARY, check_text

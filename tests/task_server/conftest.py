@@ -9,7 +9,7 @@ import pytest
 from graph_agent.clock import ManualClock, SequentialIds
 from graph_agent.db import Database
 from graph_agent.ledger.protocol import OperationMeta, ResultEnvelope
-from graph_agent.task_server.tables import metadata
+from graph_agent.task_server.store import metadata
 from graph_agent.task_server.tools import TaskTools
 
 

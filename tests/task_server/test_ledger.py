@@ -12,7 +12,7 @@ from graph_agent.db import Database
 from graph_agent.errors import ToolErrorCode
 from graph_agent.ledger.operations import OTHER_REQUEST, VOIDED
 from graph_agent.ledger.protocol import ResultEnvelope
-from graph_agent.task_server.tables import metadata
+from graph_agent.task_server.store import metadata
 from tests.task_server.conftest import ToolsOnDatabase
 
 

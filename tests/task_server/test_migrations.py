@@ -7,7 +7,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import CheckConstraint, Connection, inspect
 
 from graph_agent.db import Database, migrate
-from graph_agent.task_server.tables import metadata
+from graph_agent.task_server.store import metadata
 
 
 def test_the_migrated_tables_match_the_declared_tables(database: Database) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph_agent.task_server.tables import metadata
+from graph_agent.task_server.store import metadata
 
 OLDEST = "0001"
 create = metadata.create_all
