@@ -29,7 +29,7 @@ from graph_agent.models.record import CallState, DecisionRecord, ToolInvocation
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import Violation
-from graph_agent.record.tree.proof import DecisionProof, read_proof
+from graph_agent.record.tree.reading import DecisionProof, read_proof
 from graph_agent.replays.visited_states import VisitedState, visited_states
 from graph_agent.reply.causes import FailureCause
 from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log

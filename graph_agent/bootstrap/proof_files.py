@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from graph_agent.db import Database
-from graph_agent.record.tree.proof import read_proof
+from graph_agent.record.tree.reading import read_proof
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.replays.sources import LoadedRecord, load_from_log
 

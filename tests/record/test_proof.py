@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, expect
 from graph_agent.db import Database
 from graph_agent.policy.constitution import Constitution
 from graph_agent.record.tree.leaves import commitment, leaf_entry
-from graph_agent.record.tree.proof import DecisionProof, read_proof
+from graph_agent.record.tree.reading import DecisionProof, read_proof
 from graph_agent.record.tree.tables import tree_leaves
 from graph_agent.tlog.checkpoint import Checkpoint, format_proof
 from graph_agent.tlog.merkle import Frontier, leaf_hash
