@@ -12,60 +12,41 @@ from graph_agent.models.llm import ToolDeclaration
 
 PREVIEW_TEMPLATE = "task://{task_id}"
 
-TOOL_DECLARATIONS: list[dict[str, Any]] = [
-    {
-        "name": "add_task",
-        "description": "Create a new task. Use when user wants to add, create, or remember something.",
-        "parameters": {
-            "type": "object",
-            "properties": {"description": {"type": "string", "description": "Task description"}},
-            "required": ["description"],
-        },
-    },
-    {
-        "name": "list_tasks",
-        "description": "Get user's tasks. Use when user wants to see, view, or list their tasks.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "status": {
-                    "type": "string",
-                    "enum": ["pending", "completed", "all"],
-                    "description": "Filter by status (default: all)",
-                }
-            },
-        },
-    },
-    {
-        "name": "update_task",
-        "description": "Update a task's description. Use when user wants to change, edit, or rename a task.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "task_id": {"type": "string", "description": "Task ID to update"},
-                "description": {"type": "string", "description": "New description"},
-            },
-            "required": ["task_id", "description"],
-        },
-    },
-    {
-        "name": "complete_task",
-        "description": "Mark a task as completed. Use when user says done, finished, or completed.",
-        "parameters": {
-            "type": "object",
-            "properties": {"task_id": {"type": "string", "description": "Task ID to complete"}},
-            "required": ["task_id"],
-        },
-    },
-    {
-        "name": "delete_task",
-        "description": "Delete a task permanently. Use when user wants to remove or delete a task.",
-        "parameters": {
-            "type": "object",
-            "properties": {"task_id": {"type": "string", "description": "Task ID to delete"}},
-            "required": ["task_id"],
-        },
-    },
+
+def _declare(name: str, text: str, /, *, required: bool = True, **arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the declaration of a tool with these arguments, all of which are texts."""
+    schema = {"type": "object", "properties": {name: {"type": "string", **about} for name, about in arguments.items()}}
+    return {"name": name, "description": text, "parameters": {**schema, **({"required": [*arguments]} if required else {})}}
+
+
+TOOL_DECLARATIONS = [
+    _declare(
+        "add_task",
+        "Create a new task. Use when user wants to add, create, or remember something.",
+        description={"description": "Task description"},
+    ),
+    _declare(
+        "list_tasks",
+        "Get user's tasks. Use when user wants to see, view, or list their tasks.",
+        required=False,
+        status={"enum": ["pending", "completed", "all"], "description": "Filter by status (default: all)"},
+    ),
+    _declare(
+        "update_task",
+        "Update a task's description. Use when user wants to change, edit, or rename a task.",
+        task_id={"description": "Task ID to update"},
+        description={"description": "New description"},
+    ),
+    _declare(
+        "complete_task",
+        "Mark a task as completed. Use when user says done, finished, or completed.",
+        task_id={"description": "Task ID to complete"},
+    ),
+    _declare(
+        "delete_task",
+        "Delete a task permanently. Use when user wants to remove or delete a task.",
+        task_id={"description": "Task ID to delete"},
+    ),
 ]
 """The declarations of the adapter contract (docs/contracts.md), word for word."""
 
