@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Connection, Select, and_, bindparam, delete, insert, or_, select, update
 
 from graph_agent.db import Database, UtcDateTime, UuidText, enum_by_value, new_metadata
 from graph_agent.db.prepared import PreparedStatement
@@ -65,29 +65,27 @@ def add(connection: Connection, task: Task) -> None:
     _INSERT.run(connection, dict(task))
 
 
-def list_newest_first(connection: Connection, user_id: str, status: TaskStatus | None = None) -> list[Task]:
-    """Return the user's tasks, newest first; all of them or those with `status`."""
-    listed = _NEWEST_FIRST if status is None else _NEWEST_FIRST.where(tasks.c.status == status)
-    rows = connection.execute(listed, {"user": user_id})
-    return [Task.model_validate(dict(row)) for row in rows.mappings()]
+def list_newest_first(connection: Connection, user_id: str, status: str = "all") -> list[Task]:
+    """Return the user's tasks with `status`, or "all", newest first."""
+    return _list(connection, _NEWEST_FIRST, {"user": user_id}, status)
 
 
 def page_newest_first(
-    connection: Connection,
-    user_id: str,
-    count: int,
-    after: tuple[datetime, str] | None = None,
-    status: TaskStatus | None = None,
+    connection: Connection, user_id: str, count: int, after: tuple[datetime, str] | None, status: str = "all"
 ) -> list[Task]:
-    """Return at most `count` of the user's tasks, newest first; all of them or those with `status`.
+    """Return at most `count` of the user's tasks with `status`, or "all", newest first.
 
     `after` is the creation time and id of a task: only tasks that come after it in this order are returned.
     """
     page, values = _PAGE, {"user": user_id, "count": count}
     if after is not None:
         page, values = _NEXT_PAGE, {**values, "at": after[0], "task": after[1]}
-    rows = connection.execute(page if status is None else page.where(tasks.c.status == status), values)
-    return [Task.model_validate(dict(row)) for row in rows.mappings()]
+    return _list(connection, page, values, status)
+
+
+def _list(connection: Connection, query: Select[Any], values: dict[str, Any], status: str) -> list[Task]:
+    wanted = query if status == "all" else query.where(tasks.c.status == TaskStatus(status))
+    return [Task.model_validate(dict(row)) for row in connection.execute(wanted, values).mappings()]
 
 
 def get(connection: Connection, user_id: str, task_id: str, *, lock: bool = False) -> Task | None:
@@ -122,7 +120,6 @@ class TaskPages:
         `status` is that of the tasks, or "all". Raises LookupError if the user has no task `before`, and
         `DatabaseUnavailableError`.
         """
-        wanted = None if status == "all" else TaskStatus(status)
 
         def page(connection: Connection) -> list[Task]:
             after = None
@@ -131,6 +128,6 @@ class TaskPages:
                 if last is None:
                     raise LookupError(before)
                 after = (last.created_at, last.id)
-            return page_newest_first(connection, user_id, limit, after, wanted)
+            return page_newest_first(connection, user_id, limit, after, status)
 
         return [task.to_json() for task in await self._database.read(page)]

@@ -103,8 +103,7 @@ class TaskTools:
         return await self._database.read(lambda connection: store.get(connection, user_id, wanted))
 
     async def _list(self, user_id: str, arguments: ListTasks) -> ResultEnvelope:
-        status = None if arguments.status == "all" else TaskStatus(arguments.status)
-        found = await self._database.read(lambda connection: store.list_newest_first(connection, user_id, status))
+        found = await self._database.read(lambda connection: store.list_newest_first(connection, user_id, arguments.status))
         return ResultEnvelope.done(tasks=[task.to_json() for task in found], count=len(found))
 
     def _add(self, connection: Connection, operation: Operation, arguments: AddTask) -> ResultEnvelope:
