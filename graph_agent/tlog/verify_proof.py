@@ -153,14 +153,5 @@ if __name__ == "__main__":
     try:
         # Bytes, because reading text would change its line breaks.
         print("PROVED, with these keys:", verify(*(Path(name).read_bytes().decode() for name in sys.argv[1:])))
-    except (
-        NotProvedError,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        OSError,
-        TypeError,
-        ValueError,
-        RecursionError,
-    ) as error:
+    except Exception as error:  # whatever is wrong with the files, they prove nothing
         sys.exit(f"NOT PROVED: {error}")
