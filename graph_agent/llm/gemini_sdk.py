@@ -70,7 +70,8 @@ class GeminiChat(ChatGoogleGenerativeAI):
         config.automatic_continuation = False
         config.should_return_http_response = True  # the raw body: the SDK's models drop parts that they do not know
         assert config.http_options is not None
-        config.http_options.headers = {"X-Server-Timeout": str(_server_deadline(config.http_options.timeout))}
+        seconds = -(-(config.http_options.timeout or 0) // 1000)
+        config.http_options.headers = {"X-Server-Timeout": str(max(_SHORTEST_SERVER_DEADLINE, seconds))}
         config.http_options.extra_body = _SharedDict(fields or {})
         return request
 
@@ -96,10 +97,6 @@ class GeminiChat(ChatGoogleGenerativeAI):
         sent = [*opening, HumanMessage("-")]
         message = await self.ainvoke(sent, fields=request["fields"], **request["settings"], timeout=seconds)
         return str(message.response_metadata.get("body") or "")
-
-
-def _server_deadline(milliseconds: int | None) -> int:
-    return max(_SHORTEST_SERVER_DEADLINE, -(-(milliseconds or 0) // 1000))
 
 
 def open_chat(http: httpx.AsyncClient, *, api_key: str, model: str, base_url: str) -> GeminiChat:

@@ -246,18 +246,10 @@ async def call_with_retries(
             failure = translate(exc)
             # Our message and the status or the type of the SDK's exception; its own message may quote the key or the prompt.
             _log.warning("%s (%s)", failure.error.message, exc if isinstance(exc, StatusError) else type(exc).__name__)
-            delay = _delay(failure)
-            if number == retries or not failure.retryable or not _fits(delay, limit):
+            requested, left = failure.error.retry_after, time_left()
+            delay = requested if requested is not None else MIN_DELAY_SECONDS * random.uniform(1, 2)
+            fits = delay <= (limit if left is None else left) * (1 - _SHARE_FOR_THE_ATTEMPT)
+            if number == retries or not failure.retryable or not fits:
                 raise failure.error from exc
         await asyncio.sleep(delay)
     raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-def _delay(failure: Failure) -> float:
-    requested = failure.error.retry_after
-    return requested if requested is not None else MIN_DELAY_SECONDS * random.uniform(1, 2)
-
-
-def _fits(delay: float, limit: float) -> bool:
-    left = time_left()
-    return delay <= (limit if left is None else left) * (1 - _SHARE_FOR_THE_ATTEMPT)

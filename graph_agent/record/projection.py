@@ -34,7 +34,7 @@ def terminal_columns(record: Json) -> dict[str, Any]:
         "ended_at": datetime.fromisoformat(record["ended_at"]),
         "duration_ms": record["duration_ms"],
         "status": record["status"],
-        "response_model": response_model(_responses(record)),
+        "response_model": response_model([entry["result"] for entry in _model_entries(record)]),
         "iterations": record["iterations"],
         "states": record["states"],
         **_usage_columns(record["usage"]),
@@ -85,10 +85,9 @@ def invocation_row(decision_id: str, invocation: Json) -> dict[str, Any]:
 
 def call_rows(record: Json) -> list[dict[str, Any]]:
     """Return the rows of `llm_call_logs` for a closed record."""
-    entries = [entry for entry in record["entries"] if entry["kind"] == EntryKind.MODEL]
     return [
         call_row(record["header"]["decision_id"], sequence, entry["result"], entry["request"], entry["ms"])
-        for sequence, entry in enumerate(entries, start=1)
+        for sequence, entry in enumerate(_model_entries(record), start=1)
     ]
 
 
@@ -107,8 +106,8 @@ def call_row(decision_id: str, sequence: int, response: Json, request_digest: st
     }
 
 
-def _responses(record: Json) -> list[Any]:
-    return [entry["result"] for entry in record["entries"] if entry["kind"] == EntryKind.MODEL]
+def _model_entries(record: Json) -> list[Any]:
+    return [entry for entry in record["entries"] if entry["kind"] == EntryKind.MODEL]
 
 
 def _usage_columns(usage: Json | None) -> dict[str, int | None]:

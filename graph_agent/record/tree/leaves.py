@@ -64,7 +64,7 @@ def row_text(table: TableClause, stored: Mapping[Any, Any]) -> str:
 def columns_of(dialect: Dialect, table: Table) -> list[tuple[str, int, Callable[[Any], Any]]]:
     """Return, for each column, its name, its position and the function that converts a value as the driver stores it."""
     return [
-        (column.name, position, column.type.dialect_impl(dialect).bind_processor(dialect) or _unchanged)
+        (column.name, position, column.type.dialect_impl(dialect).bind_processor(dialect) or (lambda value: value))
         for position, column in enumerate(table.columns)
     ]
 
@@ -96,7 +96,3 @@ def _portable(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="microseconds")
     return int(value) if isinstance(value, bool) else value
-
-
-def _unchanged(value: Any) -> Any:
-    return value
