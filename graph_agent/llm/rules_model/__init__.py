@@ -1,8 +1,8 @@
 """The embedded model: sentence templates, behind the same interface as a language model.
 
 `templates` compiles `sentences.yaml` and `lists.yaml`; `reading` finds the parts of a message and the template of each;
-`dialogue` reads what the conversation left open; `references` finds the tasks that words name; `planning` plans the calls, and
-`replies` composes the reply.
+`dialogue` reads what the conversation left open, and composes the replies; `references` finds the tasks that words name;
+`planning` plans the calls.
 """
 
 from graph_agent.llm.rules_model.planning import RuleBasedAdapter

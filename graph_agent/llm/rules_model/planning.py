@@ -12,11 +12,10 @@ from itertools import islice
 from typing import Any, Final
 
 from graph_agent.llm.adapter_call import RequestAdapter
-from graph_agent.llm.rules_model import references, replies
-from graph_agent.llm.rules_model.dialogue import VERBS, Context, read_context, resolve
+from graph_agent.llm.rules_model import dialogue, references
+from graph_agent.llm.rules_model.dialogue import VERBS, Context, Reply, answer, ask, read_context, resolve, which
 from graph_agent.llm.rules_model.reading import Reading, items_of, parts_of, read
 from graph_agent.llm.rules_model.references import KnownTask, bare, exact, find_named
-from graph_agent.llm.rules_model.replies import Reply, answer, ask, which
 from graph_agent.llm.rules_model.templates import begins_with, contains, is_rule, meanings
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMRequest, LLMResponse
 from graph_agent.reply.forms import ANSWER, ASK_USER, DECLINE
@@ -38,7 +37,7 @@ def next_step(said: Sequence[str], message: str, responses: Sequence[FunctionRes
     context = read_context(said)
     found = read(message, context.facts)
     if isinstance(found, str):
-        return replies.not_understood(message, found)
+        return dialogue.not_understood(message, found)
     requests = [request for reading in found for request in resolve(reading, context)]
     listed = next((one.response for one in responses if one.name == "list_tasks"), None)
     if listed is not None and listed.get("success") is not True:
@@ -129,7 +128,7 @@ class _Planner:
             return ask("offer_items", text, str(len(items)), reason="unclear_intent")
         unlike = "bare" in slots and (is_rule("time", text) or len(text.split()) > 3 or not re.fullmatch(r"[\w' -]+", text))
         if unlike or len(text) > references.SHOWN_LENGTH:
-            return replies.not_understood(text)
+            return dialogue.not_understood(text)
         return ask("offer_or_find" if "bare" in slots else "offer", text, text, reason="unclear_intent")
 
     def _change(self, one: Reading) -> list[_Result]:
@@ -244,11 +243,11 @@ def _reply(results: Sequence[_Result], tasks: Sequence[KnownTask], responses: Se
     parts: list[Reply] = []
     for one in results:
         if isinstance(one, FunctionCall):
-            parts.append(replies.report(one, before.get(one.arguments.get("task_id", "")), next(waiting)))
+            parts.append(dialogue.report(one, before.get(one.arguments.get("task_id", "")), next(waiting)))
         elif isinstance(one, Reading):
             verb = meanings("past").get(one.slots.get("past", "").lower(), "")
             about = one.slots.get("ref") or f"{verb} {one.slots.get('rest') or one.slots.get('thing', '')}".strip()
-            parts.append(replies.listing(after, one.metadata.get("status", ""), bare(about), whole=not unread))
+            parts.append(dialogue.listing(after, one.metadata.get("status", ""), bare(about), whole=not unread))
         else:
             parts.append(one)
     if unread and not all(isinstance(one, FunctionCall) for one in results):

@@ -6,9 +6,9 @@ import pytest
 
 from graph_agent.errors import ToolNotFoundError
 from graph_agent.llm.rules_model import RuleBasedAdapter
+from graph_agent.llm.rules_model.dialogue import Reply
 from graph_agent.llm.rules_model.planning import TASK_TOOLS as TASK_TOOL_NAMES
 from graph_agent.llm.rules_model.planning import next_step
-from graph_agent.llm.rules_model.replies import Reply
 from graph_agent.models.llm import FunctionCall, FunctionResponse, LLMMessage, LLMResponse, ToolDeclaration
 from graph_agent.models.llm import select_declarations as select
 from graph_agent.reply.forms import REPLY_FORM_DECLARATIONS as REPLY_FORMS
