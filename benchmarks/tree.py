@@ -24,8 +24,8 @@ from sqlalchemy import insert
 from graph_agent.clock import SystemClock
 from graph_agent.db import Database
 from graph_agent.models.record import DecisionOpening, RecordHeader
-from graph_agent.record.sealer import Sealer
 from graph_agent.record.tamper.verify import verify_log
+from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.tree.reading import prove_leaf, stored_nodes
 from graph_agent.record.tree.service import BATCH, RecordTree, TreeSealer
 from graph_agent.record.tree.tables import LeafKind, record_pending, tree_leaves

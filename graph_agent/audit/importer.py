@@ -21,10 +21,9 @@ from graph_agent.models.record import DecisionRecord
 from graph_agent.record.blobs import store_texts
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
-from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.statements import write
 from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
-from graph_agent.record.tree.leaves import new_leaf
+from graph_agent.record.tree.leaves import RecordKey, Sealer, new_leaf
 from graph_agent.record.tree.statements import Statement, StatementKind, add_statement
 from graph_agent.record.tree.tables import LeafKind
 

@@ -16,9 +16,9 @@ from graph_agent.audit.trace import ROW_COLUMNS, DecisionTrace, LoggedDecision, 
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
-from graph_agent.record.sealer import RecordKey
 from graph_agent.record.statements import QUERY_SECONDS, read
 from graph_agent.record.tables import decision_logs
+from graph_agent.record.tree.leaves import RecordKey
 
 MAX_LIMIT = 1000
 MAX_OFFSET = 1_000_000_000

@@ -19,10 +19,10 @@ from graph_agent.record import tables
 from graph_agent.record.blobs import TOUCH_EVERY
 from graph_agent.record.metrics_hours import forget_hours
 from graph_agent.record.partitions import drop_day, outside_of_kept_days
-from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.settlements import remove_settlements
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import decision_logs, record_blobs, reports_table
+from graph_agent.record.tree.leaves import RecordKey, Sealer
 from graph_agent.record.tree.statements import Statement, StatementKind, note_removal
 from graph_agent.record.tree.tables import LeafKind, record_leaves
 

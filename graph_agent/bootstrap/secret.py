@@ -6,13 +6,14 @@ GRAPH_AGENT_PREVIOUS_SECRETS and from further lines of the file, only verify.
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
 import stat
+from hashlib import sha256
 from pathlib import Path
 
 from graph_agent.errors import ConfigurationError
-from graph_agent.record.sealer import derive_record_key
 from graph_agent.settings import Settings
 from graph_agent.tlog.note import NoteError, SigningKey
 
@@ -47,6 +48,11 @@ def token_file(settings: Settings) -> Path:
     of the others, so the token must not be an argument.
     """
     return settings.home / "authorization"
+
+
+def derive_record_key(secret: bytes) -> bytes:
+    """Derive the key of the MACs from the secret that signs confirmations; neither reveals the other."""
+    return hmac.new(secret, b"graph-agent record chain", sha256).digest()
 
 
 def record_keys(settings: Settings) -> tuple[bytes, ...]:

@@ -7,9 +7,9 @@ from functools import partial
 
 from graph_agent.db import Database
 from graph_agent.ports import Clock, ToolServer
-from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.settlements import Settlement, find_unknown_calls, store_settlement
 from graph_agent.record.statements import read, write
+from graph_agent.record.tree.leaves import RecordKey, Sealer
 
 SETTLE_FOR = timedelta(days=1)
 """For how long after a call its outcome is requested. The ledger keeps its rows longer than this."""

@@ -19,9 +19,8 @@ from graph_agent.models.decision import DecisionType
 from graph_agent.models.record import CallDisposition, RecordHeader, RecordStatus
 from graph_agent.models.tools import UNKNOWN_CODES, ToolResult
 from graph_agent.record.operations import state_of
-from graph_agent.record.sealer import Sealer
 from graph_agent.record.tables import CLOSED, call_operations, decision_logs, reports_table, tool_invocation_logs
-from graph_agent.record.tree.leaves import insert_leaf_row
+from graph_agent.record.tree.leaves import Sealer, insert_leaf_row
 from graph_agent.record.tree.statements import Statement, note_removal
 from graph_agent.record.tree.tables import LeafKind
 

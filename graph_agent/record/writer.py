@@ -37,9 +37,8 @@ from graph_agent.record import operations, projection
 from graph_agent.record.audit_writer import AuditWriter
 from graph_agent.record.blobs import TOUCH_EVERY, store_texts
 from graph_agent.record.metrics_hours import LONGEST_TURN, forget_hours
-from graph_agent.record.sealer import OPENING_COLUMNS, RecordKey, Sealer
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, record_entries, tool_invocation_logs
-from graph_agent.record.tree.leaves import new_leaf
+from graph_agent.record.tree.leaves import OPENING_COLUMNS, RecordKey, Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind
 
 T = TypeVar("T")

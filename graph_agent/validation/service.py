@@ -22,7 +22,7 @@ from graph_agent.errors import GraphAgentError
 from graph_agent.models.base import Frozen
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import Clock, IdSource
-from graph_agent.record.sealer import RecordKey, Sealer
+from graph_agent.record.tree.leaves import RecordKey, Sealer
 from graph_agent.validation.fixtures import Fixture, load_fixtures
 from graph_agent.validation.runner import EngineRunner, PlayedFixture, judge
 

@@ -15,9 +15,8 @@ from graph_agent.models.llm import LLMResponse, TokenUsage
 from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, RecordHeader, RecordStatus, ToolInvocation
 from graph_agent.record.blobs import store_texts
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
-from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.tables import decision_logs, llm_call_logs, reports_table, tool_invocation_logs
-from graph_agent.record.tree.leaves import new_leaf
+from graph_agent.record.tree.leaves import RecordKey, Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind
 
 NOON = datetime(2026, 3, 10, 12, 0, tzinfo=UTC)

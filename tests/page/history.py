@@ -11,12 +11,12 @@ from typing import Any
 from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.record_tree import log_keys
+from graph_agent.bootstrap.secret import derive_record_key
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.clock import SystemClock
 from graph_agent.models.canonical import canonical_json
 from graph_agent.models.decision import DecisionType, IntentType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord
-from graph_agent.record.sealer import derive_record_key
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.settings import Settings
 from tests.audit.builders import TEXTS, make_record

@@ -26,9 +26,8 @@ from graph_agent.ports import LLMAdapter
 from graph_agent.record.blobs import store_texts
 from graph_agent.record.partitions import create_days
 from graph_agent.record.projection import call_rows, decision_row, invocation_rows
-from graph_agent.record.sealer import Sealer
 from graph_agent.record.tables import decision_logs, llm_call_logs, tool_invocation_logs
-from graph_agent.record.tree.leaves import new_leaf
+from graph_agent.record.tree.leaves import Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind, record_pending
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.executor import McpToolExecutor

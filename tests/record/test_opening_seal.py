@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 
+from graph_agent.bootstrap.secret import derive_record_key
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, TurnTakenOverError
 from graph_agent.models.record import DecisionOpening, DecisionRecord, OpenTurn, RecordHeader, RecordStatus
-from graph_agent.record.sealer import derive_record_key
 from graph_agent.record.tables import decision_logs
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.writer import DatabaseAuditWriter

@@ -14,12 +14,12 @@ import pytest
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.retention import PruneReport
 from graph_agent.bootstrap.runtime import open_runtime
+from graph_agent.bootstrap.secret import derive_record_key
 from graph_agent.clock import ManualClock, uuid7
 from graph_agent.db import Database, migrate
 from graph_agent.models.record import DecisionOpening, DecisionRecord
 from graph_agent.ports import Clock
 from graph_agent.record.partitions import create_days
-from graph_agent.record.sealer import derive_record_key
 from graph_agent.record.tamper.violations import ViolationKind
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings

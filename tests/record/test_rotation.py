@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from graph_agent.bootstrap.secret import derive_record_key
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.models.record import DecisionOpening
-from graph_agent.record.sealer import RecordKey, derive_record_key
 from graph_agent.record.tamper.violations import ViolationKind
+from graph_agent.record.tree.leaves import RecordKey
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tlog.checkpoint import LogKeys

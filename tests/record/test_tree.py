@@ -16,11 +16,10 @@ from sqlalchemy.exc import ProgrammingError
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import RecordRolledBackError
-from graph_agent.record.sealer import Sealer
 from graph_agent.record.tables import decision_logs, llm_call_logs, reports_table, tool_invocation_logs
 from graph_agent.record.tamper.verify import verify_decision
 from graph_agent.record.tamper.violations import ViolationKind
-from graph_agent.record.tree.leaves import insert_leaf_row
+from graph_agent.record.tree.leaves import Sealer, insert_leaf_row
 from graph_agent.record.tree.reading import read_head
 from graph_agent.record.tree.service import TreeSealer
 from graph_agent.record.tree.tables import (

@@ -13,14 +13,15 @@ from typing import Any
 from graph_agent.api.server import HttpServerConfig
 from graph_agent.api.witness import witness_app
 from graph_agent.audit.retention import PruneReport, prune
+from graph_agent.bootstrap.secret import derive_record_key
 from graph_agent.clock import ManualClock, SequentialIds, SystemClock
 from graph_agent.db import Database
 from graph_agent.models.llm import LLMResponse
 from graph_agent.models.record import DecisionRecord
 from graph_agent.ports import IdSource
-from graph_agent.record.sealer import RecordKey, derive_record_key
 from graph_agent.record.tamper.verify import verify_log
 from graph_agent.record.tamper.violations import VerifyReport, ViolationKind
+from graph_agent.record.tree.leaves import RecordKey
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.tlog.checkpoint import LogKeys

@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 import graph_agent
+from graph_agent.bootstrap.secret import derive_record_key
 from graph_agent.db import Database, migrate
 from graph_agent.errors import ConstitutionError, RateLimitError
 from graph_agent.graph import build, topology
@@ -22,7 +23,6 @@ from graph_agent.models.canonical import canonical_json, digest
 from graph_agent.models.decision import DecisionType, OutcomeCategory
 from graph_agent.models.record import DecisionRecord, EntryKind, InterruptReason
 from graph_agent.policy.constitution import Constitution
-from graph_agent.record.sealer import derive_record_key
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.replays import Difference, Replayer, replay
 from graph_agent.reply.fixed import question

@@ -23,10 +23,9 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen, UtcDatetime, located_violation
 from graph_agent.models.decision import FilledText
 from graph_agent.ports import Clock, IdSource
-from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.statements import read, write
 from graph_agent.record.tables import baselines_table, reports_table
-from graph_agent.record.tree.leaves import insert_leaf_row
+from graph_agent.record.tree.leaves import RecordKey, Sealer, insert_leaf_row
 from graph_agent.record.tree.tables import LeafKind
 
 _READ_SECONDS = 60.0

@@ -14,12 +14,11 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, fun
 from graph_agent.db import Database, read_pages
 from graph_agent.models.canonical import digest
 from graph_agent.models.record import RecordStatus
-from graph_agent.record.sealer import OPENING_COLUMNS, RecordKey, Sealer
 from graph_agent.record.statements import read
 from graph_agent.record.tables import decision_logs, llm_call_logs, record_blobs, tool_invocation_logs
 from graph_agent.record.tamper.tree_check import LEAF_TABLES, READ_SECONDS, CheckedTree, Progress, check_leaf, check_tree
 from graph_agent.record.tamper.violations import Anchor, VerifyReport, Violation, ViolationKind, ViolationList
-from graph_agent.record.tree.leaves import commitment, is_written_by_us
+from graph_agent.record.tree.leaves import OPENING_COLUMNS, RecordKey, Sealer, commitment, is_written_by_us
 from graph_agent.record.tree.reading import TILE, find_leaf, has_prefix, prove_leaf, read_head
 from graph_agent.record.tree.statements import NOTED, Statement, StatementKind, is_noted_by_us, numbers_of, ranges
 from graph_agent.record.tree.tables import LeafKind, record_leaves, record_pending, tree_cosignatures, tree_leaves, tree_nodes

@@ -21,9 +21,8 @@ from graph_agent.db.prepared import insert_new
 from graph_agent.db.private_file import replace_private_file
 from graph_agent.errors import RecordRolledBackError
 from graph_agent.ports import Clock
-from graph_agent.record.sealer import RecordKey, Sealer
 from graph_agent.record.statements import read, write
-from graph_agent.record.tree.leaves import is_written_by_us, leaf_entry
+from graph_agent.record.tree.leaves import RecordKey, Sealer, is_written_by_us, leaf_entry
 from graph_agent.record.tree.reading import has_prefix, read_head, stored_nodes
 from graph_agent.record.tree.statements import Statement, StatementKind, add_statement, state_removals
 from graph_agent.record.tree.tables import record_leaves, record_pending, tree_cosignatures, tree_head, tree_leaves, tree_nodes

@@ -16,8 +16,7 @@ from sqlalchemy import Connection, delete, insert, select
 from graph_agent.db.types import storable_json
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.canonical import canonical_json
-from graph_agent.record.sealer import Sealer
-from graph_agent.record.tree.leaves import new_leaf
+from graph_agent.record.tree.leaves import Sealer, new_leaf
 from graph_agent.record.tree.tables import LeafKind, record_leaves, record_removals, tree_statements
 
 

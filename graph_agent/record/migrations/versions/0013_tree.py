@@ -13,9 +13,8 @@ import sqlalchemy as sa
 from alembic import context, op
 
 from graph_agent.db import UtcDateTime
-from graph_agent.record.sealer import Sealer
 from graph_agent.record.tables import call_operations, metadata
-from graph_agent.record.tree.leaves import new_leaf, row_text
+from graph_agent.record.tree.leaves import Sealer, new_leaf, row_text
 from graph_agent.record.tree.statements import Statement, StatementKind, add_statement
 from graph_agent.record.tree.tables import LeafKind
 
