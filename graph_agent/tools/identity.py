@@ -64,33 +64,28 @@ class ClientCredentials(Frozen, kw_only=False):
     scope: str | None = None
 
 
-class TokenSource:
-    """An `Identity` that gets bearer tokens for client credentials, and renews each one before it expires."""
+def token_source(credentials: ClientCredentials, clock: Clock, *, allow_http: bool = False) -> Identity:
+    """Return an `Identity` that gets bearer tokens for client credentials, and renews each one before it expires.
 
-    def __init__(self, credentials: ClientCredentials, clock: Clock | None = None, *, allow_http: bool = False) -> None:
-        """With `allow_http` the token URL may be plain `http:` although it leads to another machine."""
-        self._credentials = credentials
-        self._allow_http = allow_http
-        self._clock = clock or SystemClock()
-        self._lock = asyncio.Lock()
-        self._headers: dict[str, str] = {}
-        self._renew_at = 0.0
+    With `allow_http` the token URL may be plain `http:` although it leads to another machine.
+    """
+    lock = asyncio.Lock()
+    headers: dict[str, str] = {}
+    renew_at = 0.0
 
-    async def __call__(self) -> Mapping[str, str]:
-        """Return the Authorization header. Raises an exception of any type if there is no token."""
-        async with self._lock:
-            if not self._headers or self._clock.monotonic() >= self._renew_at:
-                await self._renew()
-            return self._headers
+    async def current() -> Mapping[str, str]:
+        nonlocal headers, renew_at
+        async with lock:
+            if not headers or clock.monotonic() >= renew_at:
+                form = {"grant_type": "client_credentials", **({"scope": credentials.scope} if credentials.scope else {})}
+                basic = httpx2.BasicAuth(credentials.client_id, credentials.client_secret)
+                answer = await _request_tokens(credentials.token_url, form, basic, allow_http=allow_http)
+                lifetime = float(answer.get("expires_in", 3600))
+                renew_at = clock.monotonic() + lifetime - min(RENEW_BEFORE_SECONDS, lifetime / 2)
+                headers = {"Authorization": f"Bearer {answer['access_token']}"}
+            return headers
 
-    async def _renew(self) -> None:
-        credentials = self._credentials
-        form = {"grant_type": "client_credentials", **({"scope": credentials.scope} if credentials.scope else {})}
-        basic = httpx2.BasicAuth(credentials.client_id, credentials.client_secret)
-        answer = await _request_tokens(credentials.token_url, form, basic, allow_http=self._allow_http)
-        lifetime = float(answer.get("expires_in", 3600))
-        self._renew_at = self._clock.monotonic() + lifetime - min(RENEW_BEFORE_SECONDS, lifetime / 2)
-        self._headers = {"Authorization": f"Bearer {answer['access_token']}"}
+    return current
 
 
 @dataclass(frozen=True)
@@ -130,38 +125,35 @@ class SignIns:
         return document if isinstance(document, dict) else {}
 
 
-class SignedIn:
-    """An `Identity`: the access token of a sign-in, renewed before it expires."""
+def signed_in(server: HttpServer, sign_ins: SignIns, clock: Clock) -> Identity:
+    """Return an `Identity`: the access token of a sign-in, renewed before it expires; nothing without a sign-in."""
+    lock = asyncio.Lock()
 
-    def __init__(self, server: HttpServer, sign_ins: SignIns, clock: Clock | None = None) -> None:
-        self._server = server
-        self._sign_ins = sign_ins
-        self._clock = clock or SystemClock()
-        self._lock = asyncio.Lock()
-
-    async def __call__(self) -> Mapping[str, str]:
-        """Return the Authorization header; nothing without a sign-in. Raises an exception of any type if renewing fails."""
-        async with self._lock:
+    async def current() -> Mapping[str, str]:
+        async with lock:
             # Read again each time, because another process may have renewed the tokens or signed in.
-            found = self._sign_ins.get(self._server.url)
+            found = sign_ins.get(server.url)
             if found is None:
                 return {}
-            now, expires = self._clock.now().timestamp(), found["expires_at"]
+            now, expires = clock.now().timestamp(), found["expires_at"]
             if expires is not None and now >= expires - RENEW_BEFORE_SECONDS and found["refresh_token"]:
-                found = await self._renew(found, now)
+                answer = await _refresh(found, server)
+                tokens = OAuthToken.model_validate({"refresh_token": found["refresh_token"], **answer})
+                found = sign_ins.put(server.url, tokens, found["renewal"], now)
             return {"Authorization": f"Bearer {found['access_token']}"}
 
-    async def _renew(self, found: dict[str, Any], now: float) -> dict[str, Any]:
-        client = dict(found["renewal"])
-        endpoint, secret, method = client.pop("token_endpoint"), client.pop("client_secret", None), client.pop("method", None)
-        form = {"grant_type": "refresh_token", "refresh_token": found["refresh_token"], **client}
-        in_header = secret is not None and method == "client_secret_basic"
-        if secret is not None and not in_header:
-            form["client_secret"] = secret
-        basic = httpx2.BasicAuth(client["client_id"], secret or "") if in_header else httpx2.Auth()
-        answer = await _request_tokens(endpoint, form, basic, allow_http=self._server.allow_http)
-        tokens = OAuthToken.model_validate({"refresh_token": found["refresh_token"], **answer})
-        return self._sign_ins.put(self._server.url, tokens, found["renewal"], now)
+    return current
+
+
+async def _refresh(found: Mapping[str, Any], server: HttpServer) -> dict[str, Any]:
+    client = dict(found["renewal"])
+    endpoint, secret, method = client.pop("token_endpoint"), client.pop("client_secret", None), client.pop("method", None)
+    form = {"grant_type": "refresh_token", "refresh_token": found["refresh_token"], **client}
+    in_header = secret is not None and method == "client_secret_basic"
+    if secret is not None and not in_header:
+        form["client_secret"] = secret
+    basic = httpx2.BasicAuth(client["client_id"], secret or "") if in_header else httpx2.Auth()
+    return await _request_tokens(endpoint, form, basic, allow_http=server.allow_http)
 
 
 async def _request_tokens(endpoint: str, form: Mapping[str, str], auth: httpx2.Auth, *, allow_http: bool) -> dict[str, Any]:

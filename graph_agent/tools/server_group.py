@@ -21,13 +21,14 @@ from typing import Any, NamedTuple
 from mcp import StdioServerParameters
 from mcp.types import ToolAnnotations
 
+from graph_agent.clock import SystemClock
 from graph_agent.models.llm import ToolDeclaration
 from graph_agent.models.tools import ToolResult, ToolTraits
 from graph_agent.policy.guard import AuthorizedCall
 from graph_agent.ports import Clock, SentCall
 from graph_agent.tools import answers
 from graph_agent.tools.executor import McpToolExecutor
-from graph_agent.tools.identity import Identity, SignedIn, SignIns, TokenSource, UserHeaders
+from graph_agent.tools.identity import Identity, SignIns, UserHeaders, signed_in, token_source
 from graph_agent.tools.pins import Pins
 from graph_agent.tools.server_file import ServerConfig
 from graph_agent.tools.session import NO_COMMAND
@@ -83,7 +84,7 @@ class McpServerGroup:
         """
         self._sign_ins = sign_ins
         self._user_headers = user_headers
-        self._clock = clock
+        self._clock = clock or SystemClock()
         self._user_executors: OrderedDict[tuple[str, str], McpToolExecutor] = OrderedDict()
         self._pins = pins or Pins({})
         self._servers = {server.name: server for server in servers}
@@ -114,8 +115,8 @@ class McpServerGroup:
         if not isinstance(server.server, HttpServer):
             return None
         if server.credentials is not None:
-            return TokenSource(server.credentials, self._clock, allow_http=server.server.allow_http)
-        return None if self._sign_ins is None else SignedIn(server.server, self._sign_ins, self._clock)
+            return token_source(server.credentials, self._clock, allow_http=server.server.allow_http)
+        return None if self._sign_ins is None else signed_in(server.server, self._sign_ins, self._clock)
 
     async def _for_user(self, route: _Route, user_id: str) -> McpToolExecutor:
         """Return the executor that calls a tool for one user: that of the server, or one with the user's own headers."""

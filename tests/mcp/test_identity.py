@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from graph_agent.bootstrap.runtime import open_runtime
-from graph_agent.clock import ManualClock
+from graph_agent.clock import ManualClock, SystemClock
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.tools import server_group
-from graph_agent.tools.identity import ClientCredentials, TokenSource
+from graph_agent.tools.identity import ClientCredentials, token_source
 from graph_agent.tools.server_file import ServerConfig, read_server_file
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.tools.transport import HttpServer
@@ -86,7 +86,7 @@ async def test_without_a_token_nothing_is_sent() -> None:
     async with recording_server() as recorded:
         credentials = ClientCredentials(recorded.token_url.replace("token", "redirect"), "me", "hunter2")
         with pytest.raises(Exception, match="307"):
-            await TokenSource(credentials)()
+            await token_source(credentials, SystemClock())()
         tools = McpServerGroup([config(recorded.url, credentials=credentials)])
         assert not await tools.start()
         assert tools.failure("remote") == "its headers could not be read"

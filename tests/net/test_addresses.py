@@ -9,12 +9,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import httpx2
 import pytest
 
+from graph_agent.clock import SystemClock
 from graph_agent.errors import ConfigurationError
 from graph_agent.net.addresses import InsecureUrlError, RefusedAddressError, require_allowed_host, require_protected
 from graph_agent.net.connections import checked_transport
 from graph_agent.settings import read_settings
 from graph_agent.tools.executor import McpToolExecutor
-from graph_agent.tools.identity import ClientCredentials, TokenSource
+from graph_agent.tools.identity import ClientCredentials, token_source
 from graph_agent.tools.transport import HttpServer, size_limited_client
 
 REFUSED = ("169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "100.100.100.200", "[fd00:ec2::254]", "2852039166")
@@ -46,7 +47,7 @@ async def test_no_mcp_server_is_reached_at_a_link_local_address() -> None:
 
 async def test_no_token_is_asked_for_at_a_link_local_address() -> None:
     with pytest.raises(RefusedAddressError):
-        await TokenSource(ClientCredentials("http://169.254.169.254/token", "me", "hunter2"))()
+        await token_source(ClientCredentials("http://169.254.169.254/token", "me", "hunter2"), SystemClock())()
 
 
 async def test_a_redirect_of_an_mcp_server_is_not_followed() -> None:
@@ -176,7 +177,7 @@ async def test_plain_http_to_another_machine_needs_an_option() -> None:
     async with McpToolExecutor("http://wiki.example/mcp", timeout=60) as tools:
         assert tools.failure == "its URL is plain http: and leads to another machine"
     with pytest.raises(InsecureUrlError):
-        await TokenSource(ClientCredentials("http://8.8.8.8/token", "me", "hunter2"))()
+        await token_source(ClientCredentials("http://8.8.8.8/token", "me", "hunter2"), SystemClock())()
     tokens = {"GRAPH_AGENT_JWKS_URL": "http://keys.example/", "GRAPH_AGENT_JWT_AUDIENCE": "a", "GRAPH_AGENT_SECRET": "x" * 32}
     with pytest.raises(ConfigurationError, match="GRAPH_AGENT_JWKS_URL: must be an https URL"):
         read_settings(tokens)
