@@ -83,8 +83,7 @@ class GeminiChat(ChatGoogleGenerativeAI):
         **kwargs: Any,
     ) -> ChatResult:
         assert self.client is not None
-        request = self._prepare_request(messages, stop=stop, **kwargs)
-        response = await self.client.aio.models.generate_content(**request)
+        response = await self.client.aio.models.generate_content(**self._prepare_request(messages, stop=stop, **kwargs))
         raw = response.sdk_http_response
         message = AIMessage(content="", response_metadata={"body": raw.body if raw else ""})
         return ChatResult(generations=[ChatGeneration(message=message)])

@@ -39,7 +39,6 @@ def forget_hours(connection: Connection, matches: Callable[[ColumnElement[str]],
     """
     lock_hours(connection)
     for at in (decision_logs.c.created_at, tool_invocation_logs.c.invoked_at):
-        span = select(func.min(at), func.max(at)).where(matches(at.table.c.decision_id))
-        first, last = connection.execute(span).one()
+        first, last = connection.execute(select(func.min(at), func.max(at)).where(matches(at.table.c.decision_id))).one()
         if first is not None:
             connection.execute(delete(metrics_hours).where(metrics_hours.c.hour.between(start_of_hour(first), last)))

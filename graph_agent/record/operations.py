@@ -82,8 +82,7 @@ def settle(connection: Connection, decision_id: str, invocations: Iterable[ToolI
     for invocation in invocations:
         if invocation.disposition is CallDisposition.EXECUTED:
             outcome = state_of(invocation.success, invocation.error_code)
-            values = {"decision": decision_id, "call_sequence": invocation.sequence, "state": outcome}
-            _SETTLE.run(connection, values)
+            _SETTLE.run(connection, {"decision": decision_id, "call_sequence": invocation.sequence, "state": outcome})
 
 
 def close(connection: Connection, record: DecisionRecord) -> None:

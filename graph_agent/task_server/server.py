@@ -46,8 +46,7 @@ def build_task_server(
     @server.resource(PREVIEW_TEMPLATE, name="task", title="Task", description="One task.", mime_type=_MIME_TYPE)
     async def task(task_id: str, context: Context) -> str:
         try:
-            user_id = RequestMeta.of(context, default_user).user_id
-            found = await tools.preview(user_id, task_id)
+            found = await tools.preview(RequestMeta.of(context, default_user).user_id, task_id)
         except RefusedRequestError as refused:
             raise _refusal(refused.result, types.INVALID_PARAMS) from None
         except DatabaseUnavailableError:

@@ -331,8 +331,7 @@ def _tool_call(
 ) -> Callable[[ClientSession], Awaitable[CallToolResult | InputRequiredResult]]:
     # `Client.call_tool` could send the call twice, and `ClientSession.call_tool` validates the result against the server's
     # output schema, whose patterns could block the event loop. So the request is sent directly.
-    params = types.CallToolRequestParams(name=tool_name, arguments=parameters, _meta=meta)
-    call = types.CallToolRequest(params=params)
+    call = types.CallToolRequest(params=types.CallToolRequestParams(name=tool_name, arguments=parameters, _meta=meta))
     return lambda session: session.send_request(call, _ANSWER, progress_callback=_progress_callback())
 
 

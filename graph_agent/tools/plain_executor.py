@@ -68,8 +68,7 @@ class PlainExecutor:
 
     async def settle(self, *_: Any, **__: Any) -> ToolResult:
         """Return that the outcome is unknown: there is no ledger that could be asked."""
-        text = "no answer in time: it may or may not have been done"
-        return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, text)
+        return ToolResult.failed(ToolErrorCode.UNKNOWN_ERROR, "no answer in time: it may or may not have been done")
 
     async def preview(self, *_: Any, **__: Any) -> ToolResult:
         """Return a failure: a turn that a server with previews began cannot be continued here."""

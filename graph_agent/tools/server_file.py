@@ -104,8 +104,7 @@ def read_server_file(path: Path, environment: Mapping[str, str]) -> list[ServerC
     keys = [key for key in ("mcpServers", "servers") if isinstance(document, dict) and isinstance(document.get(key), dict)]
     if len(keys) != 1:
         raise ConfigurationError(f'{path} has {"two objects" if keys else "no object"} "mcpServers" (or "servers")')
-    entries = document[keys[0]]
-    servers = [_read_server(name, entry, environment) for name, entry in entries.items()]
+    servers = (_read_server(name, entry, environment) for name, entry in document[keys[0]].items())
     configured = [server for server in servers if server is not None]
     if not configured:
         raise ConfigurationError(f"{path} lists no MCP server")

@@ -52,11 +52,9 @@ def read_head(connection: Connection) -> TreeHead | None:
 
 def read_tile(connection: Connection, level: int, n: int, width: int = TILE) -> list[bytes]:
     """Return the first `width` hashes of a tile, or as many as there are: of leaves (level 0), or of tiles one level below."""
-    within = (TILE * n, TILE * n + width - 1)
     if level == 0:
-        entries = read_entries(connection, n, width)
-        return list(map(leaf_hash, entries))
-    nodes = select(tree_nodes.c.hash).where(tree_nodes.c.level == level, tree_nodes.c.n.between(*within))
+        return list(map(leaf_hash, read_entries(connection, n, width)))
+    nodes = select(tree_nodes.c.hash).where(tree_nodes.c.level == level, tree_nodes.c.n.between(TILE * n, TILE * n + width - 1))
     return list(connection.execute(nodes.order_by(tree_nodes.c.n)).scalars())
 
 
@@ -93,8 +91,7 @@ def has_prefix(connection: Connection, seen: Checkpoint) -> bool:
 
 def find_leaf(connection: Connection, kind: LeafKind, item: str) -> int | None:
     """Return the position of a row's leaf; None if it is not in the tree."""
-    wanted = select(record_leaves.c.n).where(record_leaves.c.kind == kind, record_leaves.c.item == item)
-    return connection.scalar(wanted)
+    return connection.scalar(select(record_leaves.c.n).where(record_leaves.c.kind == kind, record_leaves.c.item == item))
 
 
 def prove_leaf(connection: Connection, n: int) -> str:

@@ -134,8 +134,7 @@ class TreeSealer:
         connection.execute(insert(record_leaves), places)
         if nodes:
             connection.execute(insert(tree_nodes), nodes)
-        numbers = [row.number for row in rows]
-        connection.execute(delete(record_pending).where(record_pending.c.number.in_(numbers)))
+        connection.execute(delete(record_pending).where(record_pending.c.number.in_([row.number for row in rows])))
         checkpoint = Checkpoint(origin or found.origin, tree.size, tree.root())
         values = {"size": tree.size, "frontier": b"".join(tree.hashes), "note": self.keys.sign(checkpoint)}
         if found.size:

@@ -95,8 +95,7 @@ def state_removals(connection: Connection, until: datetime, sealer: Sealer) -> N
     for kind in StatementKind:
         if one_kind := [removal for removal in removals if removal.statement is kind]:
             add_statement(connection, _combined(one_kind, until), sealer)
-    numbers = [row.number for row in rows]
-    connection.execute(delete(record_removals).where(record_removals.c.number.in_(numbers)))
+    connection.execute(delete(record_removals).where(record_removals.c.number.in_([row.number for row in rows])))
 
 
 def is_noted_by_us(row: Any, sealer: Sealer) -> bool:
