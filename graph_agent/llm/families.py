@@ -6,9 +6,9 @@ model works without a release of this package. No other module compares model na
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import date
-from fnmatch import fnmatchcase
 from typing import Literal
 
 DEFAULT_MODEL = "gemini-3.8-flash"
@@ -48,16 +48,12 @@ class Family:
     output_limit: int
 
 
-_LEVELS: dict[Effort, Thinking] = {
-    "low": Thinking(4096, level="low"),
-    "medium": Thinking(8192, level="medium"),
-    "high": Thinking(24576, level="high"),
-}
+_TOKENS: dict[Effort, int] = {"low": 4096, "medium": 8192, "high": 24576}
+_LEVELS: dict[Effort, Thinking] = {effort: Thinking(tokens, level=effort) for effort, tokens in _TOKENS.items()}
 _LOW_OR_HIGH: dict[Effort, Thinking] = {**_LEVELS, "medium": _LEVELS["high"]}
 _BUDGETS: dict[Effort, Thinking] = {
+    **{effort: Thinking(tokens, budget=tokens) for effort, tokens in _TOKENS.items()},
     "low": Thinking(1024, budget=1024),
-    "medium": Thinking(8192, budget=8192),
-    "high": Thinking(24576, budget=24576),
 }
 
 NEWEST = Family("gemini-3", False, _LEVELS, gives_ids=True, signs_calls=True, output_limit=65536)
@@ -70,20 +66,8 @@ FAMILIES: tuple[Family, ...] = (
     Family("gemini-1.", True, None, gives_ids=False, signs_calls=False, output_limit=8192),
 )
 
-RETIRED: dict[str, str] = {
-    "gemini-pro": DEFAULT_MODEL,
-    "gemini-pro-vision": DEFAULT_MODEL,
-    "gemini-1.*": DEFAULT_MODEL,
-    "gemini-2.0-*": DEFAULT_MODEL,
-    "gemini-2.5-flash": DEFAULT_MODEL,
-    "gemini-2.5-flash-0*": DEFAULT_MODEL,
-    "gemini-2.5-flash-preview*": DEFAULT_MODEL,
-    "gemini-2.5-pro": DEFAULT_MODEL,
-    "gemini-2.5-pro-0*": DEFAULT_MODEL,
-    "gemini-2.5-pro-preview*": DEFAULT_MODEL,
-    "gemini-3-pro-preview": DEFAULT_MODEL,
-}
-"""Patterns of the names of models that are shut down, routed to another model or closed to new users -> the model to use."""
+_RETIRED = re.compile(r"gemini-(pro(-vision)?|1\..*|2\.0-.*|2\.5-(flash|pro)(-0.*|-preview.*)?|3-pro-preview)")
+"""The names of models that are shut down, routed to another model or closed to new users: `DEFAULT_MODEL` replaces them."""
 
 _ROUTED_SINCE = date(2026, 12, 1)
 _ROUTED = {"gemini-2.5-flash": "gemini-3.5-flash-lite", "gemini-2.5-pro": "gemini-3.8-flash"}
@@ -104,8 +88,7 @@ def family_of(model: str) -> Family:
 
 def successor(model: str) -> str | None:
     """Return the model that replaces `model` if that is retired, else None."""
-    name = plain_name(model)
-    return next((new for pattern, new in RETIRED.items() if fnmatchcase(name, pattern)), None)
+    return DEFAULT_MODEL if _RETIRED.fullmatch(plain_name(model)) else None
 
 
 def answering_model(model: str, today: date) -> str:

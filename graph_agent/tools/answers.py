@@ -210,10 +210,8 @@ def _block_item(block: types.ContentBlock) -> ContentItem:
     match block:
         case types.TextContent():
             return _item(ContentKind.TEXT, "text/plain", block.text.encode("utf-8", "surrogatepass"))
-        case types.ImageContent():
-            return _item(ContentKind.IMAGE, block.mime_type, _decode_base64(block.data))
-        case types.AudioContent():
-            return _item(ContentKind.AUDIO, block.mime_type, _decode_base64(block.data))
+        case types.ImageContent() | types.AudioContent():
+            return _item(ContentKind(block.type), block.mime_type, _decode_base64(block.data))
         case types.ResourceLink():
             # What the link leads to is not read: its size is what the server says, the digest is that of the address.
             item = _item(ContentKind.LINK, block.mime_type, block.uri.encode("utf-8", "surrogatepass"))
