@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from operator import not_
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import Field
 
@@ -221,8 +221,7 @@ class CallState(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class CallOperation:
+class CallOperation(NamedTuple):
     """A call that may change something and is about to be sent."""
 
     sequence: int

@@ -63,17 +63,8 @@ _CALLED = (
 
 def intend(connection: Connection, decision_id: str, attempt: int, operation: CallOperation, at: datetime) -> bool:
     """Insert the row of a call that is about to be sent; False if there is one."""
-    row = {
-        "decision_id": decision_id,
-        "sequence": operation.sequence,
-        "operation_key": operation.operation_key,
-        "user_id": operation.user_id,
-        "tool_name": operation.tool_name,
-        "attempt": attempt,
-        "state": CallState.INTENDED,
-        "amounts": operation.amounts,
-        "intended_at": at,
-    }
+    given = {"decision_id": decision_id, **operation._asdict()}
+    row = {**given, "attempt": attempt, "state": CallState.INTENDED, "intended_at": at}
     return _INTEND.first(connection, row) is not None
 
 
