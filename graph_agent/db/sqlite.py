@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, func
 from sqlalchemy.exc import DBAPIError
@@ -37,10 +36,9 @@ _TIME_FORMAT = "%Y-%m-%dT%H:%M:%f000+00:00"
 """The text of a time as `UtcDateTime` stores it. SQLite's clock has milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Item(Generic[T]):
-    work: Work[T]
-    future: Future[T]
+class _Item(NamedTuple):
+    work: Work[Any]
+    future: Future[Any]
 
 
 class SqliteBackend(Submissions):
@@ -55,10 +53,10 @@ class SqliteBackend(Submissions):
             require_folder(url)
         # A `file:` URI has no plain path; an in-memory database has no file.
         plain = not in_memory and not str(url.database).startswith("file:")
-        self._file = SqliteFile(Path(str(url.database))) if plain else None
+        self._check_file = SqliteFile(Path(str(url.database))).check if plain else lambda: None
         self._writing = sqlite_engine(url, "BEGIN IMMEDIATE", (), {"poolclass": StaticPool})
-        self._closing: deque[_Item[Any]] = deque()
-        self._others: deque[_Item[Any]] = deque()
+        self._closing: deque[_Item] = deque()
+        self._others: deque[_Item] = deque()
         self._writer: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._reading: Engine | None = None
@@ -76,7 +74,7 @@ class SqliteBackend(Submissions):
         readers, engine = self._readers, self._reading
         if readers is None or engine is None:
             return self.submit_write(work)
-        return self._submit(lambda future: readers.submit(_read, engine, self._file, work, future))
+        return self._submit(lambda future: readers.submit(_read, engine, self._check_file, work, future))
 
     def time(self, after: timedelta) -> ColumnElement[datetime]:
         # All processes of a file are on one host, so the time of the process is that of the database.
@@ -96,7 +94,7 @@ class SqliteBackend(Submissions):
             self._reading.dispose()
         self._writing.dispose()
 
-    def _enqueue(self, queue: deque[_Item[Any]], item: _Item[Any]) -> None:
+    def _enqueue(self, queue: deque[_Item], item: _Item) -> None:
         if self._writer is None:
             self._writer = threading.Thread(target=self._run_writer, name="sqlite-writer", daemon=True)
             self._writer.start()
@@ -108,10 +106,9 @@ class SqliteBackend(Submissions):
         for batch in self._batches():
             try:
                 if connection is None:
-                    if self._file is not None:
-                        self._file.check()
+                    self._check_file()
                     connection = self._writing.connect()
-                _commit_together(connection, batch, self._file)
+                _commit_together(connection, batch, self._check_file)
             except BaseException as error:  # also SystemExit: a dead writer thread would leave every caller waiting
                 _fail_all(batch, translated_error(error))
             if connection is not None and not _is_usable(connection):
@@ -119,7 +116,7 @@ class SqliteBackend(Submissions):
         if connection is not None:
             connection.close()
 
-    def _batches(self) -> Iterator[list[_Item[Any]]]:
+    def _batches(self) -> Iterator[list[_Item]]:
         """Yield the waiting items in batches, until the queues are empty after `close`."""
         while True:
             with self._submitting:
@@ -131,18 +128,18 @@ class SqliteBackend(Submissions):
             yield batch
 
 
-def _take(queue: deque[_Item[Any]], count: int) -> list[_Item[Any]]:
+def _take(queue: deque[_Item], count: int) -> list[_Item]:
     return [queue.popleft() for _ in range(min(count, len(queue)))]
 
 
-def _commit_together(connection: Connection, batch: list[_Item[Any]], file: SqliteFile | None) -> None:
+def _commit_together(connection: Connection, batch: list[_Item], check_file: Callable[[], None]) -> None:
     """Run `batch` in one transaction.
 
     An item that raises is rolled back alone, to its savepoint; a failure of the database fails the whole batch.
     """
     driver = driver_connection(connection)
-    done: list[tuple[_Item[Any], Any]] = []
-    failed: list[tuple[_Item[Any], BaseException]] = []
+    done: list[tuple[_Item, Any]] = []
+    failed: list[tuple[_Item, BaseException]] = []
     with connection.begin():
         for item in batch:
             driver.execute("SAVEPOINT item")
@@ -156,8 +153,7 @@ def _commit_together(connection: Connection, batch: list[_Item[Any]], file: Sqli
                 driver.execute("ROLLBACK TO item")
                 failed.append((item, translated))
             driver.execute("RELEASE item")
-        if file is not None:
-            file.check()
+        check_file()
     # Only after the commit: a result must not be reported before it is durable.
     for item, reason in failed:
         item.future.set_exception(reason)
@@ -165,10 +161,9 @@ def _commit_together(connection: Connection, batch: list[_Item[Any]], file: Sqli
         item.future.set_result(result)
 
 
-def _read(engine: Engine, file: SqliteFile | None, work: Work[T], future: Future[T]) -> None:
+def _read(engine: Engine, check_file: Callable[[], None], work: Work[T], future: Future[T]) -> None:
     try:
-        if file is not None:
-            file.check()
+        check_file()
         with engine.connect() as connection:
             result = work(connection)
     except BaseException as error:
@@ -177,7 +172,7 @@ def _read(engine: Engine, file: SqliteFile | None, work: Work[T], future: Future
         future.set_result(result)
 
 
-def _fail_all(batch: list[_Item[Any]], error: BaseException) -> None:
+def _fail_all(batch: list[_Item], error: BaseException) -> None:
     for item in batch:
         if not item.future.done():
             item.future.set_exception(error)
