@@ -19,8 +19,7 @@ from graph_agent.audit.findings import failure_cause
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import ChatService
-from graph_agent.cli.files import with_files
-from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, known_roles, option
+from graph_agent.cli.options import AsJson, Conversation, Model, Roles, User, known_roles, option, with_files
 from graph_agent.cli.running import FAILED, Run, open_file, print_stderr, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import json_line, print_answer, print_text, whole_action

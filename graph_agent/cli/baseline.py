@@ -11,8 +11,8 @@ from graph_agent.audit.drift.baselines import BaselineService
 from graph_agent.audit.drift.compare import Comparison, Drift
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.bootstrap.secret import record_keys
-from graph_agent.cli.filters import filter_by, open_log
-from graph_agent.cli.options import AsJson, option
+from graph_agent.cli.database import open_log
+from graph_agent.cli.options import AsJson, filter_by, option
 from graph_agent.cli.running import DONE, FAILED
 from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.reply.text import visible

@@ -8,7 +8,7 @@ import typer
 
 from graph_agent.audit.findings import used_text
 from graph_agent.bootstrap import LOCAL_USER
-from graph_agent.cli.filters import open_log
+from graph_agent.cli.database import open_log
 from graph_agent.cli.options import AsJson, User
 from graph_agent.cli.show import json_line
 from graph_agent.models.facts import total_of, uses_by_window, window_start

@@ -8,8 +8,7 @@ import sys
 import typer
 
 from graph_agent.bootstrap import LOCAL_USER
-from graph_agent.cli.files import with_files
-from graph_agent.cli.options import Conversation, Model, User
+from graph_agent.cli.options import Conversation, Model, User, with_files
 from graph_agent.cli.running import print_stderr
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
 from graph_agent.cli.show import print_answer, print_text

@@ -14,8 +14,7 @@ from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.secret import read_secrets, secret_file
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import served_policy, shared_identities
-from graph_agent.cli.files import with_files
-from graph_agent.cli.options import Model
+from graph_agent.cli.options import Model, with_files
 from graph_agent.cli.running import DONE, FAILED
 from graph_agent.cli.show import print_text
 from graph_agent.clock import SystemClock

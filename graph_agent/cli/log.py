@@ -10,8 +10,8 @@ from rich.table import Table
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.metrics import Durations, MetricsSummary
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.cli.filters import filter_by, open_log, open_queries
-from graph_agent.cli.options import AsJson, option
+from graph_agent.cli.database import open_log, open_queries
+from graph_agent.cli.options import AsJson, filter_by, option
 from graph_agent.cli.running import print_stderr
 from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.cli.trace import print_findings, print_record, shorten

@@ -15,13 +15,13 @@ from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.proof_files import proof_files
 from graph_agent.bootstrap.record_tree import record_tree
 from graph_agent.bootstrap.secret import record_keys
-from graph_agent.cli.files import other_rules
-from graph_agent.cli.filters import filter_by, open_log, open_queries
-from graph_agent.cli.options import AsJson, option
+from graph_agent.cli.database import open_log, open_queries
+from graph_agent.cli.options import AsJson, filter_by, option
+from graph_agent.cli.replay import other_rules
 from graph_agent.cli.running import DONE, FAILED, import_extra, open_file, print_error, print_stderr, wrong_usage
 from graph_agent.cli.show import escape_json, json_line
 from graph_agent.clock import SystemClock
-from graph_agent.replays.replayer import Replayer, WhatIf
+from graph_agent.replays.replayer import Replayer
 from graph_agent.replays.sources import LoadedRecord
 from graph_agent.settings import read_settings
 
@@ -91,7 +91,7 @@ def import_decisions(
 
 
 def _write_proof(decision_id: str, folder: Path, constitution: Path | None, policy: Path | None) -> None:
-    other = WhatIf(**other_rules(constitution, policy))
+    other = other_rules(constitution, policy)
 
     async def replay_by_others(recorded: LoadedRecord) -> dict[str, Any]:
         texts = {constitution: other.policy, policy: other.conditions and other.conditions.text}

@@ -14,8 +14,8 @@ from rich.table import Table
 from graph_agent.analytics.parquet import ExportedDay, ParquetExport
 from graph_agent.analytics.sql import run_sql
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.cli.filters import filter_by, open_log
-from graph_agent.cli.options import AsJson, option
+from graph_agent.cli.database import open_log
+from graph_agent.cli.options import AsJson, filter_by, option
 from graph_agent.cli.running import print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, stdout_console
 from graph_agent.db import Database

@@ -14,9 +14,8 @@ from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.bootstrap.stores import open_stores
 from graph_agent.bootstrap.tools_app import mcp_app, tools_app
-from graph_agent.cli.files import with_files
 from graph_agent.cli.listening import open_listener, parse_address, serve_until_stopped, url_of
-from graph_agent.cli.options import NoToken, User, option
+from graph_agent.cli.options import NoToken, User, option, with_files
 from graph_agent.cli.running import open_in_loop, print_stderr, wrong_usage
 from graph_agent.gateway.server import Gateway
 from graph_agent.net.addresses import is_loopback

@@ -1,8 +1,10 @@
-"""The options that several commands have, and how options are declared."""
+"""The options that several commands have, how options are declared, and what is built from them: settings and filters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -10,7 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from graph_agent.audit.filters import DecisionFilter
 from graph_agent.cli.running import wrong_usage
+from graph_agent.settings import Settings, read_settings
 
 
 def option(
@@ -75,3 +79,76 @@ def known_roles(known: Collection[str], roles: list[str] | None) -> tuple[str, .
 
             wrong_usage(f"there is no role '{role}': {configured_roles(known, role)}")
     return tuple(roles or ())
+
+
+def with_files(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator for a command with a parameter `settings`.
+
+    On the command line the parameter is replaced by the options for `names`, by default --mcp, --constitution and --policy; the
+    command gets the settings with the files that they name.
+    """
+    options = signature(command_settings, eval_str=True).parameters
+    return replace_parameter("settings", command_settings, [options[name] for name in names])
+
+
+def command_settings(mcp: Mcp = None, constitution: ConstitutionFile = None, policy: PolicyFile = None) -> Settings:
+    """Return the settings of this process, with the files that the options --mcp, --constitution and --policy name."""
+    given = {"mcp": mcp, "constitution": constitution, "policy": policy}
+    return read_settings().model_copy(update={name: path for name, path in given.items() if path is not None})
+
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGO = re.compile(r"(\d{1,5})([mhdw])")
+
+_OPTIONS: Mapping[str, tuple[str, str | None, str]] = {
+    "decision_id": ("--id", "DECISION_ID", "Select only this decision."),
+    "user_id": ("--user", "ID", "Select decisions of this user."),
+    "conversation_id": ("--conversation", "ID", "Select decisions of this conversation."),
+    "since": ("--since", "TIME", "Select from this time on: ISO 8601, or an age such as 30m, 24h, 7d."),
+    "until": ("--until", "TIME", "Select before this time."),
+    "decision_type": ("--type", "TYPE", "Select this decision type."),
+    "outcome": ("--outcome", "OUTCOME", "Select this outcome, or a prefix of it: ERROR."),
+    "intent_type": ("--intent", "INTENT", "Select this intent."),
+    "status": ("--status", "STATUS", "Select this status: PENDING, completed or interrupted."),
+    "model": ("--by-model", "NAME", "Select decisions for which this model was requested."),
+    "response_model": ("--response-model", "NAME", "Select decisions that this model answered."),
+    "refused": ("--refused", None, "Select decisions with a tool call that code refused."),
+}
+"""Field of `DecisionFilter` -> the option that sets it: flag, metavar (None for an option without a value) and help."""
+
+
+def filter_by(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator for a command with a parameter `filters`.
+
+    On the command line the parameter is replaced by the options for `fields`, by default all but the id; the command gets the
+    `DecisionFilter` that they build. Invalid values raise `ServiceError` VALIDATION_ERROR.
+    """
+    chosen = fields or tuple(field for field in _OPTIONS if field != "decision_id")
+    return replace_parameter("filters", _filter, [_option(field) for field in chosen])
+
+
+def _option(field: str) -> Parameter:
+    flag, metavar, text = _OPTIONS[field]
+    kind: Any = bool if metavar is None else str
+    # The prefix keeps the names apart from the other parameters of a command, such as `model`.
+    annotation: Any = Annotated[kind | None, option(flag, metavar, text)]
+    return Parameter(f"by_{field}", Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _filter(**values: Any) -> DecisionFilter:
+    given = {name.removeprefix("by_"): value for name, value in values.items() if value is not None}
+    for field in given.keys() & {"since", "until"}:
+        given[field] = parse_time(given[field])
+    return DecisionFilter.of(**given)
+
+
+def parse_time(text: str) -> datetime:
+    """Parse a point in time; without a time zone it is UTC."""
+    ago = _AGO.fullmatch(text.strip())
+    if ago is not None:
+        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    try:
+        parsed = datetime.fromisoformat(text.strip())
+    except ValueError:
+        wrong_usage(f"'{text}' is not a time: write 2026-01-31, 2026-01-31T12:00:00Z, or an age: 30m, 24h, 7d")
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)

@@ -14,8 +14,8 @@ from graph_agent.analysis.questions import Answer, Change, Finding, compare, exp
 from graph_agent.audit.queries import LogQueryService
 from graph_agent.bootstrap.policies import load_policy, settings_in
 from graph_agent.bootstrap.stores import open_stores
-from graph_agent.cli.files import run_with_database, with_files
-from graph_agent.cli.options import AsJson, option
+from graph_agent.cli.database import run_with_database
+from graph_agent.cli.options import AsJson, option, with_files
 from graph_agent.cli.running import DONE, FAILED, open_in_loop
 from graph_agent.cli.show import json_line
 from graph_agent.models.record import RecordStatus

@@ -6,7 +6,8 @@ import typer
 
 from graph_agent.bootstrap.definitions import draft_constitution, explain_constitution
 from graph_agent.bootstrap.policies import draft_conditions, explained_conditions, load_policy
-from graph_agent.cli.files import run_with_database, with_files
+from graph_agent.cli.database import run_with_database
+from graph_agent.cli.options import with_files
 from graph_agent.cli.running import DONE, FAILED, print_error
 from graph_agent.policy.cedar.schema import ToolAction, cedar_schema
 from graph_agent.policy.constitution import Constitution

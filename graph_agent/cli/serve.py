@@ -26,10 +26,9 @@ from graph_agent.api.server import HttpServerConfig, Server
 from graph_agent.api.services import services_of
 from graph_agent.api.static_page import is_built, read_page
 from graph_agent.bootstrap.secret import launch_token, token_file
-from graph_agent.cli.files import with_files
 from graph_agent.cli.listening import open_listener, serve_until_stopped, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
-from graph_agent.cli.options import Model, NoToken
+from graph_agent.cli.options import Model, NoToken, with_files
 from graph_agent.cli.running import DONE, FAILED, configure_logging, print_error, print_stderr, report_failures, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.workers import WorkerGroup

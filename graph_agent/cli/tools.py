@@ -14,8 +14,8 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.agent_services import open_agent_services
 from graph_agent.bootstrap.definitions import diff_tools, pin_tools
 from graph_agent.bootstrap.toolbox import problems, served_policy, sign_in_to
-from graph_agent.cli.files import run_with_database, with_files
-from graph_agent.cli.options import AsJson, Roles, User, known_roles
+from graph_agent.cli.database import run_with_database
+from graph_agent.cli.options import AsJson, Roles, User, known_roles, with_files
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_error, print_stderr, wrong_usage
 from graph_agent.cli.show import json_line, print_text, whole_action
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, ToolErrorCode

@@ -14,8 +14,7 @@ import typer
 from graph_agent.bootstrap.validating import Validation, ValidationJob, open_validation, play_part, split_cases
 from graph_agent.cli.baseline import print_drift
 from graph_agent.cli.executors import Division, divided, progress_bar
-from graph_agent.cli.files import with_files
-from graph_agent.cli.options import AsJson, Model, option
+from graph_agent.cli.options import AsJson, Model, option, with_files
 from graph_agent.cli.running import DONE, FAILED, open_in_loop, print_stderr, wrong_usage
 from graph_agent.cli.runtime import check_model
 from graph_agent.cli.show import json_line, print_text
