@@ -1,23 +1,29 @@
-"""`graph-agent log list`, `show`, `metrics` and `fixture`: read the record."""
+"""`graph-agent log list`, `show`, `metrics` and `fixture`, and `graph-agent budget`: read the record."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from graph_agent.audit.filters import DecisionFilter
+from graph_agent.audit.findings import used_text
 from graph_agent.audit.metrics import Durations, MetricsSummary
 from graph_agent.audit.queries import LogQueryService
+from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.database import open_log, open_queries
-from graph_agent.cli.options import AsJson, filter_by, option
+from graph_agent.cli.options import AsJson, User, filter_by, option
 from graph_agent.cli.running import print_stderr
 from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.cli.trace import print_findings, print_record, shorten
 from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.facts import total_of, uses_by_window, window_start
+from graph_agent.record.uses import find_uses
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.text import counted, visible
+from graph_agent.settings import read_settings
 from graph_agent.validation.fixtures import dump_fixtures, fixture_from_log
 
 _STYLES = {"SUCCESS": "green", "ERROR": "red", "REFUSAL": "yellow", "AMBIGUITY": "cyan", "PENDING": "yellow"}
@@ -106,6 +112,25 @@ def print_metrics(*, filters: DecisionFilter, as_json: AsJson = False) -> None:
         typer.echo(json_line(metrics.to_json()))
     else:
         _print_metrics(metrics)
+
+
+def budget(user: User = LOCAL_USER, as_json: AsJson = False) -> None:
+    """Print what a user has used in this hour and day of the budgets that rules set, by tool.
+
+    Calls whose outcome is not known yet are counted.
+    """
+    zone, now = read_settings().time_zone, datetime.now(UTC)
+    with open_log(writes=True) as (database, run):
+        uses = run(database.read(lambda connection: find_uses(connection, user, window_start("day", now, zone))))
+    windows = uses_by_window(uses, now, zone)
+    for tool in sorted({use.tool_name for use in uses}):
+        used = {window: total_of(tools[tool]) for window, tools in windows.items() if tool in tools}
+        unsettled = sum(not use.settled for use in uses if use.tool_name == tool)
+        text = f"{tool}: {used_text(used)}" + (f"; {unsettled} not settled yet" if unsettled else "")
+        found = {"tool": tool, "used": used, "unsettled": unsettled}
+        typer.echo(json_line(found) if as_json else visible(text))
+    if not uses and not as_json:
+        typer.echo("Nothing that a rule counts was used today.")
 
 
 def _print_metrics(metrics: MetricsSummary) -> None:

@@ -43,13 +43,13 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "gateway": Command(
             "mcp_servers:gateway", "Serve the tools of MCP servers to any MCP client, judged, confirmed and recorded."
         ),
-        "step": Command("step:step", "Send one message and print each state with its outcome and changes, then the reply."),
+        "step": Command("chat:step", "Send one message and print each state with its outcome and changes, then the reply."),
         "demo": Command("demo:demo", "Show a scripted conversation, then the record of one of its decisions."),
         "diagram": Command("diagram:diagram", "Print the state machine as a Mermaid diagram."),
         "doctor": Command("doctor:doctor", "Check model, constitution, database, retention, tools and key."),
         "validate": Command("validate:validate", "Run test cases in an isolated environment and print those that fail."),
         "budget": Command(
-            "budget:budget", "Print what a user has used in this hour and day of the budgets that rules set, by tool."
+            "log:budget", "Print what a user has used in this hour and day of the budgets that rules set, by tool."
         ),
         "replay": Command("replay:replay", "Run decisions again from their records, offline, and print the differences."),
         "witness": Command(

@@ -16,12 +16,12 @@ from graph_agent.audit.queries import LogQueryService
 from graph_agent.audit.time_slices import TimeSlice, split_log
 from graph_agent.bootstrap.adapters import open_adapter
 from graph_agent.bootstrap.toolbox import conditions_of
+from graph_agent.cli.chat import print_step
 from graph_agent.cli.database import open_log
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.options import AsJson, Model, command_settings, filter_by, option
 from graph_agent.cli.running import DONE, FAILED, Run, print_stderr, read_text, wrong_usage
 from graph_agent.cli.show import json_line, print_answer, print_text
-from graph_agent.cli.step import print_step
 from graph_agent.cli.trace import shorten
 from graph_agent.db import Database
 from graph_agent.policy.constitution import MAX_CHARACTERS, Constitution
