@@ -12,7 +12,7 @@ from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
 from graph_agent.bootstrap.toolbox import conditions_of, open_tools
 from graph_agent.chat.conversations.confirmations import ConfirmationStore
-from graph_agent.clock import RandomIds, SystemClock
+from graph_agent.clock import SystemClock
 from graph_agent.llm.config import LLMConfig
 from graph_agent.llm.openai_compatible import OpenAICompatibleAdapter
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -20,7 +20,7 @@ from graph_agent.models.config import AgentEngineConfig, TokenLimits
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.signature import Signer
-from graph_agent.ports import Clock, IdSource, LLMAdapter, ToolExecutor, ToolServer
+from graph_agent.ports import Clock, LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
@@ -54,15 +54,15 @@ class AgentServices:
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings, *, clock: Clock | None = None, ids: IdSource | None = None, user_headers: UserHeaders | None = None
+    settings: Settings, *, clock: Clock | None = None, user_headers: UserHeaders | None = None
 ) -> AsyncGenerator[tuple[AgentServices, Stores, RecordTree]]:
     """Open the database, the signing key and the tools. Raises `ConfigurationError`."""
     constitution = Constitution.load(settings.constitution)
     conditions = conditions_of(settings)
-    clock, ids = clock or SystemClock(), ids or RandomIds()
+    clock = clock or SystemClock()
     async with (
         open_stores(settings) as stores,
-        open_tools(stores.database, settings, constitution, user_headers=user_headers, clock=clock, ids=ids) as tools,
+        open_tools(stores.database, settings, constitution, user_headers=user_headers, clock=clock) as tools,
     ):
         tree = record_tree(settings, stores.database, clock)
         services = AgentServices(
@@ -73,9 +73,8 @@ async def open_services(
             ports=EnginePorts(
                 DatabaseAuditWriter(stores.database, clock=clock, record_key=record_keys(settings)),
                 clock,
-                ids,
-                Signer(*signing_keys(settings)),
-                ConfirmationStore(stores.database, clock=clock),
+                signer=Signer(*signing_keys(settings)),
+                confirmations=ConfirmationStore(stores.database, clock=clock),
             ),
         )
         try:

@@ -15,7 +15,7 @@ from graph_agent.db import Database
 from graph_agent.db.notifications import open_notifications
 from graph_agent.graph.build import CompiledGraph, shipped_graph
 from graph_agent.models.config import AgentEngineConfig
-from graph_agent.ports import Clock, IdSource
+from graph_agent.ports import Clock
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.settings import Settings
@@ -58,7 +58,6 @@ async def open_runtime(
     *,
     model: str | None = None,
     clock: Clock | None = None,
-    ids: IdSource | None = None,
     config: AgentEngineConfig | None = None,
     user_headers: UserHeaders | None = None,
     workers: int = 1,
@@ -73,9 +72,9 @@ async def open_runtime(
     """
     async with AsyncExitStack() as stack:
         adapter, reason = await stack.enter_async_context(open_adapter(settings, model))
-        opened = open_services(settings, clock=clock, ids=ids, user_headers=user_headers)
+        opened = open_services(settings, clock=clock, user_headers=user_headers)
         services, stores, tree = await stack.enter_async_context(opened)
-        clock, ids, tools, audit = services.ports.clock, services.ports.ids, services.tools, services.ports.audit
+        clock, tools, audit = services.ports.clock, services.tools, services.ports.audit
         assert isinstance(audit, DatabaseAuditWriter)
         hooks: list[Callable[[], TurnHook]] = []
         if settings.otel:
@@ -90,7 +89,6 @@ async def open_runtime(
         chat = ChatService(
             engine,
             clock=clock,
-            ids=ids,
             turns_per_minute=settings.turns_per_minute,
             disclosure=settings.disclosed,
             processes=workers,

@@ -13,7 +13,7 @@ from graph_agent.errors import ConfigurationError
 from graph_agent.policy.cedar.conditions import ConditionsFile
 from graph_agent.policy.constitution import Constitution
 from graph_agent.policy.rules import Policy
-from graph_agent.ports import Clock, IdSource
+from graph_agent.ports import Clock
 from graph_agent.settings import Settings
 from graph_agent.task_server.server import build_task_server
 from graph_agent.tools.identity import SignIns, UserHeaders, sign_in
@@ -32,7 +32,6 @@ async def open_tools(
     *,
     user_headers: UserHeaders | None = None,
     clock: Clock | None = None,
-    ids: IdSource | None = None,
 ) -> AsyncGenerator[McpServerGroup]:
     """Open a client of the MCP servers in the file that `settings` name, or else of the task server in this process.
 
@@ -40,7 +39,7 @@ async def open_tools(
     `user_headers` are the headers of each user for servers over HTTP. Raises `ConfigurationError`.
     """
     tools = McpServerGroup(
-        _servers(settings) or [ServerConfig("tasks", build_task_server(database, clock, ids), trusted=True)],
+        _servers(settings) or [ServerConfig("tasks", build_task_server(database, clock), trusted=True)],
         granted=() if constitution is None else constitution.whitelist,
         pins=None if constitution is None else pins_of(settings),
         sign_ins=_sign_ins(settings),

@@ -20,7 +20,7 @@ from graph_agent.cli.show import json_line, print_text, stdout_console
 from graph_agent.cli.trace import print_findings, print_record, shorten
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.facts import total_of, uses_by_window, window_start
-from graph_agent.record.uses import find_uses
+from graph_agent.record.operations import find_uses
 from graph_agent.record.writer import DatabaseAuditWriter
 from graph_agent.reply.text import counted, visible
 from graph_agent.settings import read_settings
