@@ -1,6 +1,6 @@
 """The reader of exports: it parses a JSON array or JSON lines object by object.
 
-The file is untrusted. Its size, nesting and ids are checked here, so that neither the importer nor a replay has to.
+The file is untrusted. Its size, nesting and ids are checked here, so that neither an import nor a replay has to.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
-from graph_agent.audit.export import export_pieces
+from graph_agent.audit.export import ImportReport, export_pieces, import_records
 from graph_agent.audit.filters import DecisionFilter
-from graph_agent.audit.importer import ImportReport, import_records
 from graph_agent.audit.metrics import MetricsSummary, read_metrics
 from graph_agent.audit.trace import ROW_COLUMNS, DecisionTrace, LoggedDecision, read_trace
 from graph_agent.db import Database
