@@ -22,8 +22,8 @@ from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.drift.baselines import Baseline, BaselineService, DriftReport
 from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD
 from graph_agent.audit.filters import DecisionFilter
+from graph_agent.bootstrap.maintenance import verify_installation
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.bootstrap.verification import verify_installation
 from graph_agent.clock import ignore_result
 from graph_agent.models.base import Frozen, UtcDatetime
 from graph_agent.models.decision import FilledText

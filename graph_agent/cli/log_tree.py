@@ -11,10 +11,9 @@ from typing import Annotated
 import typer
 
 from graph_agent.audit.retention import prune
-from graph_agent.bootstrap.maintenance import erase_user
+from graph_agent.bootstrap.maintenance import erase_user, verify_installation
 from graph_agent.bootstrap.record_tree import add_witness, record_tree, rotate_key
 from graph_agent.bootstrap.stores import Stores, open_stores
-from graph_agent.bootstrap.verification import verify_installation
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.options import AsJson, not_blank, option
 from graph_agent.cli.running import DONE, FAILED, Run, open_in_loop, print_stderr, read_text, wrong_usage

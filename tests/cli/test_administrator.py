@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import Connection, Engine, column, create_engine, delete, insert, select, table, text, update
 from sqlalchemy.exc import IntegrityError
 
+from graph_agent.bootstrap.maintenance import verify_installation
 from graph_agent.bootstrap.record_tree import log_file, record_tree
 from graph_agent.bootstrap.secret import record_keys
-from graph_agent.bootstrap.verification import verify_installation
 from graph_agent.chat.conversations.tables import metadata as conversations_metadata
 from graph_agent.cli.log_tree import print_report
 from graph_agent.clock import RandomIds, SystemClock
