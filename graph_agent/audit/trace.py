@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import Field
@@ -170,22 +169,17 @@ def _policy(connection: Connection, constitution: str) -> PolicyInForce:
     blob = connection.execute(stored).one_or_none()
     if blob is None:
         return PolicyInForce(digest=constitution)
-    before = None if blob.first_used_at is None else _constitution_before(connection, blob.first_used_at)
+    latest = (
+        select(decision_logs.c.constitution, record_blobs.c.text)
+        .outerjoin(record_blobs, record_blobs.c.digest == decision_logs.c.constitution)
+        .where(decision_logs.c.created_at < blob.first_used_at)
+        .order_by(decision_logs.c.created_at.desc())
+    )
+    before = connection.execute(latest.limit(1)).one_or_none()
     return PolicyInForce(
         digest=constitution,
         since=blob.first_used_at,
         text=blob.text,
-        previous_digest=before,
-        previous_text=None if before is None else _text(connection, before),
+        previous_digest=None if before is None else before.constitution,
+        previous_text=None if before is None else before.text,
     )
-
-
-def _constitution_before(connection: Connection, at: datetime) -> str | None:
-    latest = (
-        select(decision_logs.c.constitution).where(decision_logs.c.created_at < at).order_by(decision_logs.c.created_at.desc())
-    )
-    return connection.execute(latest.limit(1)).scalar()
-
-
-def _text(connection: Connection, name: str) -> str | None:
-    return connection.execute(select(record_blobs.c.text).where(record_blobs.c.digest == name)).scalar()

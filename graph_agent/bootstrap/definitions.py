@@ -85,8 +85,8 @@ async def explain_constitution(settings: Settings, database: Database) -> tuple[
     """
     constitution = Constitution.load(settings.constitution)
     async with open_tools(database, settings, constitution) as tools:
-        checked = await checked_tools(constitution, tools)
-        return [*_explained(checked.policy, tools), *_left_out(checked.policy, tools)], checked.problems
+        policy, problems = await checked_tools(constitution, tools)
+        return [*_explained(policy, tools), *_left_out(policy, tools)], problems
 
 
 def _explained(policy: Policy, tools: McpServerGroup) -> list[str]:

@@ -34,10 +34,10 @@ permit (principal, action, resource);
 
 async def load_policy(settings: Settings, database: Database) -> Policy:
     """Return the policy for the tools that are served now. Raises `ConfigurationError` if a server does not answer."""
-    checked = await served_policy(settings, database)
-    if checked.problems:
-        raise ConfigurationError("; ".join(checked.problems))
-    return checked.policy
+    policy, problems = await served_policy(settings, database)
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+    return policy
 
 
 def settings_in(settings: Settings, version: Path) -> Settings:

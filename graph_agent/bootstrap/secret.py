@@ -10,14 +10,15 @@ import hmac
 import os
 import secrets
 import stat
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from graph_agent.db.private_file import replace_private_file
 from graph_agent.errors import ConfigurationError
 from graph_agent.settings import Settings
 from graph_agent.tlog.note import NoteError, SigningKey
 
-_MODE = 0o600
 _BYTES = 32
 _HEADER = "Authorization: Bearer "
 
@@ -102,7 +103,7 @@ def _read_or_create(path: Path, text: str) -> list[bytes]:
         return read_secrets(path)
     except FileNotFoundError:
         _create(path, text)
-        return read_secrets(path)
+    return read_secrets(path)
 
 
 def _create(path: Path, text: str) -> None:
@@ -110,15 +111,11 @@ def _create(path: Path, text: str) -> None:
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+        with replace_private_file(draft) as file:
+            file.write(text.encode())
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(draft, path)
-        except FileExistsError:
-            pass
+            with suppress(FileExistsError):
+                os.link(draft, path)
         finally:
             draft.unlink()
     except OSError as exc:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from graph_agent.db import Database
@@ -101,18 +100,10 @@ async def serve_tools(database: Database, user_id: str) -> None:
     await build_task_server(database, default_user=user_id).run_stdio_async()
 
 
-@dataclass(frozen=True)
-class CheckedTools:
-    """The policy for the tools that are served now, and what is wrong with the servers: one sentence for each problem."""
+async def served_policy(settings: Settings, database: Database) -> tuple[Policy, list[str]]:
+    """Return the constitution joined with the tools that are served now, and one sentence for each problem of the servers.
 
-    policy: Policy
-    problems: list[str]
-
-
-async def served_policy(settings: Settings, database: Database) -> CheckedTools:
-    """Return the policy: the constitution joined with the tools of the servers. Raises `ConfigurationError`.
-
-    The tools of a server that does not answer are unavailable.
+    The tools of a server that does not answer are unavailable. Raises `ConfigurationError`.
     """
     constitution = Constitution.load(settings.constitution)
     async with open_tools(database, settings, constitution) as tools:
@@ -121,10 +112,10 @@ async def served_policy(settings: Settings, database: Database) -> CheckedTools:
 
 async def checked_tools(
     constitution: Constitution, tools: McpServerGroup, conditions: ConditionsFile | None = None
-) -> CheckedTools:
-    """Connect to all servers and return the policy with what is wrong; see `served_policy`."""
+) -> tuple[Policy, list[str]]:
+    """Connect to all servers and return the policy, and their problems; see `served_policy`."""
     policy = await ServedPolicy(constitution, tools, seconds=MAX_TIMEOUT_SECONDS, conditions=conditions).current()
-    return CheckedTools(policy, problems(tools))
+    return policy, problems(tools)
 
 
 async def connect(tools: McpServerGroup) -> None:

@@ -26,15 +26,6 @@ CASES = 20
 """The number of cases in a part. Opening a model and tools for a part takes as long as a few cases."""
 
 
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """An open validation service; `adapter_reason` says in one line which model it validates."""
-
-    service: ValidationService
-    baselines: BaselineService
-    adapter_reason: str
-
-
 class CasePart(NamedTuple):
     """Cases that one process plays, each in its own environment."""
 
@@ -75,12 +66,14 @@ async def play_part(job: ValidationJob, part: CasePart) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def open_validation(settings: Settings, *, model: str | None = None) -> AsyncGenerator[Validation]:
-    """Open a validation service. Raises `ConfigurationError`."""
+async def open_validation(
+    settings: Settings, *, model: str | None = None
+) -> AsyncGenerator[tuple[ValidationService, BaselineService, str]]:
+    """Open a validation service, and the baselines; say in one line which model it validates. Raises `ConfigurationError`."""
     async with _open_runner(settings, model) as (runner, reason), open_stores(settings) as stores:
         keys = record_keys(settings)
         service = ValidationService(runner, stores.database, record_key=keys)
-        yield Validation(service, BaselineService(stores.database, record_key=keys), reason)
+        yield service, BaselineService(stores.database, record_key=keys), reason
 
 
 @asynccontextmanager

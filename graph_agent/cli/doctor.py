@@ -118,15 +118,14 @@ async def _retention(context: _Context) -> str:
 async def _tools(context: _Context) -> str:
     if context.stores is None:
         raise ConfigurationError("cannot be checked without a database")
-    checked = await served_policy(context.settings, context.stores.database)
-    policy = checked.policy
+    policy, problems = await served_policy(context.settings, context.stores.database)
     unconfirmed = [name for name, rule in policy.rules.items() if rule.mutating and not rule.grant.requires_confirmation]
     shared = shared_identities(context.settings)
     identity = f"; one identity for all users: {', '.join(shared)}" if shared else ""
     unavailable = f"; unavailable: {', '.join(sorted(policy.unavailable))}" if policy.unavailable else ""
     text = f"{', '.join(policy.rules)}; write without confirmation: {', '.join(unconfirmed) or 'none'}{identity}{unavailable}"
-    if checked.problems:
-        raise ConfigurationError("; ".join([*checked.problems, text]))
+    if problems:
+        raise ConfigurationError("; ".join([*problems, text]))
     return text
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from enum import StrEnum
+from typing import Literal
 
 REPEATS_PER_MINUTE = 10
 _WINDOW_SECONDS = 60.0
@@ -35,18 +35,8 @@ _SECRET_PARAMETER = re.compile(r"(?i)([?&](?:key|api_?key|(?:access_)?token|pass
 
 
 ACCESS_LOGGER = "graph_agent.access"
-
-
-class LogLevel(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["text", "json"]
 
 
 def quiet_libraries(libraries: Iterable[str] = _TALKATIVE) -> None:
@@ -149,7 +139,7 @@ def log_to_stderr(level: LogLevel, log_format: LogFormat, *, access_log: bool) -
     as_text = OneLineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     unlimited, handler = logging.StreamHandler(sys.stderr), logging.StreamHandler(sys.stderr)
     for one in (unlimited, handler):
-        one.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else as_text)
+        one.setFormatter(JsonFormatter() if log_format == "json" else as_text)
     # Requests differ in what their lines say, so repeated ones are not left out.
     access = logging.getLogger(ACCESS_LOGGER)
     access.handlers, access.propagate = [unlimited], False

@@ -47,7 +47,7 @@ def check_constitution(settings: Settings) -> None:
     for line in lines:
         typer.echo(visible(line))
     for problem in problems:
-        print_error(str(problem))
+        print_error(problem)
     raise typer.Exit(FAILED if problems else DONE)
 
 

@@ -9,7 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -96,15 +96,10 @@ def open_in_loop(resource: AbstractAsyncContextManager[T]) -> Iterator[tuple[T, 
     The loop does not run between two calls of `run`, so a prompt may block. Ctrl-C cancels the running coroutine, SIGTERM ends
     the command; the resource is closed in both cases.
     """
-    with _handle_sigterm(), asyncio.Runner() as runner:
+    with _handle_sigterm(), asyncio.Runner() as runner, ExitStack() as stack:
         entered = runner.run(resource.__aenter__())
-        try:
-            yield entered, runner.run
-        except BaseException as exc:
-            if not runner.run(resource.__aexit__(type(exc), exc, exc.__traceback__)):
-                raise
-        else:
-            runner.run(resource.__aexit__(None, None, None))
+        stack.push(lambda *failure: runner.run(resource.__aexit__(*failure)))
+        yield entered, runner.run
 
 
 @contextmanager

@@ -77,10 +77,8 @@ def serve(
     metrics_port: Annotated[
         int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve /metrics on this port (default: nowhere).")
     ] = None,
-    log_level: Annotated[
-        LogLevel, typer.Option("--log-level", help="Write log lines of this level and above.")
-    ] = LogLevel.WARNING,
-    log_format: Annotated[LogFormat, typer.Option("--log-format", help="Write log lines as text or JSON.")] = LogFormat.TEXT,
+    log_level: Annotated[LogLevel, typer.Option("--log-level", help="Write log lines of this level and above.")] = "warning",
+    log_format: Annotated[LogFormat, typer.Option("--log-format", help="Write log lines as text or JSON.")] = "text",
     access_log: Annotated[bool, typer.Option("--access-log", help="Log each request, without its query string.")] = False,
 ) -> None:
     """Serve the chat API and the page until Ctrl-C or SIGTERM; running turns are finished first.
@@ -210,7 +208,7 @@ async def _serve(server: Server, listeners: list[socket.socket], stopped_by: int
 
 def run_worker(options: ServerOptions, number: int, listener: socket.socket, report: Connection[str, None]) -> NoReturn:
     """Serve until the parent sends a signal or dies; send the chosen model to the parent once requests are answered."""
-    configure_logging(as_json=options.log_format is LogFormat.JSON)
+    configure_logging(as_json=options.log_format == "json")
     parent = parent_process()
     assert parent is not None
     with report_failures():

@@ -32,10 +32,9 @@ def list_tools(*, settings: Settings, as_json: AsJson = False) -> None:
 
     ! marks those that need the user's confirmation. A server that does not answer is reported on stderr.
     """
-    checked = run_with_database(served_policy, settings)
-    for problem in checked.problems:
-        print_error(str(problem))
-    policy = checked.policy
+    policy, wrong = run_with_database(served_policy, settings)
+    for problem in wrong:
+        print_error(problem)
     for name, rule in policy.rules.items():
         if as_json:
             traits = {"requires_confirmation": rule.grant.requires_confirmation, "read_only": not rule.mutating}

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import typer
 
-from graph_agent.bootstrap.validating import Validation, ValidationJob, open_validation, play_part, split_cases
+from graph_agent.bootstrap.validating import ValidationJob, open_validation, play_part, split_cases
 from graph_agent.cli.baseline import print_drift
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.options import AsJson, Model, option, with_files
@@ -21,7 +21,7 @@ from graph_agent.cli.show import json_line, print_text
 from graph_agent.reply.text import visible
 from graph_agent.settings import Settings
 from graph_agent.validation.fixtures import Fixture, load_fixtures, shipped_suite
-from graph_agent.validation.service import FixtureResult, PlayedCase, ValidationReport
+from graph_agent.validation.service import PlayedCase, ValidationReport, ValidationService
 
 
 @with_files()
@@ -56,20 +56,20 @@ def validate(
     if division and (model or settings.model or "").startswith("scripted:"):
         wrong_usage("a scripted model answers in the order of the cases, which --workers, --dask and --checkpoint divide")
     job = ValidationJob(settings, model, parallel)
-    with open_in_loop(open_validation(settings, model=model)) as (validation, run):
-        print_stderr(f"model: {validation.adapter_reason}")
+    with open_in_loop(open_validation(settings, model=model)) as ((service, baselines, reason), run):
+        print_stderr(f"model: {reason}")
         source = file or shipped_suite()
         fixtures = [one for one in load_fixtures(source) if only is None or fnmatchcase(one.test_id, only)]
         if not fixtures:
             wrong_usage(f"no case matches '{only}'")
-        compared = run(validation.service.find_baseline(baseline))
+        compared = run(service.find_baseline(baseline))
         started = time.monotonic()
-        played = _play_divided(fixtures, job, division) if division else run(_play(validation, fixtures, parallel))
+        played = _play_divided(fixtures, job, division) if division else run(_play(service, fixtures, parallel))
         seconds = time.monotonic() - started
-        report = run(validation.service.report(played, compared, suite=source.stem, seconds=seconds))
+        report = run(service.report(played, compared, suite=source.stem, seconds=seconds))
         if save_baseline is not None:
             named = f"validation of {source.stem}"
-            run(validation.baselines.store_profiles(save_baseline, report.profiles, description=named))
+            run(baselines.store_profiles(save_baseline, report.profiles, description=named))
     if as_json:
         typer.echo(json_line(report.to_json()))
     elif junit:
@@ -82,14 +82,10 @@ def validate(
     raise typer.Exit(DONE if report.passed else FAILED)
 
 
-async def _play(validation: Validation, fixtures: list[Fixture], parallel: int) -> list[PlayedCase]:
+async def _play(service: ValidationService, fixtures: list[Fixture], parallel: int) -> list[PlayedCase]:
     numbers = count(1)
     with progress_bar("validating") as advance:
-
-        def on_result(_result: FixtureResult) -> None:
-            advance(next(numbers), len(fixtures))
-
-        return await validation.service.play(fixtures, parallel=parallel, on_result=on_result)
+        return await service.play(fixtures, parallel=parallel, on_result=lambda _: advance(next(numbers), len(fixtures)))
 
 
 def _play_divided(fixtures: list[Fixture], job: ValidationJob, division: Division) -> list[PlayedCase]:

@@ -46,8 +46,8 @@ def provider(settings: Settings) -> str | None:
 
 async def run_suite(settings: Settings, model: str, first: int | None) -> tuple[list[Verdict], list[DecisionRecord]]:
     """Play the shipped suite; return the verdict on each case, and the records."""
-    async with open_validation(temporary_settings(settings), model=model) as validation:
-        played = await validation.service.play(load_fixtures(shipped_suite())[:first])
+    async with open_validation(temporary_settings(settings), model=model) as (service, *_):
+        played = await service.play(load_fixtures(shipped_suite())[:first])
     verdicts = [Verdict(one.result.test_id, list(one.result.failures)) for one in played]
     return verdicts, [record for one in played for record in one.records]
 
