@@ -28,7 +28,7 @@ from graph_agent.api.static_page import is_built, read_page
 from graph_agent.bootstrap.secret import launch_token, token_file
 from graph_agent.cli.listening import open_listener, serve_until_stopped, url_of
 from graph_agent.cli.log_lines import LogFormat, LogLevel, log_to_collector, log_to_stderr
-from graph_agent.cli.options import Model, NoToken, with_files
+from graph_agent.cli.options import Model, NoToken, replace_parameter, with_files
 from graph_agent.cli.running import DONE, FAILED, configure_logging, print_error, print_stderr, report_failures, wrong_usage
 from graph_agent.cli.runtime import open_command_runtime
 from graph_agent.cli.workers import WorkerGroup
@@ -43,49 +43,54 @@ _SHUTDOWN_MARGIN_SECONDS = 3
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """The options of `serve` that each of its processes needs. They are sent to a worker, so they can be pickled."""
+    """The options of `serve`, besides its settings."""
+
+    host: Annotated[str, typer.Option("--host", help="Listen on this address.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, max=256, help="Serve in this many processes; more than one requires PostgreSQL.")
+    ] = 1
+    model: Model = None
+    no_page: Annotated[
+        bool, typer.Option("--no-page", help="Serve the API only; the path / then lists its routes as JSON.")
+    ] = False
+    no_token: NoToken = False
+    metrics_port: Annotated[
+        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve /metrics on this port (default: nowhere).")
+    ] = None
+    log_level: Annotated[
+        LogLevel,
+        typer.Option("--log-level", metavar="LEVEL", help="Write log lines from this level on: debug, info, warning, error."),
+    ] = "warning"
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", metavar="FORMAT", help="Write log lines in this form: text or json.")
+    ] = "text"
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log each request, without its query string.")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTask:
+    """The settings and options of each process of a server. It is sent to a worker, so it can be pickled."""
 
     settings: Settings
-    model: str | None
-    with_page: bool
+    options: ServerOptions
     session: LaunchSession | None
     """The session of the clients that know the launch token; None with bearer tokens, and if no token is required."""
-    log_level: LogLevel
-    log_format: LogFormat
-    access_log: bool
-    workers: int = 1
-    metrics_folder: Path | None = None
+    metrics_folder: Path | None
     """The folder through which several workers exchange their metrics."""
-    metrics_listener: socket.socket | None = None
+    metrics_listener: socket.socket | None
     """The listening socket on which the metrics are served, if they are."""
 
 
 @with_files()
-def serve(
-    host: Annotated[str, typer.Option("--host", help="Listen on this address.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
-    workers: Annotated[
-        int, typer.Option("--workers", min=1, max=256, help="Serve in this many processes; more than one requires PostgreSQL.")
-    ] = 1,
-    model: Model = None,
-    *,
-    settings: Settings,
-    no_page: Annotated[
-        bool, typer.Option("--no-page", help="Serve the API only; the path / then lists its routes as JSON.")
-    ] = False,
-    no_token: NoToken = False,
-    metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve /metrics on this port (default: nowhere).")
-    ] = None,
-    log_level: Annotated[LogLevel, typer.Option("--log-level", help="Write log lines of this level and above.")] = "warning",
-    log_format: Annotated[LogFormat, typer.Option("--log-format", help="Write log lines as text or JSON.")] = "text",
-    access_log: Annotated[bool, typer.Option("--access-log", help="Log each request, without its query string.")] = False,
-) -> None:
+@replace_parameter("options", ServerOptions)
+def serve(*, options: ServerOptions, settings: Settings) -> None:
     """Serve the chat API and the page until Ctrl-C or SIGTERM; running turns are finished first.
 
     Without bearer tokens configured (GRAPH_AGENT_JWT_SECRET or GRAPH_AGENT_JWKS_URL) it serves one local user on a loopback
     address. Every client then needs the launch token, which is kept in a file of GRAPH_AGENT_HOME.
     """
+    host, workers = options.host, options.workers
     if not settings.authenticates and not is_loopback(host):
         wrong_usage(
             f"without authentication only loopback addresses are served, and {host} is not one: "
@@ -95,51 +100,41 @@ def serve(
         wrong_usage(
             "several workers need PostgreSQL, because SQLite has one writer: set DATABASE_URL, or serve without --workers"
         )
-    if no_token and settings.authenticates:
+    if options.no_token and settings.authenticates:
         wrong_usage("with bearer tokens there is no launch token: leave --no-token out")
     with ExitStack() as stack:
-        listener = stack.enter_context(closing(open_listener(host, port)))
+        listener = stack.enter_context(closing(open_listener(host, options.port)))
         metrics = None
-        if metrics_port is not None:
-            metrics = stack.enter_context(closing(open_listener(host, metrics_port, "--metrics-port")))
+        if options.metrics_port is not None:
+            metrics = stack.enter_context(closing(open_listener(host, options.metrics_port, "--metrics-port")))
         folder = stack.enter_context(TemporaryDirectory(prefix="graph-agent-"))
-        options = ServerOptions(
-            settings,
-            model,
-            with_page=not no_page,
-            session=None if no_token or settings.authenticates else LaunchSession(launch_token(settings)),
-            log_level=log_level,
-            log_format=log_format,
-            access_log=access_log,
-            workers=workers,
-            metrics_folder=None if workers == 1 else Path(folder),
-            metrics_listener=metrics,
-        )
-        announce = partial(_announce, options, host, listener)
+        session = None if options.no_token or settings.authenticates else LaunchSession(launch_token(settings))
+        task = ServerTask(settings, options, session, None if workers == 1 else Path(folder), metrics)
+        announce = partial(_announce, task, listener)
         if workers == 1:
-            code = run_server(options, listener, announce)
+            code = run_server(task, listener, announce)
         else:
-            code = WorkerGroup(workers, run_worker, (options,), listener, announce).run()
+            code = WorkerGroup(workers, run_worker, (task,), listener, announce).run()
     raise typer.Exit(code)
 
 
-def _announce(options: ServerOptions, host: str, listener: socket.socket, model: str) -> None:
+def _announce(task: ServerTask, listener: socket.socket, model: str) -> None:
     """Print the model, the address and the link of the page."""
-    url = url_of(host, listener)
+    options, url = task.options, url_of(task.options.host, listener)
     print_stderr(f"model: {model}")
-    print_stderr(f"serving {url} ({_users(options)}{'' if options.workers == 1 else f', {options.workers} workers'})")
-    if options.metrics_listener is not None:
-        print_stderr(f"metrics: {url_of(host, options.metrics_listener)}/metrics")
-    if options.session is not None:
-        print_stderr(f"programs send the header in {token_file(options.settings)}")
-    if options.with_page:
-        print_stderr(_how_to_open(options.session, url))
+    print_stderr(f"serving {url} ({_users(task)}{'' if options.workers == 1 else f', {options.workers} workers'})")
+    if task.metrics_listener is not None:
+        print_stderr(f"metrics: {url_of(options.host, task.metrics_listener)}/metrics")
+    if task.session is not None:
+        print_stderr(f"programs send the header in {token_file(task.settings)}")
+    if not options.no_page:
+        print_stderr(_how_to_open(task.session, url))
 
 
-def _users(options: ServerOptions) -> str:
-    if options.settings.authenticates:
+def _users(task: ServerTask) -> str:
+    if task.settings.authenticates:
         return "bearer tokens"
-    return "one local user" if options.session is not None else "one local user: every program that reaches this port"
+    return "one local user" if task.session is not None else "one local user: every program that reaches this port"
 
 
 def _how_to_open(session: LaunchSession | None, url: str) -> str:
@@ -150,7 +145,7 @@ def _how_to_open(session: LaunchSession | None, url: str) -> str:
 
 
 def run_server(
-    options: ServerOptions,
+    task: ServerTask,
     listener: socket.socket,
     on_started: Callable[[str], None],
     *,
@@ -162,7 +157,7 @@ def run_server(
     `number` tells the workers of a server apart.
     The server also stops when the descriptor `stopped_by` becomes readable. Raises `ConfigurationError`.
     """
-    settings = options.settings
+    settings, options = task.settings, task.options
     log_to_stderr(options.log_level, options.log_format, access_log=options.access_log)
     # The event loop gives up the interpreter lock at each system call; a database thread then keeps it for this long.
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -171,9 +166,9 @@ def run_server(
         closing(listener),
         open_command_runtime(settings, model=options.model, announce=False, workers=options.workers) as (runtime, run),
     ):
-        page = read_page() if options.with_page else None
-        listeners = [listener] if options.metrics_listener is None else [listener, options.metrics_listener]
-        metrics_port = None if options.metrics_listener is None else options.metrics_listener.getsockname()[1]
+        page = read_page() if not options.no_page else None
+        listeners = [listener] if task.metrics_listener is None else [listener, task.metrics_listener]
+        metrics_port = None if task.metrics_listener is None else task.metrics_listener.getsockname()[1]
 
         def announce() -> None:
             # The modules are never garbage, but a full collection in a burst would stop all requests while it walks them.
@@ -181,8 +176,8 @@ def run_server(
             gc.freeze()
             on_started(runtime.adapter_reason)
 
-        exchange = None if options.metrics_folder is None else WorkerMetrics(options.metrics_folder, number)
-        app = create_app(runtime, page, options.session, metrics_port=metrics_port, worker_metrics=exchange)
+        exchange = None if task.metrics_folder is None else WorkerMetrics(task.metrics_folder, number)
+        app = create_app(runtime, page, task.session, metrics_port=metrics_port, worker_metrics=exchange)
         grace = math.ceil(runtime.engine.config.timeout_seconds) + _SHUTDOWN_MARGIN_SECONDS
         services = services_of(app)
         config = HttpServerConfig(app, admission=services.turn_admission, lifespan="on", timeout_graceful_shutdown=grace)
@@ -206,15 +201,15 @@ async def _serve(server: Server, listeners: list[socket.socket], stopped_by: int
         await serve_until_stopped(server, *listeners)
 
 
-def run_worker(options: ServerOptions, number: int, listener: socket.socket, report: Connection[str, None]) -> NoReturn:
+def run_worker(task: ServerTask, number: int, listener: socket.socket, report: Connection[str, None]) -> NoReturn:
     """Serve until the parent sends a signal or dies; send the chosen model to the parent once requests are answered."""
-    configure_logging(as_json=options.log_format == "json")
+    configure_logging(as_json=task.options.log_format == "json")
     parent = parent_process()
     assert parent is not None
     with report_failures():
         try:
             # Without its parent a worker would keep the port, and nothing would stop it.
-            code = run_server(options, listener, report.send, number=number, stopped_by=parent.sentinel)
+            code = run_server(task, listener, report.send, number=number, stopped_by=parent.sentinel)
         except typer.Exit as ended:
             code = ended.exit_code
     sys.exit(code)
