@@ -64,25 +64,25 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "import": Command("log_files:import_decisions", "Import exported decisions into this log."),
         "sql": Command("log_parquet:query", "Run one SELECT over the log, or over an export to Parquet.", extra="analytics"),
         "metrics": Command("log:print_metrics", "Print totals, rates, percentiles and breakdowns of the decisions."),
-        "prune": Command("log_tree:prune_decisions", "Remove closed decisions that are older than the retention."),
+        "prune": Command("admin:prune_decisions", "Remove closed decisions that are older than the retention."),
         "fixture": Command("log:print_fixture", "Print a decision as a YAML test case for `validate`."),
         "verify": Command(
-            "log_tree:verify", "Verify the log: its rows, its signed tree, and that it continues what its witnesses have seen."
+            "admin:verify", "Verify the log: its rows, its signed tree, and that it continues what its witnesses have seen."
         ),
-        "consistency": Command("log_tree:consistency", "Prove that the log is a continuation of a checkpoint that you kept."),
+        "consistency": Command("admin:consistency", "Prove that the log is a continuation of a checkpoint that you kept."),
         "erase": Command(
-            "log_tree:erase",
+            "admin:erase",
             "Erase a user: records, conversations, turns and operations, and the salts by which the log commits to them.",
         ),
         "fork": Command(
-            "log_tree:fork", "Continue a log that was put back on purpose, for example from a backup, under a new origin."
+            "admin:fork", "Continue a log that was put back on purpose, for example from a backup, under a new origin."
         ),
         "rotate": Command(
-            "log_tree:rotate", "Add a new key for the log, which signs beside the current one, and state it in the log."
+            "admin:rotate", "Add a new key for the log, which signs beside the current one, and state it in the log."
         ),
     },
     "witness": {
-        "add": Command("log_tree:add", "Add a witness, and print the key of the log that the witness needs."),
+        "add": Command("admin:add", "Add a witness, and print the key of the log that the witness needs."),
     },
     "baseline": {
         "create": Command("baseline:create", "Create a baseline from the decisions in a time range."),
@@ -90,8 +90,8 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
         "compare": Command("baseline:compare", "Compare later decisions with a baseline."),
     },
     "db": {
-        "migrate": Command("db:migrate", "Create the tables of the database, or update them to this version."),
-        "copy": Command("db:copy", "Copy everything in a database (tasks, conversations, the record) to an empty one."),
+        "migrate": Command("admin:migrate", "Create the tables of the database, or update them to this version."),
+        "copy": Command("admin:copy", "Copy everything in a database (tasks, conversations, the record) to an empty one."),
     },
     "constitution": {
         "show": Command("rules:show_constitution", "Print the constitution in force, as a start for yours."),

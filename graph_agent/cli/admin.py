@@ -1,7 +1,10 @@
-"""`graph-agent log verify`, `prune`, and those of the transparency log: erase, fork, rotate, consistency, witness add."""
+"""The commands of an administrator: `graph-agent db`, `log verify` and `prune`, and those of the transparency log: `log erase`,
+`fork`, `rotate`, `consistency` and `witness add`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -11,6 +14,7 @@ from typing import Annotated
 import typer
 
 from graph_agent.audit.retention import prune
+from graph_agent.bootstrap.copying import copy_database
 from graph_agent.bootstrap.maintenance import erase_user, verify_installation
 from graph_agent.bootstrap.record_tree import add_witness, record_tree, rotate_key
 from graph_agent.bootstrap.stores import Stores, open_stores
@@ -205,3 +209,32 @@ def _opened() -> Iterator[tuple[Settings, Stores, RecordTree, Run]]:
     settings = read_settings()
     with open_in_loop(open_stores(settings)) as (stores, run):
         yield settings, stores, record_tree(settings, stores.database, SystemClock()), run
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Copy the database at this URL, as in DATABASE_URL.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Write to the database at this URL, which must be empty.")],
+    as_json: AsJson = False,
+) -> None:
+    """Copy everything in a database (tasks, conversations, the record) to an empty one.
+
+    It copies one snapshot, completely or not at all, and verifies the record. Exits with 1 if the copy is not intact.
+    """
+    counts, report = asyncio.run(copy_database(read_settings(), source, target))
+    if as_json:
+        typer.echo(json_line({"rows": counts, "log": None if report is None else report.to_json()}))
+    else:
+        for table, rows in counts.items():
+            typer.echo(f"{table:<24}{rows:>10,} rows")
+        if report is not None:
+            print_report(report)
+    raise typer.Exit(DONE if report is None or report.intact else FAILED)
+
+
+def migrate() -> None:
+    """Create the tables of the database, or update them to this version.
+
+    Every command does so when it starts. Run it alone before the replicas of a new version start.
+    """
+    with open_in_loop(open_stores(read_settings())):
+        typer.echo("The database has the tables of this version.")
