@@ -16,8 +16,7 @@ from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.cli.database import open_log, open_queries
 from graph_agent.cli.options import AsJson, User, filter_by, option
 from graph_agent.cli.running import print_stderr
-from graph_agent.cli.show import json_line, print_text, stdout_console
-from graph_agent.cli.trace import print_findings, print_record, shorten
+from graph_agent.cli.show import json_line, print_findings, print_record, print_text, shorten, stdout_console
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.facts import total_of, uses_by_window, window_start
 from graph_agent.record.operations import find_uses

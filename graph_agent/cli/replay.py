@@ -21,8 +21,7 @@ from graph_agent.cli.database import open_log
 from graph_agent.cli.executors import Division, divided, progress_bar
 from graph_agent.cli.options import AsJson, Model, command_settings, filter_by, option
 from graph_agent.cli.running import DONE, FAILED, Run, print_stderr, read_text, wrong_usage
-from graph_agent.cli.show import json_line, print_answer, print_text
-from graph_agent.cli.trace import shorten
+from graph_agent.cli.show import json_line, print_answer, print_text, shorten
 from graph_agent.db import Database
 from graph_agent.policy.constitution import MAX_CHARACTERS, Constitution
 from graph_agent.replays import Replayer, ReplayReport
