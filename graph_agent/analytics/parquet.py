@@ -9,16 +9,17 @@ A second export into the same directory writes only the days that have gained de
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
-from sqlalchemy import Connection, func, literal, select, tuple_
+from sqlalchemy import Connection, func, select
 
 from graph_agent.analytics.tables import DECISIONS, TABLES, AnalyticsTable
-from graph_agent.db import Database
+from graph_agent.db import Database, read_pages
 from graph_agent.db.private_file import replace_private_file
 from graph_agent.record.statements import read
 from graph_agent.record.tables import CLOSED, decision_logs
@@ -91,10 +92,9 @@ class ParquetExport:
         schema = table.schema.with_metadata({_SUMMARY: summary.encode()})
         # Messages are as private here as they are in the log.
         with replace_private_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-            after: Sequence[Any] | None = None
-            while rows := await read(self._database, _read_rows(table, start, after), seconds=_READ_SECONDS):
-                writer.write_batch(table.batch(rows))
-                after = rows[-1][: len(table.key)]
+            rows = table.select(start, start + _DAY)
+            async for page in read_pages(partial(read, self._database, seconds=_READ_SECONDS), rows, *table.key, size=BATCH):
+                writer.write_batch(table.batch(page))
 
 
 def _start_of_day(at: datetime) -> datetime:
@@ -123,15 +123,3 @@ def _read_summary(path: Path) -> tuple[int, str] | None:
         return None
     count, _, last_end = pq.read_schema(path).metadata[_SUMMARY].decode().partition(" ")
     return int(count), last_end
-
-
-def _read_rows(table: AnalyticsTable, start: datetime, after: Sequence[Any] | None) -> Callable[[Connection], Sequence[Any]]:
-    def work(connection: Connection) -> Sequence[Any]:
-        rows = table.select(start, start + _DAY).limit(BATCH)
-        if after is not None:
-            # Each value is bound with the type of its column: SQLite compares times as texts of one format.
-            last = [literal(value, column.type) for value, column in zip(after, table.key, strict=True)]
-            rows = rows.where(tuple_(*table.key) > tuple_(*last))
-        return connection.execute(rows).all()
-
-    return work

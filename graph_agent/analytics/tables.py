@@ -48,14 +48,14 @@ class AnalyticsTable(NamedTuple):
     def select(self, start: datetime, end: datetime) -> Select[Any]:
         """Return a query for the rows of closed decisions that began from `start` (inclusive) to `end` (exclusive).
 
-        A row has the values of `key` and then those of `columns`; rows are in the order of `key`.
+        A row has the values of `key` and then those of `columns`.
         """
         _, decision_id, *call = self.key
         rows = select(*self.key, *(column.source.label(f"column_{name}") for name, column in self.columns.items()))
         if call:
             rows = rows.join(decision_logs, decision_logs.c.decision_id == decision_id)
         created_at = decision_logs.c.created_at
-        return rows.where(created_at >= start, created_at < end, CLOSED).order_by(*self.key)
+        return rows.where(created_at >= start, created_at < end, CLOSED)
 
     def batch(self, rows: Sequence[Any]) -> pa.RecordBatch:
         """Return rows of `select()` as Arrow columns."""

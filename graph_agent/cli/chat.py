@@ -13,8 +13,7 @@ from graph_agent.cli.ask import failed
 from graph_agent.cli.options import Conversation, Model, User, with_files
 from graph_agent.cli.running import DONE, FAILED, print_stderr
 from graph_agent.cli.runtime import open_command_runtime, send_with_key
-from graph_agent.cli.show import print_answer, print_record, print_text, shorten
-from graph_agent.cli.trace import shorten
+from graph_agent.cli.show import print_answer, print_text, shorten
 from graph_agent.errors import ServiceError
 from graph_agent.graph.step_summary import summarize
 from graph_agent.graph.stepping import Step

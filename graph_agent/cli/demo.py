@@ -6,8 +6,7 @@ import typer
 
 from graph_agent.cli.running import FAILED, print_stderr
 from graph_agent.cli.runtime import open_command_runtime
-from graph_agent.cli.show import print_answer, print_text
-from graph_agent.cli.trace import print_record
+from graph_agent.cli.show import print_answer, print_record, print_text
 from graph_agent.settings import read_settings
 from graph_agent.task_server.demo_scenes import SCENES, TRACED
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import URL, Column, ColumnElement, Connection, Select, bindparam, delete, make_url, select
+from sqlalchemy import URL, Column, ColumnElement, Connection, Select, bindparam, delete, literal, make_url, select, tuple_
 from sqlalchemy.exc import ArgumentError
 
 from graph_agent.db.backend import Backend, Work
@@ -123,17 +123,19 @@ class Database:
         await asyncio.to_thread(self._backend.close)
 
 
-async def read_pages(read: Run, query: Select[Any], key: ColumnElement[Any], size: int = 1000) -> AsyncIterator[Sequence[Any]]:
+async def read_pages(read: Run, query: Select[Any], *key: ColumnElement[Any], size: int = 1000) -> AsyncIterator[Sequence[Any]]:
     """Yield the rows of `query` in pages, each read in its own short transaction.
 
-    They are ordered by `key`, a unique column that `query` selects first.
+    They are ordered by `key`, the columns that `query` selects first and that no two rows have in common.
     """
-    wanted = following = query.order_by(key).limit(size)
+    wanted = following = query.order_by(*key).limit(size)
     while page := await read(lambda connection: connection.execute(following).all()):  # noqa: B023 (awaited in this pass)
         yield page
         if len(page) < size:
             return
-        following = wanted.where(key > page[-1][0])
+        # Each value is bound with the type of its column: SQLite compares times as texts of one format.
+        last = [literal(value, column.type) for column, value in zip(key, page[-1], strict=False)]
+        following = wanted.where(tuple_(*key) > tuple_(*last))
 
 
 async def delete_pages(write: Run, key: Column[Any], *conditions: ColumnElement[bool]) -> int:

@@ -341,7 +341,7 @@ def _decision_ids(connection: Connection, which: ColumnElement[bool]) -> Sequenc
 
 async def _rows_by_key(database: Database, query: Select[Any], key: Column[Any]) -> AsyncIterator[Row[Any]]:
     """Yield the rows of `query` in the order of its first column `key`, a limited number in each read."""
-    async for page in read_pages(partial(read, database, seconds=READ_SECONDS), query, key, _ROWS_PER_READ):
+    async for page in read_pages(partial(read, database, seconds=READ_SECONDS), query, key, size=_ROWS_PER_READ):
         for row in page:
             yield row
 
