@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query, Request
 from graph_agent.api.schemas import errors, id_in_query
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.bootstrap.runtime import Runtime
-from graph_agent.db import DatabaseUnavailableError
 from graph_agent.errors import ConfigurationError, ServiceError, ServiceErrorCode, service_unavailable
 from graph_agent.graph.authorized import read_for_display
 from graph_agent.models.base import Frozen
@@ -51,8 +50,6 @@ async def _from_store(pages: Any, call: AuthorizedCall, limit: int, before: str 
         found: list[dict[str, Any]] = await pages.read(call.user_id, limit + 1, call.arguments["status"], before)
     except LookupError:
         raise _no_such_task() from None
-    except DatabaseUnavailableError:
-        raise service_unavailable() from None
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, Self, TypeVar
 
 from sqlalchemy import ColumnElement, Connection
 
-from graph_agent.errors import GraphAgentError
+from graph_agent.errors import ServiceError, service_unavailable
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -38,8 +38,10 @@ class Backend(Protocol):
         """Finish the submitted work, then release threads and connections."""
 
 
-class DatabaseUnavailableError(GraphAgentError):
+class DatabaseUnavailableError(ServiceError):
     """The database is locked, full, read-only, unreachable or out of connections; a retry may succeed.
+
+    For the caller of a service it is SERVICE_UNAVAILABLE; `str` of it is the reason, for the log.
 
     `unknown` is true if a commit was sent and not answered: the transaction may have taken effect. Otherwise it was
     rolled back.
@@ -47,8 +49,10 @@ class DatabaseUnavailableError(GraphAgentError):
     """
 
     def __init__(self, message: str = "the database is not available", *, unknown: bool = False) -> None:
+        error = service_unavailable()
+        super().__init__(error.code, error.message, retry_after=error.retry_after)
+        self.args = (message,)
         self.unknown = unknown
-        super().__init__(message)
 
     @classmethod
     def caused_by(cls, error: BaseException, *, unknown: bool = False) -> Self:

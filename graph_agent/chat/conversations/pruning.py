@@ -7,7 +7,7 @@ from functools import partial
 
 from sqlalchemy import Connection, delete, select
 
-from graph_agent.chat.conversations import statements, tables
+from graph_agent.chat.conversations import tables
 from graph_agent.db import Database, delete_pages
 from graph_agent.errors import ServiceError, ServiceErrorCode
 
@@ -24,7 +24,7 @@ async def prune_conversations(database: Database, now: datetime) -> int:
 
     Messages stay. Raises `ServiceError` SERVICE_UNAVAILABLE.
     """
-    remove = partial(delete_pages, partial(statements.write, database))
+    remove = partial(delete_pages, database.write)
     turns, used, asked = tables.turns.c, tables.used_confirmations.c, tables.asked_confirmations.c
     return (
         await remove(turns.id, turns.created_at < now - KEEP_TURNS, turns.state == tables.TurnState.DONE)

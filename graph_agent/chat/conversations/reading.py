@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, and_, bindparam, or_, select
 
-from graph_agent.chat.conversations import statements
 from graph_agent.chat.conversations.tables import conversations, messages
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ServiceErrorCode
@@ -66,7 +65,7 @@ class ConversationStore:
 
     async def require(self, user_id: str, conversation_id: str) -> None:
         """Raise `ServiceError` unless the conversation exists and belongs to the user."""
-        await statements.read(self._database, lambda connection: owned_conversation(connection, user_id, conversation_id).id)
+        await self._database.read(lambda connection: owned_conversation(connection, user_id, conversation_id).id)
 
     async def page(self, user_id: str, limit: int = 50, before: str | None = None) -> ConversationPage:
         """Return up to `limit` conversations of a user: those after the conversation `before` in the list."""
@@ -81,7 +80,7 @@ class ConversationStore:
             ordered = wanted.order_by(table.updated_at.desc(), table.id.desc()).limit(limit + 1)
             return list(connection.execute(ordered))
 
-        rows = await statements.read(self._database, work)
+        rows = await self._database.read(work)
         listed = [ConversationSummary.model_validate(dict(row._mapping)) for row in rows[:limit]]
         return ConversationPage(conversations=listed, has_more=len(rows) > limit)
 
@@ -98,7 +97,7 @@ class ConversationStore:
                 wanted = wanted.where(table.number < number.scalar_subquery())
             return conversation, list(connection.execute(wanted.order_by(table.number.desc()).limit(limit + 1)))
 
-        conversation, rows = await statements.read(self._database, work)
+        conversation, rows = await self._database.read(work)
         shown = [
             StoredMessage.model_validate({**row._mapping, "effects": row.effects or [], "notices": row.notices or []})
             for row in rows[:limit]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from graph_agent.chat.answer import ChatAnswer
-from graph_agent.chat.conversations import confirmations, statements, turn_rows
+from graph_agent.chat.conversations import confirmations, turn_rows
 from graph_agent.chat.conversations.tables import Role
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn
 from graph_agent.db import Database
@@ -36,7 +36,7 @@ class TurnClaim(JoinedTurn, Confirmations):
 
     async def consume(self, pending_id: str, decision_id: str) -> bool:
         # No other turn can use it up meanwhile: one turn of a conversation runs at a time.
-        if await statements.read(self._database, lambda connection: confirmations.is_used(connection, pending_id, decision_id)):
+        if await self._database.read(lambda connection: confirmations.is_used(connection, pending_id, decision_id)):
             return False
         self._used = pending_id
         return True

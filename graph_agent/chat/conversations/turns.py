@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from graph_agent.chat.conversations import confirmations, statements, turn_rows
+from graph_agent.chat.conversations import confirmations, turn_rows
 from graph_agent.chat.conversations.reading import owned_conversation
 from graph_agent.chat.conversations.tables import Role, TurnState, turns
 from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnLimit
@@ -116,11 +116,9 @@ class TurnStore:
         """
         for _ in range(_TRIES):
             try:
-                claimed, opening = await statements.write(
-                    self._database, lambda connection: self._claim(connection, request, open_record)
-                )
+                claimed, opening = await self._database.write(lambda connection: self._claim(connection, request, open_record))
             except _ConflictError:
-                found = await statements.read(self._database, lambda connection: self._conflicting(connection, request))
+                found = await self._database.read(lambda connection: self._conflicting(connection, request))
                 if found is not None:
                     return _resolve(found, request)
             else:
@@ -140,11 +138,11 @@ class TurnStore:
             claimed = ClaimedTurn(row.id, row.user_id, row.conversation_id, row.attempt)
             return None if turn_rows.delete_without_record(connection, claimed) else claimed
 
-        return await statements.write(self._database, work)
+        return await self._database.write(work)
 
     async def expire(self, turn: ClaimedTurn) -> None:
         """Expire the lease now, so that a repeated request need not wait for it."""
-        await statements.write(self._database, lambda connection: connection.execute(self._leases.expire, turn.key).close())
+        await self._database.write(lambda connection: connection.execute(self._leases.expire, turn.key).close())
 
     async def renew(self, claimed: Sequence[ClaimedTurn]) -> dict[str, bool]:
         """Renew the leases of these attempts in one commit; return those still claimed, and if their user has stopped them.
@@ -157,26 +155,26 @@ class TurnStore:
             return {name: bool(row.stopped) for name, row in rows.items() if row is not None}
 
         with closing_writes():
-            return await statements.write(self._database, work)
+            return await self._database.write(work)
 
     async def stop(self, decision_id: str, user_id: str) -> bool:
         """Tell the process that runs a turn of the user to end it; False if none runs."""
         row = {"turn": decision_id, "user": user_id}
-        return await statements.write(self._database, lambda connection: connection.execute(turn_rows.STOP, row).rowcount == 1)
+        return await self._database.write(lambda connection: connection.execute(turn_rows.STOP, row).rowcount == 1)
 
     async def answer(self, decision_id: str) -> dict[str, Any] | None:
         """Return the answer of a turn; None if it has none."""
-        return await statements.read(self._database, lambda connection: turn_rows.stored_answer(connection, decision_id))
+        return await self._database.read(lambda connection: turn_rows.stored_answer(connection, decision_id))
 
     async def abandoned(self, limit: int = 100) -> list[AbandonedTurn]:
         """Return the running turns whose lease has expired, oldest first."""
         oldest = self._leases.find_abandoned.limit(limit)
-        rows = await statements.read(self._database, lambda connection: connection.execute(oldest).all())
+        rows = await self._database.read(lambda connection: connection.execute(oldest).all())
         return [AbandonedTurn(row.id, row.attempt) for row in rows]
 
     async def check_writable(self) -> None:
         """Count a turn of no user, which is one write."""
-        await statements.write(self._database, lambda connection: self._limit.count(connection, _NO_USER, sys.maxsize))
+        await self._database.write(lambda connection: self._limit.count(connection, _NO_USER, sys.maxsize))
 
     async def claim_maintenance(self) -> bool:
         """Return True if the caller shall do the maintenance of the database now: the first process of each minute does.
@@ -186,7 +184,7 @@ class TurnStore:
         the next minute.
         """
         try:
-            await statements.write(self._database, lambda connection: self._limit.count(connection, _MAINTENANCE, 1))
+            await self._database.write(lambda connection: self._limit.count(connection, _MAINTENANCE, 1))
         except ServiceError as exc:
             if exc.code is ServiceErrorCode.RATE_LIMITED:
                 return False
@@ -197,12 +195,12 @@ class TurnStore:
         """Return the number of running turns that this store has claimed."""
         own = turns.c.owner == self._owner, turns.c.state == TurnState.RUNNING
         wanted = select(func.count()).select_from(turns).where(*own)
-        return await statements.read(self._database, lambda connection: connection.execute(wanted).scalar_one())
+        return await self._database.read(lambda connection: connection.execute(wanted).scalar_one())
 
     async def running(self, decision_ids: Sequence[str]) -> set[str]:
         """Return those of `decision_ids` that are running turns."""
         wanted = select(turns.c.id).where(turns.c.id.in_(list(decision_ids)), turns.c.state == TurnState.RUNNING)
-        return await statements.read(self._database, lambda connection: set(connection.execute(wanted).scalars()))
+        return await self._database.read(lambda connection: set(connection.execute(wanted).scalars()))
 
     def _claim(
         self, connection: Connection, request: TurnRequest, open_record: OpenRecord
