@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from fastapi import APIRouter, Request
 
-from graph_agent.api.schemas import errors
+from graph_agent.api.bodies import errors
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.errors import ConfigurationError
 from graph_agent.graph.build import topology_of

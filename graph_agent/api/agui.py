@@ -18,14 +18,12 @@ from pydantic import ValidationError
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.body import invalid, read_object
-from graph_agent.api.chat import ParsedMessage, read_shown
+from graph_agent.api.bodies import MessageRequest, errors, invalid, read_object, validated
 from graph_agent.api.errors import stream_error_body
 from graph_agent.api.events import start_streamed_turn, stream_of
-from graph_agent.api.schemas import errors
 from graph_agent.api.services import AuthenticatedCaller
 from graph_agent.chat.stream import NumberedEvent
-from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion, unstorable
+from graph_agent.models.decision import unstorable
 from graph_agent.turn.events import EventKind, TurnEvent
 
 PATH = "/agui"
@@ -37,7 +35,7 @@ MAX_PARTS = 1000
 
 _USED = ("threadId", "thread_id", "runId", "run_id", "state", "messages", "resume")
 
-_YES_OR_NO = {
+_YES_OR_NO: dict[str, Any] = {
     "type": "object",
     "properties": {"yes": {"type": "boolean"}, "read": {"type": "string"}},
     "required": ["yes"],
@@ -99,49 +97,34 @@ def _without_unused(body: dict[str, Any]) -> dict[str, Any]:
     return {"tools": [], "context": [], **used}
 
 
-def _parse_message(run: core.RunAgentInput) -> ParsedMessage:
+def _parse_message(run: core.RunAgentInput) -> MessageRequest:
     """Return the message or the answer that a run brings. Raises `ServiceError` VALIDATION_ERROR if there is none."""
-    conversation_id = run.state.get("conversation_id") if isinstance(run.state, dict) else None
-    if conversation_id is not None and not isinstance(conversation_id, str):
-        raise invalid("The state's 'conversation_id' must be text.")
+    state = run.state if isinstance(run.state, dict) else {}
+    sent = {"conversation_id": state.get("conversation_id")}
     if run.resume:
-        return ParsedMessage(None, conversation_id, _parse_answer(run.resume))
+        return validated(MessageRequest, {**sent, "answers": _read_answer(run.resume)})
+    # The question that the client shows: its state is the one that its last run ended with.
+    if isinstance(decision := state.get("decision"), dict):
+        pending = decision.get("pending_action")
+        sent["shown"] = {"pending_action": pending.get("id") if isinstance(pending, dict) else None}
     last = run.messages[-1] if run.messages else None
     if not isinstance(last, core.UserMessage):
         raise invalid("The last message must be the user's.")
     if isinstance(last.content, str):
-        return ParsedMessage(last.content, conversation_id, None, _shown(run.state))
+        return validated(MessageRequest, {**sent, "content": last.content})
     texts = [part.text for part in last.content if part.type == "text"]
     if len(texts) < len(last.content):
         raise invalid("A message may contain only text.")
-    return ParsedMessage("\n".join(texts), conversation_id, None, _shown(run.state))
+    return validated(MessageRequest, {**sent, "content": "\n".join(texts)})
 
 
-def _shown(state: Any) -> ShownQuestion | None:
-    """Return the question that the client shows: its state is the one that its last run ended with."""
-    decision = state.get("decision") if isinstance(state, dict) else None
-    if not isinstance(decision, dict):
-        return None
-    pending = decision.get("pending_action")
-    return read_shown({"pending_action": pending.get("id") if isinstance(pending, dict) else None})
-
-
-def _parse_answer(entries: list[core.ResumeEntry]) -> ConfirmationAnswer:
+def _read_answer(entries: list[core.ResumeEntry]) -> dict[str, Any]:
     """Return the user's yes or no. An interrupt that is cancelled is a no."""
     entry = entries[0]
     payload = {"yes": False} if entry.status == "cancelled" else entry.payload
-    if len(entries) > 1 or not isinstance(payload, dict) or not _is_answer(payload):
+    if len(entries) > 1 or not isinstance(payload, dict) or not payload.keys() <= _YES_OR_NO["properties"].keys():
         raise invalid('One interrupt is answered at a time, with the payload {"yes": true} or {"yes": false}.')
-    try:
-        return ConfirmationAnswer(pending_action=entry.interrupt_id, **payload)
-    except ValidationError:
-        raise invalid("The interrupt id is not valid.") from None
-
-
-def _is_answer(payload: dict[str, Any]) -> bool:
-    return (
-        isinstance(payload.get("yes"), bool) and payload.keys() <= {"yes", "read"} and isinstance(payload.get("read", ""), str)
-    )
+    return {**payload, "pending_action": entry.interrupt_id}
 
 
 async def _messages(run: core.RunAgentInput, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[bytes]:

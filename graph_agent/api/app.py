@@ -35,9 +35,9 @@ from graph_agent.api import (
     tasks,
     transparency,
 )
+from graph_agent.api.bodies import MESSAGE_BODIES, add_schemas
 from graph_agent.api.launch_session import LaunchSession
 from graph_agent.api.metrics import WorkerMetrics
-from graph_agent.api.schemas import AnswerRequest, ChatRequest, DryRunRequest, add_schemas
 from graph_agent.api.services import ApiServices, authenticator
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import Page, SignInWay, description_router, is_page_request, page_router
@@ -172,7 +172,7 @@ class _Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         replays = (replay.OtherRules, replay.ReplayRequest, replay.FlowsRequest)
         asked = (*replays, rules.RulesRequest, rules.DiffRequest, behavior.BaselineRequest)
-        return add_schemas(super().openapi(), (ChatRequest, AnswerRequest, DryRunRequest, *asked))
+        return add_schemas(super().openapi(), (*MESSAGE_BODIES, *asked))
 
 
 async def _finish_remaining_turns(runtime: Runtime) -> int | None:

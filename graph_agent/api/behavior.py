@@ -14,9 +14,8 @@ from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.body import read_model
+from graph_agent.api.bodies import errors, id_in_query, json_body, read_model
 from graph_agent.api.decisions import filters_of
-from graph_agent.api.schemas import errors, id_in_query, json_body
 from graph_agent.api.services import Auditor, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.drift.baselines import Baseline, BaselineService, DriftReport

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from graph_agent.api.schemas import IdInPath, errors, id_in_query
+from graph_agent.api.bodies import IdInPath, errors, id_in_query
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.chat.conversations.reading import Conversation, ConversationPage
 

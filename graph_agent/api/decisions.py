@@ -14,7 +14,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 from starlette.responses import Response
 
-from graph_agent.api.schemas import IdInPath, errors, id_in_query
+from graph_agent.api.bodies import IdInPath, errors, id_in_query
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.findings import failure_cause, findings

@@ -12,10 +12,9 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 
-from graph_agent.api.body import read_object
-from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, ParsedMessage, read_message, start_turn
+from graph_agent.api.bodies import IdInPath, MessageRequest, errors, read_model
+from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, start_turn
 from graph_agent.api.decisions import log_of
-from graph_agent.api.schemas import IdInPath, errors
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.api.sse import EventStream, event, stream_response
 from graph_agent.chat.answer import ChatAnswer
@@ -54,7 +53,7 @@ async def chat_stream(
     """Answer one message as `POST /api/chat` does, and stream the events. The turn continues if the client disconnects."""
     state = services(request)
     stream = state.stream
-    sent = read_message(await read_object(request))
+    sent = await read_model(request, MessageRequest)
     if last_event_id:
         decision_id, after = _parse_event_id(last_event_id)
         return _event_stream(request, caller, decision_id, await stream.subscribe(decision_id, caller.user_id, after))
@@ -93,7 +92,7 @@ async def stop_turn(request: Request, caller: AuthenticatedCaller, decision_id: 
 
 
 async def start_streamed_turn(
-    request: Request, caller: Caller, sent: ParsedMessage, idem_key: str | None
+    request: Request, caller: Caller, sent: MessageRequest, idem_key: str | None
 ) -> tuple[str, AsyncIterator[NumberedEvent]]:
     """Start the turn of a message, or find the answer that it got before; return the decision's id and the events.
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
 
-from graph_agent.api.schemas import Health, errors
+from graph_agent.api.bodies import Health, errors
 from graph_agent.api.services import services
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.errors import ServiceError, ServiceErrorCode

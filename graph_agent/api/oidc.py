@@ -28,10 +28,9 @@ from fastapi import APIRouter, Request
 from pydantic import Field, ValidationError
 from starlette.responses import Response
 
-from graph_agent.api.body import invalid, read_object
+from graph_agent.api.bodies import errors, read_model
 from graph_agent.api.errors import busy
 from graph_agent.api.launch_session import SESSION, SIGN_IN
-from graph_agent.api.schemas import errors
 from graph_agent.api.services import Authenticator, services
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
@@ -237,10 +236,7 @@ async def exchange(request: Request) -> Response:
     """Exchange an authorization code of the issuer for a session of the browser that has begun the sign-in here."""
     issuer = services(request).oidc
     assert issuer is not None  # the routes exist only with an issuer
-    try:
-        sent = AuthorizationCode.model_validate(await read_object(request))
-    except ValidationError:
-        raise invalid("A sign-in needs a code, its state and its redirect_uri.") from None
+    sent = await read_model(request, AuthorizationCode)
     pending = issuer.sign_in(SIGN_IN.read(request))
     # Requests of clients that have begun no sign-in end here: they reach no issuer and wait in no queue.
     if not pending.number or not is_same(sent.state, pending.state):

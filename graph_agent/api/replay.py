@@ -20,9 +20,8 @@ from pydantic import Field
 from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
-from graph_agent.api.body import MAX_RULES_BYTES, invalid, read_model
+from graph_agent.api.bodies import MAX_RULES_BYTES, IdInPath, PolicyText, errors, invalid, json_body, read_model
 from graph_agent.api.decisions import filters_of, log_of, restricted_to_caller
-from graph_agent.api.schemas import IdInPath, PolicyText, errors, json_body
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.audit.filters import DecisionFilter

@@ -14,8 +14,7 @@ from sse_starlette import ServerSentEvent
 from starlette.responses import Response
 
 from graph_agent.analysis.process import analyze
-from graph_agent.api.body import MAX_RULES_BYTES, invalid, read_model
-from graph_agent.api.schemas import PolicyText, errors, json_body
+from graph_agent.api.bodies import MAX_RULES_BYTES, PolicyText, errors, invalid, json_body, read_model
 from graph_agent.api.services import Auditor, AuthenticatedCaller, services
 from graph_agent.api.sse import ERROR, EventStream, event, stream_response
 from graph_agent.bootstrap.runtime import Runtime

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from graph_agent.api.bodies import errors
 from graph_agent.api.launch_session import SESSION
-from graph_agent.api.schemas import errors
 from graph_agent.api.services import AuthenticatedCaller
 from graph_agent.models.base import Frozen
 

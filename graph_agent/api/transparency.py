@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Path, Request
 from starlette.responses import PlainTextResponse, Response
 
-from graph_agent.api.schemas import errors
+from graph_agent.api.bodies import errors
 from graph_agent.api.services import services
 from graph_agent.record.statements import read
 from graph_agent.record.tree.reading import TILE, read_entries, read_head, read_tile

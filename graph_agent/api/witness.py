@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from graph_agent.api.body import read_body
+from graph_agent.api.bodies import read_body
 from graph_agent.errors import ServiceError
 from graph_agent.tlog.witness import MAX_REQUEST_BYTES, SIZE_TYPE, RefusedError, SizeConflictError, Witness
 

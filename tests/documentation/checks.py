@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from graph_agent import Constitution, ScriptedAdapter, errors
-from graph_agent.api.schemas import AnswerRequest
+from graph_agent.api.bodies import AnswerRequest
 from graph_agent.bootstrap.runtime import open_runtime
 from graph_agent.graph import diagram
 from graph_agent.graph.transcript import result_json

@@ -1,18 +1,30 @@
-"""Request and response bodies, as OpenAPI shows them."""
+"""Bodies and parameters of requests and responses, as OpenAPI shows them, and the reading of a body.
+
+A body is limited in size while it arrives, and parsed as strict JSON.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn, TypeVar
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, InstanceOf, StrictBool, ValidationError
 from pydantic.config import JsonDict
 from pydantic.json_schema import SkipJsonSchema, models_json_schema
+from starlette.requests import Request
 
-from graph_agent.models.base import Frozen
-from graph_agent.models.decision import MAX_MESSAGE_LENGTH, AgentDecision, require_storable
+from graph_agent.errors import ServiceError, ServiceErrorCode
+from graph_agent.models.base import Frozen, located_violation
+from graph_agent.models.decision import MAX_MESSAGE_LENGTH, StorableText, require_storable
 from graph_agent.policy.constitution import MAX_CHARACTERS
+
+MAX_BODY_BYTES = 64 * 1024
+MAX_RULES_BYTES = 1024 * 1024
+"""A constitution and conditions of the greatest length, unless most of their characters take more than two bytes."""
+M = TypeVar("M", bound=Frozen)
 
 UUID_FORMAT: JsonDict = {"format": "uuid"}
 """The format of ids. They are declared as text, because the service refuses a malformed id with its own error code."""
@@ -32,10 +44,10 @@ def id_in_query(description: str) -> Any:
 class Answers(Frozen):
     """The user's answer to a pending action, by its id."""
 
-    pending_action: str = Field(
+    pending_action: StorableText = Field(
         min_length=1, max_length=255, pattern=r"^[^\x00]*$", description="The id of the pending action, without a NUL."
     )
-    yes: bool = Field(description="True to go ahead, false to drop the action.")
+    yes: StrictBool = Field(description="True to go ahead, false to drop the action.")
     read: str = Field(
         default="",
         max_length=64,
@@ -46,7 +58,9 @@ class Answers(Frozen):
 class Shown(Frozen):
     """The question that the client shows beside the field in which the message was typed."""
 
-    pending_action: str | None = Field(min_length=1, max_length=255, description="The id of the pending action, or null.")
+    pending_action: StorableText | None = Field(
+        min_length=1, max_length=255, description="The id of the pending action, or null."
+    )
 
 
 _CONVERSATION = Field(
@@ -91,6 +105,20 @@ class AnswerRequest(Frozen):
     answers: Answers
 
 
+class MessageRequest(Frozen):
+    """Any of the requests above. The chat service checks the texts, and logs what it refuses."""
+
+    # Pydantic's own check of a text refuses lone surrogates.
+    content: InstanceOf[str] | None = None
+    conversation_id: InstanceOf[str] | None = None
+    answers: Answers | None = None
+    shown: Shown | None = None
+    dry_run: StrictBool = False
+
+
+MESSAGE_BODIES = (ChatRequest, AnswerRequest, DryRunRequest)
+
+
 def json_body(*models: type[Frozen]) -> dict[str, Any]:
     """Return the `openapi_extra` of a route that reads its body itself: one of `models`, which `add_schemas` declares."""
     references = [{"$ref": _REFERENCE.format(model=model.__name__)} for model in models]
@@ -102,19 +130,6 @@ def add_schemas(document: dict[str, Any], models: Iterable[type[Frozen]]) -> dic
     _, schema = models_json_schema([(model, "validation") for model in models], ref_template=_REFERENCE)
     document["components"]["schemas"].update(schema["$defs"])
     return document
-
-
-class ChatReply(Frozen):
-    """The answer to a message; `message_id` is the assistant's message."""
-
-    conversation_id: str
-    message_id: str
-    decision_id: str
-    reply: str
-    decision: AgentDecision
-    disclosure: str | SkipJsonSchema[None] = Field(
-        default=None, description="With the first answer of a conversation: the line that says that one talks to an AI system."
-    )
 
 
 class ErrorBody(Frozen):
@@ -156,3 +171,77 @@ _DESCRIPTIONS = {
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the `responses` of a route that may answer with these statuses, and with a 500."""
     return {status: {"model": ErrorEnvelope, "description": _DESCRIPTIONS[status]} for status in (*statuses, 500)}
+
+
+async def read_object(request: Request, max_bytes: int = MAX_BODY_BYTES) -> dict[str, Any]:
+    """Return the JSON object in the body of at most `max_bytes`.
+
+    Its strings may still contain lone surrogates, which JSON allows.
+    Raises `ServiceError`: UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, VALIDATION_ERROR.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        text = "The request body must be application/json."
+        raise ServiceError(ServiceErrorCode.UNSUPPORTED_MEDIA_TYPE, text)
+    return _parse(await read_body(request, max_bytes))
+
+
+async def read_model(request: Request, model: type[M], max_bytes: int = MAX_BODY_BYTES) -> M:
+    """Return the JSON object in the body as a `model`. Raises as `read_object`."""
+    return validated(model, await read_object(request, max_bytes))
+
+
+def validated(model: type[M], value: dict[str, Any]) -> M:
+    """Return `value` as a `model`. Raises `ServiceError` VALIDATION_ERROR."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as exc:
+        if exc.errors()[0]["type"] == "extra_forbidden":
+            # The name of the field is a part of the request.
+            raise invalid("The request body has an unknown field.") from None
+        raise invalid(located_violation(exc)) from None
+
+
+def invalid(text: str) -> ServiceError:
+    return ServiceError(ServiceErrorCode.VALIDATION_ERROR, text)
+
+
+async def read_body(request: Request, max_bytes: int) -> bytes:
+    """Return the body of at most `max_bytes`. Raises `ServiceError` PAYLOAD_TOO_LARGE."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and len(declared) < 20 and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _parse(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body.decode("utf-8"), parse_constant=_reject_constant, parse_float=_parse_finite)
+    except (ValueError, RecursionError):
+        raise invalid("The request body is not valid JSON.") from None
+    if not isinstance(value, dict):
+        raise invalid("The request body must be a JSON object.")
+    return value
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parse_finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("the number is too large")
+    return number
+
+
+def _too_large(max_bytes: int) -> ServiceError:
+    text = f"The request body is larger than {max_bytes // 1024} KB."
+    return ServiceError(ServiceErrorCode.PAYLOAD_TOO_LARGE, text)
