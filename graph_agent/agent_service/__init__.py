@@ -10,7 +10,6 @@ this package is an entry point, which opens its services through `bootstrap`.
                       BoundTools           bindings as a tool server
     messages.py       History              the earlier messages
                       AgentResponse        the result
-    services.py       shared_services      database, keys and tools, open while a call needs them
     run.py            run_agent
 """
 
@@ -18,9 +17,8 @@ from graph_agent.agent_service.config import AgentConfiguration, AgentLoopConfig
 from graph_agent.agent_service.messages import AgentResponse
 from graph_agent.agent_service.prompt import SystemPrompt
 from graph_agent.agent_service.run import run_agent
-from graph_agent.agent_service.services import shared_services
 from graph_agent.agent_service.tool_binding import ToolBinding, bind_mcp_tools
-from graph_agent.bootstrap.agent_services import AgentServices
+from graph_agent.bootstrap.agent_services import AgentServices, shared_services
 
 __all__ = [
     "AgentConfiguration",

@@ -10,9 +10,8 @@ from graph_agent.agent_service import messages
 from graph_agent.agent_service.config import AgentConfiguration, AgentLoopConfig
 from graph_agent.agent_service.messages import AgentResponse, History
 from graph_agent.agent_service.prompt import SystemPrompt
-from graph_agent.agent_service.services import shared_services
 from graph_agent.agent_service.tool_binding import BoundTools, ToolBinding
-from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter
+from graph_agent.bootstrap.agent_services import AgentServices, agent_adapter, shared_services
 from graph_agent.errors import ConfigurationError, RecordError, ServiceError, ServiceErrorCode, TurnTakenOverError
 from graph_agent.models.config import AgentEngineConfig
 from graph_agent.models.decision import DecisionContext, OutcomeCategory, PendingAction, content_problem

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from graph_agent.agent_service.services import shared_services
+from graph_agent.bootstrap.agent_services import shared_services
 from graph_agent.errors import ConfigurationError, ToolErrorCode
 from graph_agent.llm.openai_compatible import build_tools
 from graph_agent.models.base import Frozen

@@ -1,4 +1,7 @@
-"""GET /api/about, /api/topology and /api/constitution: what this server is for, how it decides, and by which policy."""
+"""GET /api/about, /api/topology and /api/constitution: what this server is for, how it decides, and by which policy.
+
+GET and DELETE /api/session: who is signed in, and signing out.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from fastapi import APIRouter, Request
+from starlette.responses import Response
 
 from graph_agent.api.bodies import errors
-from graph_agent.api.services import AuthenticatedCaller, services
+from graph_agent.api.services import SESSION, AuthenticatedCaller, services
 from graph_agent.errors import ConfigurationError
 from graph_agent.graph.build import topology_of
 from graph_agent.graph.topology import END, START
@@ -17,7 +21,7 @@ from graph_agent.models.base import Frozen
 from graph_agent.policy.allowed_tools import ALLOWED_TOOLS
 from graph_agent.policy.rules import ToolRule
 
-router = APIRouter(prefix="/api", tags=["topology"])
+router = APIRouter(prefix="/api")
 
 _VIEWS = ("chat", "decisions", "lab", "behavior")
 _HEADING = re.compile(r"^# +(?!constitution\b)(\S.*?) *$", re.IGNORECASE | re.MULTILINE)
@@ -36,7 +40,7 @@ class About(Frozen):
     """The line that says that one talks to an AI; None if it is switched off."""
 
 
-@router.get("/about", responses=errors(401, 403, 503))
+@router.get("/about", tags=["topology"], responses=errors(401, 403, 503))
 async def about(request: Request, caller: AuthenticatedCaller) -> About:  # noqa: ARG001 (only callers may ask)
     """Return a title, two examples that change nothing, and the views that make sense here."""
     runtime = services(request).runtime
@@ -87,7 +91,7 @@ class Topology(Frozen):
     max_iterations: int
 
 
-@router.get("/topology", responses=errors(401, 403, 503))
+@router.get("/topology", tags=["topology"], responses=errors(401, 403, 503))
 async def topology(request: Request, caller: AuthenticatedCaller) -> Topology:  # noqa: ARG001 (only callers may ask)
     """Return the states and edges of the state machine."""
     engine = services(request).runtime.engine
@@ -117,9 +121,30 @@ class ConstitutionText(Frozen):
     tools: list[GrantedTool]
 
 
-@router.get("/constitution", responses=errors(401, 403, 503))
+@router.get("/constitution", tags=["topology"], responses=errors(401, 403, 503))
 async def constitution(request: Request, caller: AuthenticatedCaller) -> ConstitutionText:  # noqa: ARG001 (only callers may ask)
     """Return the constitution in force."""
     found = services(request).runtime.engine.constitution
     tools = [GrantedTool.model_validate(grant, from_attributes=True) for grant in found.grants]
     return ConstitutionText(digest=found.digest, text=found.text, tools=tools)
+
+
+class SignedInUser(Frozen):
+    """The signed-in user. An auditor reads the decisions of all users."""
+
+    user_id: str
+    auditor: bool
+
+
+@router.get("/session", tags=["session"], responses=errors(401, 403, 503))
+async def session(caller: AuthenticatedCaller) -> SignedInUser:
+    """Return the signed-in user."""
+    return SignedInUser(user_id=caller.user_id, auditor=caller.is_auditor)
+
+
+@router.delete("/session", tags=["session"], status_code=204, response_class=Response, responses=errors(401, 403, 503))
+async def sign_out(request: Request, caller: AuthenticatedCaller) -> Response:  # noqa: ARG001 (others get 401)
+    """Sign this browser out: delete the cookie of its session. A bearer token stays valid until it expires."""
+    answer = Response(status_code=204)
+    SESSION.delete(request, answer)
+    return answer

@@ -21,24 +21,20 @@ from graph_agent.api import (
     agui,
     behavior,
     chat,
-    conversations,
     decisions,
     errors,
     events,
-    health,
-    metrics,
     middleware,
+    monitoring,
     oidc,
     replay,
     rules,
-    session,
     tasks,
     transparency,
 )
 from graph_agent.api.bodies import MESSAGE_BODIES, add_schemas
-from graph_agent.api.launch_session import LaunchSession
-from graph_agent.api.metrics import WorkerMetrics
-from graph_agent.api.services import ApiServices, authenticator
+from graph_agent.api.monitoring import WorkerMetrics
+from graph_agent.api.services import ApiServices, LaunchSession, authenticator
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.static_page import Page, SignInWay, description_router, is_page_request, page_router
 from graph_agent.api.turn_admission import TurnAdmission
@@ -81,7 +77,7 @@ def create_app(
         Middleware(GZipMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5),
         Middleware(middleware.Gate, middleware.refuse_two_lengths),
         Middleware(middleware.UnexpectedErrors),
-        Middleware(middleware.Gate, partial(metrics.refuse_on_other_port, metrics_port)),
+        Middleware(middleware.Gate, partial(monitoring.refuse_on_other_port, metrics_port)),
     ]
     if not settings.authenticates:
         layers.append(Middleware(middleware.Gate, middleware.refuse_other_hosts))
@@ -126,8 +122,8 @@ def create_app(
         replays=ReplayPool(build=runtime.build_graph),
         replay_streams=StreamPlaces(replay.MAX_STREAMS, one_user=one_user),
         analyses=StreamPlaces(rules.MAX_ANALYSES, one_user=one_user),
-        write_check=health.WriteCheck(runtime.chat.check_writable, runtime.clock),
-        metrics=metrics.server_metrics(runtime, admission) if metrics_port is not None or settings.otel else None,
+        write_check=monitoring.WriteCheck(runtime.chat.check_writable, runtime.clock),
+        metrics=monitoring.server_metrics(runtime, admission) if metrics_port is not None or settings.otel else None,
         worker_metrics=worker_metrics,
         oidc=oidc.oidc_issuer(settings, caller),
     )
@@ -159,9 +155,9 @@ def _routes(*, secured: bool) -> list[BaseRoute]:
     routes = APIRouter(generate_unique_id_function=_OPERATION_ID)
     # Each route authenticates its caller itself; this declares the scheme in OpenAPI.
     scheme = [Security(HTTPBearer(auto_error=False))] if secured else []
-    for module in (about, agui, chat, conversations, decisions, events, replay, rules, behavior, session, tasks):
+    for module in (about, agui, chat, decisions, events, replay, rules, behavior, tasks):
         routes.include_router(module.router, dependencies=scheme)
-    for module in (health, transparency, metrics):
+    for module in (monitoring, transparency):
         routes.include_router(module.router)
     return routes.routes
 

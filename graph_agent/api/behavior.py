@@ -17,7 +17,7 @@ from starlette.responses import Response
 from graph_agent.api.bodies import errors, id_in_query, json_body, read_model
 from graph_agent.api.decisions import filters_of
 from graph_agent.api.services import Auditor, services
-from graph_agent.api.sse import ERROR, EventStream, event, stream_response
+from graph_agent.api.sse import EventStream, event, stream_route
 from graph_agent.audit.drift.baselines import Baseline, BaselineService, DriftReport
 from graph_agent.audit.drift.compare import DEFAULT_THRESHOLD
 from graph_agent.audit.filters import DecisionFilter
@@ -107,10 +107,7 @@ async def drift(request: Request, _caller: Auditor, query: Annotated[DriftQuery,
 
 @router.get(
     "/verify",
-    response_class=Response,
-    responses=stream_response(
-        "progress, and at the end report or error.", ["progress", "report", ERROR], errors(401, 403, 503)
-    ),
+    **stream_route("progress, and at the end report or error.", ["progress", "report"], errors(401, 403, 503)),
 )
 async def verify(request: Request, caller: Auditor) -> Response:
     """Verify the whole record, and stream the progress and the result. The verification ends when the client disconnects."""

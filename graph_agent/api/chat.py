@@ -1,24 +1,24 @@
-"""POST /api/chat: answer one message."""
+"""POST /api/chat: answer one message. GET /api/conversations: list the caller's conversations, or read one."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse
 
 from graph_agent.api.acceptor import WAITED
-from graph_agent.api.bodies import MESSAGE_BODIES, MessageRequest, errors, json_body, read_model
+from graph_agent.api.bodies import MESSAGE_BODIES, IdInPath, MessageRequest, errors, id_in_query, json_body, read_model
 from graph_agent.api.services import AuthenticatedCaller, services
 from graph_agent.chat.answer import ChatAnswer, ChatReply
+from graph_agent.chat.conversations.reading import Conversation, ConversationPage
 from graph_agent.models.decision import ConfirmationAnswer, ShownQuestion
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.turn.handle import TurnHandle
 
-router = APIRouter(prefix="/api", tags=["chat"])
+router = APIRouter(prefix="/api")
 
-MESSAGE_BODY = json_body(*MESSAGE_BODIES)
 
 IdempotencyKey = Annotated[
     str | None,
@@ -32,10 +32,11 @@ IdempotencyKey = Annotated[
 
 @router.post(
     "/chat",
+    tags=["chat"],
     response_model=ChatReply,
     responses=errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504),
     # Declared by hand, because the route reads the body itself: with a size limit, and without echoing it in errors.
-    openapi_extra=MESSAGE_BODY,
+    openapi_extra=json_body(*MESSAGE_BODIES),
 )
 async def chat(request: Request, caller: AuthenticatedCaller, idempotency_key: IdempotencyKey = None) -> JSONResponse:
     """Answer one message. A failure of the model is a 200 as well; the decision says so."""
@@ -82,3 +83,31 @@ async def start_turn(
         ),
         has_waited=waited is not None,
     )
+
+
+Limit = Annotated[int, Query(ge=1, le=200)]
+
+
+@router.get("/conversations", tags=["conversations"], responses=errors(400, 401, 403, 404, 422, 503))
+async def conversations(
+    request: Request,
+    caller: AuthenticatedCaller,
+    limit: Limit = 50,
+    before: Annotated[str | None, id_in_query("The id of the last conversation of the previous page.")] = None,
+) -> ConversationPage:
+    """List the caller's conversations, the last used first."""
+    return await services(request).runtime.chat.conversations(caller.user_id, limit, before)
+
+
+@router.get("/conversations/{conversation_id}", tags=["conversations"], responses=errors(400, 401, 403, 404, 422, 503))
+async def conversation(
+    request: Request,
+    caller: AuthenticatedCaller,
+    conversation_id: IdInPath,
+    limit: Limit = 100,
+    before: Annotated[
+        str | None, id_in_query("The id of the oldest message that the client has: the page ends before it.")
+    ] = None,
+) -> Conversation:
+    """Return one conversation with its latest messages, oldest first."""
+    return await services(request).runtime.chat.conversation(caller.user_id, conversation_id, limit, before)

@@ -7,16 +7,17 @@ route, gets the events after it; no turn is run again.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 
-from graph_agent.api.bodies import IdInPath, MessageRequest, errors, read_model
-from graph_agent.api.chat import MESSAGE_BODY, IdempotencyKey, start_turn
+from graph_agent.api.bodies import MESSAGE_BODIES, IdInPath, MessageRequest, errors, read_model
+from graph_agent.api.chat import IdempotencyKey, start_turn
 from graph_agent.api.decisions import log_of
 from graph_agent.api.services import AuthenticatedCaller, services
-from graph_agent.api.sse import EventStream, event, stream_response
+from graph_agent.api.sse import EventStream, Responses, event, stream_route
 from graph_agent.chat.answer import ChatAnswer
 from graph_agent.chat.service import well_formed_id
 from graph_agent.chat.stream import NumberedEvent
@@ -34,18 +35,17 @@ LastEventId = Annotated[
     ),
 ]
 
-_STREAM = stream_response(
+_stream_route = partial(
+    stream_route,
     "The turn's events: state, model_call, progress, tool_call, receipt, and at the end decision or error.",
     [kind.value for kind in EventKind],
-    {204: {"description": "The turn has ended, and there is no event after Last-Event-ID."}},
 )
+_ENDED: Responses = {204: {"description": "The turn has ended, and there is no event after Last-Event-ID."}}
 
 
 @router.post(
     "/chat/stream",
-    response_class=Response,
-    responses={**_STREAM, **errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504)},
-    openapi_extra=MESSAGE_BODY,
+    **_stream_route({**_ENDED, **errors(400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 504)}, *MESSAGE_BODIES),
 )
 async def chat_stream(
     request: Request, caller: AuthenticatedCaller, idempotency_key: IdempotencyKey = None, last_event_id: LastEventId = ""
@@ -61,9 +61,7 @@ async def chat_stream(
     return stream_of(request, caller, _messages(decision_id, events), admitted=True)
 
 
-@router.get(
-    "/decisions/{decision_id}/events", response_class=Response, responses={**_STREAM, **errors(400, 401, 403, 404, 422, 503)}
-)
+@router.get("/decisions/{decision_id}/events", **_stream_route({**_ENDED, **errors(400, 401, 403, 404, 422, 503)}))
 async def decision_events(
     request: Request, caller: AuthenticatedCaller, decision_id: IdInPath, last_event_id: LastEventId = ""
 ) -> Response:

@@ -30,8 +30,7 @@ from starlette.responses import Response
 
 from graph_agent.api.bodies import errors, read_model
 from graph_agent.api.errors import busy
-from graph_agent.api.launch_session import SESSION, SIGN_IN
-from graph_agent.api.services import Authenticator, services
+from graph_agent.api.services import SESSION, SIGN_IN, Authenticator, services
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.net.addresses import require_protected
@@ -80,71 +79,55 @@ class _Metadata(Frozen):
     token_endpoint: _WebAddress
 
 
-@dataclass(frozen=True, slots=True)
-class PendingSignIn:
-    """One sign-in. Its state and its PKCE secret follow from the number in the browser's cookie and a key of the server.
-
-    So any replica can finish it, and only a client that has asked a replica for a state has one that fits to its cookie.
-    """
-
-    key: bytes = field(repr=False)
-    number: str
-
-    @property
-    def state(self) -> str:
-        return self._derive("state")
-
-    @property
-    def code_verifier(self) -> str:
-        return self._derive("code verifier")
-
-    def _derive(self, purpose: str) -> str:
-        return _base64(hmac.digest(self.key, f"{purpose} {self.number}".encode(), "sha256"))
-
-
 _CODE_BODY = {"required": True, "content": {"application/json": {"schema": AuthorizationCode.model_json_schema()}}}
 
 
+@dataclass(eq=False)
 class OidcIssuer:
-    """The issuer that `GRAPH_AGENT_OIDC_ISSUER` names."""
+    """The issuer that `GRAPH_AGENT_OIDC_ISSUER` names. The `key` is the same in all replicas.
 
-    def __init__(
-        self, issuer: str, client_id: str, scope: str, *, key: bytes, tokens: BearerTokens, sessions: BrowserSessions
-    ) -> None:
-        """`key` is the same in all replicas."""
-        self._issuer = issuer
-        self._client_id = client_id
-        self._scope = scope
-        self._key = key
-        self._tokens = tokens
-        self._sessions = sessions
-        self._metadata: asyncio.Task[_Metadata] | None = None
-        self._metadata_expire_at = -math.inf
+    A sign-in is known by the number in the browser's cookie: its state and its PKCE secret follow from this number and the key.
+    So any replica can finish it, and only a client that has asked a replica for a state has one that fits to its cookie.
+    """
+
+    issuer: str
+    client_id: str
+    scope: str
+    key: bytes = field(repr=False)
+    tokens: BearerTokens
+    sessions: BrowserSessions
+    _metadata: asyncio.Task[_Metadata] | None = None
+    _metadata_expire_at: float = -math.inf
+
+    def __post_init__(self) -> None:
         self.queue = ExchangeQueue()
 
-    def sign_in(self, number: str) -> PendingSignIn:
-        """Return the sign-in with a number."""
-        return PendingSignIn(self._key, number)
+    def state(self, number: str) -> str:
+        """Return the state of the sign-in with a number."""
+        return self._derive("state", number)
 
-    async def start(self, pending: PendingSignIn) -> SignInStart:
+    def _derive(self, purpose: str, number: str) -> str:
+        return _base64(hmac.digest(self.key, f"{purpose} {number}".encode(), "sha256"))
+
+    async def start(self, number: str) -> SignInStart:
         """Return the address of the issuer's sign-in. Raises `ServiceError` SERVICE_UNAVAILABLE."""
         metadata = await self._current_metadata()
         return SignInStart(
             authorization_endpoint=metadata.authorization_endpoint,
-            client_id=self._client_id,
-            scope=self._scope,
-            state=pending.state,
-            code_challenge=_base64(hashlib.sha256(pending.code_verifier.encode()).digest()),
+            client_id=self.client_id,
+            scope=self.scope,
+            state=self.state(number),
+            code_challenge=_base64(hashlib.sha256(self._derive("code verifier", number).encode()).digest()),
         )
 
-    async def exchange(self, sent: AuthorizationCode, pending: PendingSignIn) -> str:
+    async def exchange(self, sent: AuthorizationCode, number: str) -> str:
         """Exchange a code for a session. Raises `ServiceError`: UNAUTHENTICATED, or SERVICE_UNAVAILABLE."""
         metadata = await self._current_metadata()
         form = {
             "grant_type": "authorization_code",
-            "client_id": self._client_id,
+            "client_id": self.client_id,
             "code": sent.code,
-            "code_verifier": pending.code_verifier,
+            "code_verifier": self._derive("code verifier", number),
             "redirect_uri": sent.redirect_uri,
         }
         status, tokens = await self._ask(metadata.token_endpoint, form)
@@ -154,13 +137,13 @@ class OidcIssuer:
         # Some issuers give an access token that only they can read; their ID token is a JSON Web Token in any case.
         for name in ("access_token", "id_token"):
             if isinstance(token := tokens.get(name), str) and (caller := await self._caller_of(token)):
-                return self._sessions.issue(caller)
+                return self.sessions.issue(caller)
         _log.warning("the issuer's tokens are not accepted: check GRAPH_AGENT_JWT_AUDIENCE and the keys")
         raise _refused()
 
     async def _caller_of(self, token: str) -> Caller | None:
         try:
-            return await self._tokens.caller(f"Bearer {token}")
+            return await self.tokens.caller(f"Bearer {token}")
         except ServiceError as exc:
             if exc.code is ServiceErrorCode.UNAUTHENTICATED:
                 return None
@@ -173,13 +156,13 @@ class OidcIssuer:
         return await asyncio.shield(self._metadata)
 
     async def _fetch_metadata(self) -> _Metadata:
-        status, document = await self._ask(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+        status, document = await self._ask(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
         try:
             metadata = _Metadata.model_validate({name: document.get(name) for name in _Metadata.model_fields})
         except ValidationError:
             metadata = None
         # OpenID Connect Discovery requires that the issuer is exactly the configured one.
-        if status != 200 or metadata is None or metadata.issuer != self._issuer:
+        if status != 200 or metadata is None or metadata.issuer != self.issuer:
             _log.warning("the metadata of the OIDC issuer cannot be used")
             raise _unavailable()
         self._metadata_expire_at = time.monotonic() + METADATA_SECONDS
@@ -189,7 +172,7 @@ class OidcIssuer:
         """Return the status and the JSON object of an answer, which is limited in time and size."""
         try:
             # The issuer's answers name further addresses: they are as protected as its own.
-            require_protected(url, allow_http=self._issuer.startswith("http:"))
+            require_protected(url, allow_http=self.issuer.startswith("http:"))
             status, body = await fetch(url, seconds=FETCH_SECONDS, max_bytes=MAX_ANSWER_BYTES, form=form)
             answer = json.loads(body)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, RecursionError) as exc:
@@ -204,13 +187,9 @@ def oidc_issuer(settings: Settings, authenticator: Authenticator) -> OidcIssuer 
         return None
     assert authenticator.tokens is not None
     assert authenticator.sessions is not None
+    key = hmac.digest(settings.secret.get_secret_value().encode(), b"sign-in", "sha256")
     return OidcIssuer(
-        settings.oidc_issuer,
-        settings.oidc_client_id,
-        settings.oidc_scope,
-        key=hmac.digest(settings.secret.get_secret_value().encode(), b"sign-in", "sha256"),
-        tokens=authenticator.tokens,
-        sessions=authenticator.sessions,
+        settings.oidc_issuer, settings.oidc_client_id, settings.oidc_scope, key, authenticator.tokens, authenticator.sessions
     )
 
 
@@ -219,9 +198,9 @@ async def start(request: Request, answer: Response) -> SignInStart:
     """Return the values with which the page sends the browser to the issuer. The request needs no token."""
     issuer = services(request).oidc
     assert issuer is not None  # the routes exist only with an issuer
-    pending = issuer.sign_in(secrets.token_urlsafe(24))
-    SIGN_IN.set(request, answer, pending.number, SIGN_IN_SECONDS)
-    return await issuer.start(pending)
+    number = secrets.token_urlsafe(24)
+    SIGN_IN.set(request, answer, number, SIGN_IN_SECONDS)
+    return await issuer.start(number)
 
 
 @router.post(
@@ -237,14 +216,14 @@ async def exchange(request: Request) -> Response:
     issuer = services(request).oidc
     assert issuer is not None  # the routes exist only with an issuer
     sent = await read_model(request, AuthorizationCode)
-    pending = issuer.sign_in(SIGN_IN.read(request))
+    number = SIGN_IN.read(request)
     # Requests of clients that have begun no sign-in end here: they reach no issuer and wait in no queue.
-    if not pending.number or not is_same(sent.state, pending.state):
+    if not number or not is_same(sent.state, issuer.state(number)):
         raise _refused()
     answer = Response(status_code=204)
     SIGN_IN.delete(request, answer)
     async with issuer.queue.place(request):
-        SESSION.set(request, answer, await issuer.exchange(sent, pending))
+        SESSION.set(request, answer, await issuer.exchange(sent, number))
     return answer
 
 

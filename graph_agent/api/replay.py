@@ -9,9 +9,8 @@ end      {"total": 50}
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -23,21 +22,20 @@ from starlette.responses import Response
 from graph_agent.api.bodies import MAX_RULES_BYTES, IdInPath, PolicyText, errors, invalid, json_body, read_model
 from graph_agent.api.decisions import filters_of, log_of, restricted_to_caller
 from graph_agent.api.services import AuthenticatedCaller, services
-from graph_agent.api.sse import ERROR, EventStream, event, stream_response
+from graph_agent.api.sse import EventStream, event, stream_route
 from graph_agent.audit.filters import DecisionFilter
 from graph_agent.audit.queries import DecisionPage, LogQueryService
+from graph_agent.audit.trace import LoggedDecision
 from graph_agent.bootstrap.proof_files import proof_files
 from graph_agent.bootstrap.record_tree import seal_if_possible
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.chat.service import well_formed_id
-from graph_agent.db import Database
 from graph_agent.errors import ConstitutionError, ServiceError, ServiceErrorCode
 from graph_agent.models.base import Frozen
 from graph_agent.models.record import RecordStatus
 from graph_agent.net.bearer_tokens import Caller
 from graph_agent.policy.constitution import Constitution
-from graph_agent.replays.pool import ReplayPool
 from graph_agent.replays.replayer import WhatIf
 from graph_agent.replays.sources import LoadedRecord, load_from_log
 
@@ -78,34 +76,28 @@ _ERRORS = errors(401, 403, 404, 413, 415, 422, 503)
 
 @router.post(
     "/replay",
-    response_class=Response,
-    responses=stream_response(
-        "start, a report of each decision, and end or error.", ["start", "report", "end", ERROR], _ERRORS
-    ),
-    openapi_extra=json_body(ReplayRequest),
+    **stream_route("start, a report of each decision, and end or error.", ["start", "report", "end"], _ERRORS, ReplayRequest),
 )
 async def replay(request: Request, caller: AuthenticatedCaller) -> Response:
     """Run decisions again from their records, the newest first, and stream a report of each. Nothing is called or changed.
 
     The replay ends when the client disconnects.
     """
-    return await _replay(request, caller, await read_model(request, ReplayRequest, MAX_RULES_BYTES), _reports)
+    return await _replay(request, caller, await read_model(request, ReplayRequest, MAX_RULES_BYTES), flow_only=False)
 
 
 @router.post(
     "/replay/flows",
-    response_class=Response,
-    responses=stream_response(
-        "start, the flows of several decisions each time, and end or error.", ["start", "flows", "end", ERROR], _ERRORS
+    **stream_route(
+        "start, the flows of several decisions each time, and end or error.", ["start", "flows", "end"], _ERRORS, FlowsRequest
     ),
-    openapi_extra=json_body(FlowsRequest),
 )
 async def flows(request: Request, caller: AuthenticatedCaller) -> Response:
     """Run decisions again, the newest first, and stream what each policy does with their calls: runs, asks or refused.
 
     The replay ends when the client disconnects.
     """
-    return await _replay(request, caller, await read_model(request, FlowsRequest, MAX_RULES_BYTES), _flows)
+    return await _replay(request, caller, await read_model(request, FlowsRequest, MAX_RULES_BYTES), flow_only=True)
 
 
 @router.post(
@@ -147,7 +139,7 @@ async def _what_if(runtime: Runtime, asked: OtherRules) -> WhatIf:
     return WhatIf(asked.policy, file)
 
 
-async def _replay(request: Request, caller: Caller, asked: ReplayRequest, events: Callable[[_Played], _Events]) -> Response:
+async def _replay(request: Request, caller: Caller, asked: ReplayRequest, *, flow_only: bool) -> Response:
     state = services(request)
     runtime = state.runtime
     what_if = await _what_if(runtime, asked)
@@ -155,76 +147,61 @@ async def _replay(request: Request, caller: Caller, asked: ReplayRequest, events
     page = await log.query_decisions(filters, limit=min(asked.last, _PAGE))
     if asked.decision_id is not None and not any(row.status is not RecordStatus.PENDING for row in page.items):
         raise ServiceError(ServiceErrorCode.DECISION_NOT_FOUND, "There is no such decision, or it is still open.")
-    played = _Played(state.replays, runtime.database, log, filters, page, asked.last, what_if, flow_only=events is _flows)
-    return EventStream(events(played), state.replay_streams, caller.user_id)
+    messages: dict[str, str] = {}
+
+    async def sources() -> AsyncIterator[LoadedRecord]:
+        async for row in _closed(log, filters, page, asked.last):
+            messages[row.decision_id] = row.message
+            yield await load_from_log(runtime.database, row.decision_id)
+
+    replays = state.replays.replay_all(sources(), what_if, flow_only=flow_only)
+    total, events = min(asked.last, page.total), _flows if flow_only else _reports
+    return EventStream(events(total, replays, messages), state.replay_streams, caller.user_id)
 
 
-_Events = AsyncIterator[ServerSentEvent]
+async def _closed(
+    log: LogQueryService, filters: DecisionFilter, page: DecisionPage, left: int
+) -> AsyncIterator[LoggedDecision]:
+    """Yield the closed ones of the last decisions, `left` at most, that match the filters; `page` is the first page of them."""
+    while page.items:
+        for row in page.items[:left]:
+            if row.status is not RecordStatus.PENDING:
+                yield row
+        left -= len(page.items)
+        if left <= 0 or not page.has_more:
+            return
+        page = await log.query_decisions(filters, limit=min(left, _PAGE), before=page.items[-1].decision_id)
 
 
-@dataclass(frozen=True)
-class _Played:
-    """The last decisions that match the filters, and their replays. `page` is the first page of them."""
-
-    pool: ReplayPool
-    database: Database
-    log: LogQueryService
-    filters: DecisionFilter
-    page: DecisionPage
-    last: int
-    what_if: WhatIf
-    flow_only: bool
-    messages: dict[str, str] = field(default_factory=dict)
-    """The message of each decision whose replay has begun."""
-
-    @property
-    def total(self) -> int:
-        return min(self.last, self.page.total)
-
-    async def reports(self) -> AsyncGenerator[tuple[LoadedRecord, str, dict[str, Any]]]:
-        """Yield each record with its message and the JSON of its report."""
-        # Closed at once if the client disconnects, so that the queued replays are dropped.
-        async with aclosing(self.pool.replay_all(self._sources(), self.what_if, flow_only=self.flow_only)) as reports:
-            async for found, report in reports:
-                yield found, self.messages.pop(found.name), report
-
-    async def _sources(self) -> AsyncIterator[LoadedRecord]:
-        page, left = self.page, self.last
-        while page.items:
-            for row in page.items[:left]:
-                if row.status is not RecordStatus.PENDING:
-                    self.messages[row.decision_id] = row.message
-                    found = await load_from_log(self.database, row.decision_id)
-                    yield replace(found, name=row.decision_id)
-            left -= len(page.items)
-            if left <= 0 or not page.has_more:
-                return
-            page = await self.log.query_decisions(self.filters, limit=min(left, _PAGE), before=page.items[-1].decision_id)
+_Replays = AsyncGenerator[tuple[LoadedRecord, dict[str, Any]]]
 
 
-async def _reports(played: _Played) -> _Events:
-    yield event("start", {"total": played.total})
+async def _reports(expected: int, replays: _Replays, messages: dict[str, str]) -> AsyncIterator[ServerSentEvent]:
+    """Yield the events of replays; `messages` has the message of each decision whose replay has begun."""
+    yield event("start", {"total": expected})
     total = identical = 0
-    async with aclosing(played.reports()) as reports:
-        async for found, message, report in reports:
+    # Closed at once if the client disconnects, so that the queued replays are dropped.
+    async with aclosing(replays):
+        async for found, report in replays:
             total += 1
             identical += report["identical"]
             recorded = None
             if found.record is not None:
                 recorded = {"states": found.record.states, "decision": found.record.decision.to_json()}
-            yield event("report", {"message": message, "recorded": recorded, **report})
+            yield event("report", {"message": messages.pop(found.name), "recorded": recorded, **report})
     yield event("end", {"total": total, "identical": identical})
 
 
-async def _flows(played: _Played) -> _Events:
-    yield event("start", {"total": played.total})
+async def _flows(expected: int, replays: _Replays, messages: dict[str, str]) -> AsyncIterator[ServerSentEvent]:
+    """Yield the flows of replays, as `_reports` their reports."""
+    yield event("start", {"total": expected})
     items: list[dict[str, Any]] = []
     total, now = 0, asyncio.get_running_loop().time
     sent = 0.0
-    async with aclosing(played.reports()) as reports:
-        async for found, message, flow in reports:
+    async with aclosing(replays):
+        async for found, flow in replays:
             total += 1
-            items.append({"decision_id": found.name, "message": message[:_MESSAGE_CHARACTERS], **flow})
+            items.append({"decision_id": found.name, "message": messages.pop(found.name)[:_MESSAGE_CHARACTERS], **flow})
             if now() - sent >= _FLUSH_SECONDS:
                 yield event("flows", {"items": items})
                 items, sent = [], now()

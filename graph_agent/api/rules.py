@@ -16,7 +16,7 @@ from starlette.responses import Response
 from graph_agent.analysis.process import analyze
 from graph_agent.api.bodies import MAX_RULES_BYTES, PolicyText, errors, invalid, json_body, read_model
 from graph_agent.api.services import Auditor, AuthenticatedCaller, services
-from graph_agent.api.sse import ERROR, EventStream, event, stream_response
+from graph_agent.api.sse import EventStream, event, stream_route
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.bootstrap.toolbox import conditions_from
 from graph_agent.errors import ConfigurationError
@@ -113,12 +113,7 @@ async def rules(request: Request, caller: AuthenticatedCaller) -> Rules:  # noqa
     return Rules(**texts, tools=_rows(runtime, policy), problem=None)
 
 
-@router.post(
-    "/rules/diff",
-    response_class=Response,
-    responses=stream_response("report or error.", ["report", ERROR], errors(401, 403, 413, 415, 422, 503)),
-    openapi_extra=json_body(DiffRequest),
-)
+@router.post("/rules/diff", **stream_route("report or error.", ["report"], errors(401, 403, 413, 415, 422, 503), DiffRequest))
 async def diff(request: Request, caller: Auditor) -> Response:
     """Analyze which calls become possible, or are no longer possible, and which promises hold, each with an example.
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import signal
 import socket
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from types import FrameType
 from typing import Any
 
 import h11
 import uvicorn
+from starlette.responses import Response
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from graph_agent.api.acceptor import WAITED, Acceptor, Arrivals, is_turn_request, seconds_since_arrival
 from graph_agent.api.connections import ConnectionLimits, OpenConnections, raise_descriptor_limit
-from graph_agent.api.errors import busy, error_body
+from graph_agent.api.errors import busy, envelope, service_error_response
 from graph_agent.api.middleware import log_access
 from graph_agent.api.turn_admission import TurnAdmission
 
@@ -223,19 +224,11 @@ class BoundedProtocol(H11Protocol):
         log_access(self.client[0] if self.client else "-", "-", "-", status, 0.0)
 
 
-def _response(status: int, code: str, message: str) -> bytes:
-    body = json.dumps(error_body(code, message)).encode()
-    reason = {408: "Request Timeout", 503: "Service Unavailable"}[status]
-    head = [
-        f"HTTP/1.1 {status} {reason}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-        "Connection: close",
-    ]
-    if status == 503:
-        head.append("Retry-After: 1")
-    return "\r\n".join((*head, "", "")).encode() + body
+def _raw(response: Response) -> bytes:
+    """Return a response as it is sent without the application, before the connection is closed."""
+    head = [f"HTTP/1.1 {response.status_code} {HTTPStatus(response.status_code).phrase}", "connection: close"]
+    return "\r\n".join((*head, *map(": ".join, response.headers.items()), "", "")).encode() + bytes(response.body)
 
 
-_BUSY = _response(503, busy().code, busy().message)
-_TIMED_OUT = _response(408, "REQUEST_TIMEOUT", "The request did not arrive in time.")
+_BUSY = _raw(service_error_response(busy()))
+_TIMED_OUT = _raw(envelope(408, "REQUEST_TIMEOUT", "The request did not arrive in time."))

@@ -1,32 +1,101 @@
 """The services that the routes of one application share, and the caller of a route.
 
-The caller is the subject of a bearer token or session, or the local user of a server without sign-in.
+The caller is the subject of a bearer token or session, or the local user of a server without sign-in. Such a server is for
+those who know its launch token: they send it, or the cookie of a browser that has opened the link with it. Scripts cannot read
+the cookies of browsers, and requests that other sites make do not have them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, FastAPI, Request
+from starlette.responses import Response
 
-from graph_agent.api.launch_session import SESSION
+from graph_agent.api.errors import service_error_response
 from graph_agent.api.sse import StreamPlaces
 from graph_agent.api.turn_admission import TurnAdmission
 from graph_agent.bootstrap import LOCAL_USER
 from graph_agent.bootstrap.runtime import Runtime
 from graph_agent.chat.stream import TurnStream
 from graph_agent.errors import ServiceError, ServiceErrorCode
-from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, role_claim
+from graph_agent.net.bearer_tokens import BearerTokens, BrowserSessions, Caller, bearer_token, is_same
 from graph_agent.replays.pool import ReplayPool
 from graph_agent.settings import Settings
 
 if TYPE_CHECKING:
     # These modules have routes, which use the services; the metrics belong to an extra.
-    from graph_agent.api.health import WriteCheck
-    from graph_agent.api.metrics import WorkerMetrics
+    from graph_agent.api.monitoring import WorkerMetrics, WriteCheck
     from graph_agent.api.oidc import OidcIssuer
     from graph_agent.telemetry.metrics import ServerMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserCookie:
+    """A cookie that this server sets and reads."""
+
+    purpose: str
+
+    def read(self, request: Request) -> str:
+        """Return the value; without the cookie it is empty."""
+        return request.cookies.get(self._name(request), "")
+
+    def set(self, request: Request, answer: Response, value: str, seconds: int | None = None) -> None:
+        """Set the cookie for so many seconds, or until the browser is closed."""
+        # TLS ends at a proxy. A browser says by Origin what it has used; requests without a body have no Origin.
+        encrypted = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
+        answer.set_cookie(self._name(request), value, seconds, httponly=True, samesite="strict", secure=encrypted)
+
+    def delete(self, request: Request, answer: Response) -> None:
+        answer.delete_cookie(self._name(request), httponly=True, samesite="strict")
+
+    def _name(self, request: Request) -> str:
+        """Return the name of the cookie. It contains the port, because the ports of a host share their cookies."""
+        port = request.headers.get("host", "").rpartition(":")[2]
+        return f"graph_agent_{self.purpose}{f'_{port}' if port.isdecimal() else ''}"
+
+
+SESSION = BrowserCookie("session")
+SIGN_IN = BrowserCookie("sign_in")
+
+_OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
+"""The paths that need no token. `/metrics` is served on a port of its own only."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSession:
+    """The session of the clients that know the launch token.
+
+    Every account of a machine reaches its loopback addresses, and so do the web pages that a browser shows. The token proves
+    that a client acts for the account that started the server.
+    """
+
+    token: str = field(repr=False)
+
+    def refuse(self, request: Request, open_to_all: Callable[[Request], bool] | None = None) -> Response | None:
+        """Refuse a request that needs the token and does not have it. All routes need it but these and `open_to_all`."""
+        if request.scope["path"] in _OPEN or (open_to_all is not None and open_to_all(request)):
+            return None
+        if self.has_cookie(request) or is_same(bearer_token(request.headers.get("authorization")), self.token):
+            return None
+        text = "Send the launch token, or open the page with the link that `graph-agent serve` printed."
+        return service_error_response(ServiceError(ServiceErrorCode.UNAUTHENTICATED, text))
+
+    def has_cookie(self, request: Request) -> bool:
+        """True if the request comes from a browser that has opened the link."""
+        return is_same(SESSION.read(request), self._cookie)
+
+    def sign_in(self, request: Request, answer: Response) -> None:
+        """Give the cookie to the browser that gets `answer`. It outlives a restart, as the token does."""
+        SESSION.set(request, answer, self._cookie)
+
+    @property
+    def _cookie(self) -> str:
+        # Not the token itself: browsers send cookies to all ports of a host.
+        return hmac.digest(self.token.encode(), b"browser session", "sha256").hex()
 
 
 @dataclass
@@ -87,11 +156,11 @@ def authenticator(settings: Settings) -> Authenticator:
     """Return the authenticator that the settings choose. Raises `ConfigurationError` for a malformed JWKS URL."""
     if not settings.authenticates:
         return Authenticator()
-    sessions = None
+    tokens, sessions = BearerTokens.of(settings), None
     if settings.oidc_issuer is not None and settings.secret is not None:
         seconds = 3600 * min(SESSION_HOURS, settings.jwt_max_hours)
-        sessions = BrowserSessions(settings.secret.get_secret_value().encode(), seconds, role_claim(settings))
-    return Authenticator(BearerTokens.of(settings), sessions)
+        sessions = BrowserSessions(settings.secret.get_secret_value().encode(), seconds, tokens.roles)
+    return Authenticator(tokens, sessions)
 
 
 async def _caller(request: Request) -> Caller:

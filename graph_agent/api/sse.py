@@ -9,10 +9,13 @@ from typing import Any
 
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from graph_agent.api.bodies import json_body
 from graph_agent.api.errors import busy, stream_error_body
 from graph_agent.api.turn_admission import SHARE, Places
+from graph_agent.models.base import Frozen
 
 KEEP_ALIVE_SECONDS = 15
 """The server sends a comment line this often as a keep-alive, so that no proxy closes the connection while nothing happens."""
@@ -103,18 +106,26 @@ def event(kind: str, data: dict[str, Any], event_id: str | None = None) -> Serve
     return ServerSentEvent(_encode(data), event=kind, id=event_id)
 
 
-def stream_response(description: str, kinds: Iterable[str], others: Responses) -> Responses:
-    """Return the `responses` of a route that streams events of these kinds, and may answer with `others`."""
+def stream_route(description: str, kinds: Iterable[str], others: Responses, *bodies: type[Frozen]) -> dict[str, Any]:
+    """Return the options of a route that streams events of these kinds, may answer with `others`, and reads one of `bodies`.
+
+    Every stream may end with an `ERROR`.
+    """
     schema = {
         "type": "object",
         "properties": {
             "id": {"type": "string"},
-            "event": {"enum": list(kinds)},
+            "event": {"enum": list(dict.fromkeys([*kinds, ERROR]))},
             "data": {"type": "string", "contentMediaType": "application/json"},
         },
         "required": ["event", "data"],
     }
-    return {200: {"description": description, "content": {"text/event-stream": {"itemSchema": schema}}}, **others}
+    stream = {200: {"description": description, "content": {"text/event-stream": {"itemSchema": schema}}}}
+    return {
+        "response_class": Response,
+        "responses": {**stream, **others},
+        "openapi_extra": json_body(*bodies) if bodies else None,
+    }
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

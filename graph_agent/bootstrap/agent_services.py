@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from graph_agent.bootstrap.opened import OpenedByTask
 from graph_agent.bootstrap.record_tree import record_tree, seal_if_possible
 from graph_agent.bootstrap.secret import record_keys, signing_keys
 from graph_agent.bootstrap.stores import Stores, open_stores
@@ -23,7 +25,7 @@ from graph_agent.policy.signature import Signer
 from graph_agent.ports import Clock, LLMAdapter, ToolExecutor, ToolServer
 from graph_agent.record.tree.service import RecordTree
 from graph_agent.record.writer import DatabaseAuditWriter
-from graph_agent.settings import Settings
+from graph_agent.settings import Settings, read_settings
 from graph_agent.tools.identity import UserHeaders
 from graph_agent.tools.server_group import McpServerGroup
 from graph_agent.turn.engine import LLMAgentEngine
@@ -88,6 +90,30 @@ async def open_agent_services(settings: Settings) -> AsyncGenerator[AgentService
     """Open the services of `run_agent`. Raises `ConfigurationError`."""
     async with open_services(settings) as (services, *_):
         yield services
+
+
+@asynccontextmanager
+async def shared_services() -> AsyncGenerator[AgentServices]:
+    """Yield the services that the environment configures.
+
+    The first caller opens them, later callers share them, and the last one to leave closes them. A program that calls
+    `run_agent` now and then can stay in this context, so that not every call opens them again. Raises `ConfigurationError`.
+    """
+    key = asyncio.get_running_loop(), read_settings()
+    shared = _open.get(key)
+    if shared is None:
+        shared = _open[key] = OpenedByTask(open_agent_services(key[1]))
+    shared.users += 1
+    try:
+        yield await shared.value()
+    finally:
+        shared.users -= 1
+        if shared.users == 0:
+            _open.pop(key, None)
+            await shared.aclose()
+
+
+_open: dict[tuple[asyncio.AbstractEventLoop, Settings], OpenedByTask[AgentServices]] = {}
 
 
 def _engine_config(settings: Settings) -> AgentEngineConfig:

@@ -19,7 +19,7 @@ from graph_agent.audit.retention import erase_decisions, prune
 from graph_agent.bootstrap.stores import Stores
 from graph_agent.chat.conversations.comparing import answered_turns, turn_differences
 from graph_agent.chat.conversations.pruning import erase_conversations, prune_conversations
-from graph_agent.chat.settling import OutcomeSettler
+from graph_agent.chat.recovery import settle_unknown
 from graph_agent.db import Database
 from graph_agent.ledger.operations import OperationLedger, erase_operations
 from graph_agent.ports import Clock, ToolServer
@@ -57,7 +57,7 @@ def maintenance_jobs(
         return await write(stores.database, lambda connection: create_days(connection, now, now + CREATED_AHEAD))
 
     return [
-        OutcomeSettler(tools, stores.database, clock=clock, record_key=tree.key).settle_unknown,
+        lambda: settle_unknown(tools, stores.database, clock=clock, record_key=tree.key),
         lambda: prune_conversations(stores.database, clock.now()),
         lambda: OperationLedger(stores.database, operations).prune(clock.now() - KEEP_OPERATIONS),
         create_partitions,

@@ -136,14 +136,16 @@ class BearerTokens:
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """Return the tokens that the settings accept. Raises `ConfigurationError` for a malformed JWKS URL."""
+        name, _, value = (settings.auditor_claim or "").partition("=")
+        roles = RoleClaim(settings.roles.partition("=")[0], frozenset(settings.role_names)) if settings.roles else None
         return cls(
             settings.jwt_audience or "",
             secret=settings.jwt_secret.get_secret_value() if settings.jwt_secret else None,
             jwks_url=settings.jwks_url,
             issuer=settings.jwt_issuer or settings.oidc_issuer,
             max_seconds=3600 * settings.jwt_max_hours,
-            auditors=Auditors(frozenset(settings.auditors), _claim(settings.auditor_claim)),
-            roles=role_claim(settings),
+            auditors=Auditors(frozenset(settings.auditors), (name, value) if name else None),
+            roles=roles,
         )
 
     async def caller(self, authorization: str | None) -> Caller:
@@ -193,7 +195,7 @@ class BrowserSessions(BearerTokens):
     Every replica accepts them, because they are signed with a key that is derived from the shared secret.
     """
 
-    def __init__(self, secret: bytes, seconds: float, roles: RoleClaim | None = None) -> None:
+    def __init__(self, secret: bytes, seconds: float, roles: RoleClaim | None) -> None:
         """`roles` is the claim of the issuer's tokens, which the session has too."""
         self._key = hmac.digest(secret, b"browser session", "sha256").hex()
         super().__init__(_SESSION, self._key, max_seconds=seconds, auditors=Auditors(claim=("auditor", "yes")), roles=roles)
@@ -203,17 +205,6 @@ class BrowserSessions(BearerTokens):
         claims = {"sub": caller.user_id, "aud": _SESSION, "exp": int(time.time() + self.max_seconds)}
         roles = {} if self.roles is None else {self.roles.name: list(caller.roles)}
         return jwt.encode({**roles, **claims, "auditor": "yes" if caller.is_auditor else "no"}, self._key, algorithm="HS256")
-
-
-def role_claim(settings: Settings) -> RoleClaim | None:
-    """Return the claim of the users' roles, if one is configured."""
-    return RoleClaim(settings.roles.partition("=")[0], frozenset(settings.role_names)) if settings.roles else None
-
-
-def _claim(text: str | None) -> tuple[str, str] | None:
-    """Return the name and the value of `NAME=VALUE`."""
-    name, _, value = (text or "").partition("=")
-    return (name, value) if name else None
 
 
 def _subject(claims: dict[str, Any]) -> str:

@@ -47,7 +47,7 @@ def wiring(monkeypatch: pytest.MonkeyPatch) -> Make:
     def make(fails: bool = False) -> Wiring:
         made = Wiring(fails)
         # Callers name no services: they share those that the environment configures.
-        monkeypatch.setattr("graph_agent.agent_service.services.open_agent_services", made.open)
+        monkeypatch.setattr("graph_agent.bootstrap.agent_services.open_agent_services", made.open)
         return made
 
     return make

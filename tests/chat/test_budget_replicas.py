@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,8 @@ import pytest
 from sqlalchemy import select
 
 from graph_agent.bootstrap.runtime import open_runtime
-from graph_agent.chat.recovery import ABANDONED_AFTER
+from graph_agent.chat.recovery import ABANDONED_AFTER, settle_unknown
 from graph_agent.chat.service import ChatService
-from graph_agent.chat.settling import OutcomeSettler
 from graph_agent.clock import ManualClock
 from graph_agent.db import Database
 from graph_agent.models.facts import PastUse
@@ -154,11 +154,11 @@ async def close_and_settle(environment: dict[str, str]) -> None:
         runtime.database.clock = clock
         await ChatService(runtime.engine, clock=clock).sweep()
     async with open_runtime(settings, model="rules") as runtime:
-        settler = OutcomeSettler(runtime.tools, runtime.database, clock=runtime.clock)
+        settle = partial(settle_unknown, runtime.tools, runtime.database, clock=runtime.clock)
         while not all(use.settled for user in USERS for use in uses_of(runtime.database, user)):
             # It may have died.
             await runtime.tools.start()
-            await settler.settle_unknown()
+            await settle()
 
 
 def uses_of(database: Database, user: str) -> list[PastUse]:

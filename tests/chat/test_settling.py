@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from graph_agent.audit.findings import findings
 from graph_agent.audit.queries import LogQueryService
-from graph_agent.chat.settling import OutcomeSettler
+from graph_agent.chat.recovery import settle_unknown
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
@@ -40,11 +41,11 @@ async def test_an_outcome_that_stayed_unknown_is_settled_once_and_shown_with_the
         server.setattr(environment.tools, "settle", not_learned)
         model = ScriptedAdapter([calls("add_task", description="milk"), says("I do not know.")])
         answer = await environment.chat(model).send("ann", "add milk")
-        settler = OutcomeSettler(environment.tools, environment.database, clock=clock)
-        assert await settler.settle_unknown() == 0
+        settle = partial(settle_unknown, environment.tools, environment.database, clock=clock)
+        assert await settle() == 0
     record = await environment.engines[0].audit.load(answer.decision_id)
     assert await _states(environment) == ["unknown"]
-    assert [await settler.settle_unknown() for _ in range(2)] == [1, 0]
+    assert [await settle() for _ in range(2)] == [1, 0]
     assert await _states(environment) == ["done" if performed else "void"]
     trace = await LogQueryService(environment.database).get_decision_trace(answer.decision_id)
     [settlement] = trace.settlements
@@ -77,8 +78,8 @@ async def test_a_confirmed_call_is_settled_under_the_id_of_its_action(
         # Nor the answer of the ledger.
         server.setattr(environment.tools, "settle", not_learned)
         confirmed = await environment.chat(ScriptedAdapter([])).send("ann", "yes", conversation_id=asked.conversation_id)
-    settler = OutcomeSettler(environment.tools, environment.database, clock=clock)
-    assert [await settler.settle_unknown() for _ in range(2)] == [1, 0]
+    settle = partial(settle_unknown, environment.tools, environment.database, clock=clock)
+    assert [await settle() for _ in range(2)] == [1, 0]
     [settlement] = (await LogQueryService(environment.database).get_decision_trace(confirmed.decision_id)).settlements
     assert (settlement.sequence, settlement.result.success) == (1, True)
     assert await environment.descriptions() == []

@@ -23,10 +23,9 @@ class Edit:
     new: str
 
 
-_CLAIM = "graph_agent.chat.conversations.turn_claim"
 _ROWS = "graph_agent.chat.conversations.turn_rows"
 _TURNS = "graph_agent.chat.conversations.turns"
-_LEASES = "graph_agent.chat.leases"
+_LEASES = "graph_agent.chat.session"
 _RECORDER = "graph_agent.turn.recorder"
 _RUN = "graph_agent.turn.run"
 _WRITER = "graph_agent.record.writer"
@@ -115,7 +114,7 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     ],
     "a lease is renewed too late": [Edit(_LEASES, "RENEW_AFTER_SECONDS = 2.0", "RENEW_AFTER_SECONDS = 6.0")],
     "entries are appended by a process that has lost the turn": [
-        Edit(_CLAIM, "if turn_rows.IS_CLAIMED.first(connection, self._turn.key) is None:", "if False:")
+        Edit(_ROWS, "if IS_CLAIMED.first(connection, self._turn.key) is None:", "if False:")
     ],
     "the operation of another attempt is sent again": [
         Edit(
@@ -244,7 +243,7 @@ DEFECTS: Mapping[str, Sequence[Edit]] = {
     ],
     "a turn that was lost is closed by the loser": [
         Edit(
-            _CLAIM,
+            _ROWS,
             "        if earlier is None:\n            raise self._lost()\n        self.answer",
             "        if earlier is None:\n            self.answer = answer\n            return True\n        self.answer",
         )

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
-from graph_agent.chat.settling import OutcomeSettler
+from graph_agent.chat.recovery import settle_unknown
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
 from graph_agent.errors import ServiceError, ToolErrorCode
@@ -283,9 +284,9 @@ async def test_crashes_and_retries_leave_the_budget_equal_to_the_effects(log: Da
     for number in range(0, 18, 3):
         await pass_time(clock, asyncio.gather(*(turn(number + n) for n in range(3))))
         assert sum(till.effects.values()) <= total(await uses(log)) <= 2000
-    settler = OutcomeSettler(till, log, clock=clock)
+    settle = partial(settle_unknown, till, log, clock=clock)
     while not all(use.settled for use in await uses(log)):
-        await settler.settle_unknown()
+        await settle()
     await database.close()
     # How many refunds are made depends on when the processes crash.
     assert 500 < total(await uses(log)) == sum(till.effects.values())

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from graph_agent.chat.conversations.reading import ConversationStore
-from graph_agent.chat.conversations.turn_claim import TurnClaim
-from graph_agent.chat.conversations.turn_rows import ClaimedTurn
+from graph_agent.chat.conversations.turn_rows import ClaimedTurn, TurnClaim
 from graph_agent.chat.conversations.turns import AbandonedTurn, AnsweredTurn, TurnRequest, TurnStore
 from graph_agent.clock import ManualClock, RandomIds
 from graph_agent.db import Database
